@@ -1,0 +1,209 @@
+"""Every exception flintmq raises on purpose.
+
+One tree, three questions: whose fault is it, may the caller try again, and what
+exactly went wrong.  ``retriable`` answers the second, the fields the third; no
+caller ever has to parse a message.
+
+    FlintError
+    ├── LocalProtocolError       we broke the protocol: a bug in flintmq, or a value it cannot carry
+    ├── RemoteProtocolError      the peer broke the protocol: close the connection
+    │   ├── FrameTooLarge        it announced a frame over the cap
+    │   ├── MalformedFrame       the bytes are no frame
+    │   ├── MalformedHeader      a header that cannot be read, or a field of it
+    │   ├── MalformedBody        a body that cannot be read
+    │   └── MalformedRecord      a message record that cannot be read
+    ├── BodyTooLarge             a body unpacks past the cap
+    ├── MissingExtra             an optional package is needed: the message says which to install
+    ├── InvalidExpression        a filter expression that cannot be compiled
+    ├── InvalidName              a topic, group or property name RocketMQ would refuse
+    ├── Unreachable              no reply: refused, reset, or timed out
+    ├── Overloaded               one of our own limits is reached: wait, or raise it
+    ├── BrokerRefused            a reply, and it says no
+    └── CorruptRecord            bytes on disk that cannot be what we wrote
+
+Every error survives pickling, because Spark sends them from executor to driver.
+That is why fields go to ``Exception.args`` as they are and the sentence is made
+in ``__str__``: an exception is rebuilt by calling its class with its args.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FlintError(Exception):
+    """Base of the tree.  Never raised itself."""
+
+    retriable: ClassVar[bool] = False
+
+
+class LocalProtocolError(FlintError):
+    """We were asked to send something the protocol cannot carry."""
+
+
+class RemoteProtocolError(FlintError):
+    """The peer did something the protocol forbids.  Close the connection."""
+
+
+class FrameTooLarge(RemoteProtocolError):
+    """A frame was announced that is larger than we accept; nothing was allocated for it."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(size_bytes, limit_bytes)
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return f"a frame of {self.size_bytes} bytes is over the limit of {self.limit_bytes}"
+
+
+class MalformedFrame(RemoteProtocolError):
+    """The bytes of a connection stopped being frames."""
+
+
+class MalformedHeader(RemoteProtocolError):
+    """A header, or one field of it, cannot be read.
+
+    ``field`` is the wire name of the field, or empty when the header as a whole is bad.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(field, reason)
+        self.field = field
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"header field {self.field}: {self.reason}" if self.field else self.reason
+
+
+class MalformedBody(RemoteProtocolError):
+    """A body that is not what its code says it is."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
+class MalformedRecord(RemoteProtocolError):
+    """A message record that cannot be read.  ``position`` counts from the start of the bytes."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(position, reason)
+        self.position = position
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"record at byte {self.position}: {self.reason}"
+
+
+class BodyTooLarge(FlintError):
+    """A body is, or unpacks to, more than we accept."""
+
+    def __init__(self, limit_bytes: int, reason: str) -> None:
+        super().__init__(limit_bytes, reason)
+        self.limit_bytes = limit_bytes
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason}: over the limit of {self.limit_bytes} bytes"
+
+
+class MissingExtra(FlintError):
+    """A package that is not installed by default is needed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(package, extra)
+        self.package = package
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.package} is needed here: pip install 'flintmq[{self.extra}]'"
+
+
+class InvalidExpression(FlintError):
+    """A filter expression that cannot be compiled.  ``column`` counts from 1."""
+
+    def __init__(self, expression: str, column: int, reason: str) -> None:
+        super().__init__(expression, column, reason)
+        self.expression = expression
+        self.column = column
+        self.reason = reason
+
+    def __str__(self) -> str:
+        line_start = self.expression.rfind("\n", 0, self.column - 1) + 1
+        line = self.expression[line_start:].split("\n", 1)[0]
+        mark = " " * (self.column - 1 - line_start) + "^"
+        return f"{self.reason} (column {self.column})\n  {line}\n  {mark}"
+
+
+class InvalidName(FlintError):
+    """A name RocketMQ would refuse."""
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        super().__init__(kind, name, reason)
+        self.kind = kind
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}: {self.reason}"
+
+
+class Unreachable(FlintError):
+    """No reply came back, so the peer may or may not have acted on the request."""
+
+    retriable = True
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.reason}"
+
+
+class Overloaded(FlintError):
+    """One of our own limits is reached.  ``knob`` names the setting that raises it."""
+
+    retriable = True
+
+    def __init__(self, what: str, limit: int, knob: str) -> None:
+        super().__init__(what, limit, knob)
+        self.what = what
+        self.limit = limit
+        self.knob = knob
+
+    def __str__(self) -> str:
+        return f"{self.what} reached its limit of {self.limit} ({self.knob})"
+
+
+class BrokerRefused(FlintError):
+    """The broker or name server answered, and the answer is no."""
+
+    def __init__(self, code: int, remark: str, address: str = "") -> None:
+        super().__init__(code, remark, address)
+        self.code = code
+        self.remark = remark
+        self.address = address
+
+    def __str__(self) -> str:
+        who = self.address or "broker"
+        return f"{who} answered {self.code}: {self.remark}"
+
+
+class CorruptRecord(FlintError):
+    """A record in the commit log that cannot be what we wrote."""
+
+    def __init__(self, segment: str, position: int, reason: str) -> None:
+        super().__init__(segment, position, reason)
+        self.segment = segment
+        self.position = position
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.segment} at byte {self.position}: {self.reason}"

@@ -1,0 +1,1 @@
+"""Tag and SQL92 subscriptions as pure predicates."""

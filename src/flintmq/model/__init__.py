@@ -1,0 +1,1 @@
+"""The nouns: message, queue, topic, route, group.  Frozen values, standard library only."""

@@ -1,0 +1,1 @@
+"""Bytes ↔ values: frames, commands, headers, bodies, message records, and the sans-IO connection."""

@@ -1,0 +1,1 @@
+"""The typed header of every request and answer, one module per subject."""
