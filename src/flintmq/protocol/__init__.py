@@ -1,1 +1,1 @@
-"""Bytes ↔ values: frames, commands, headers, bodies, message records, and the sans-IO connection."""
+"""Bytes ↔ values: frames, commands, headers, bodies, records and the sans-IO connection."""

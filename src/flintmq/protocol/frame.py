@@ -1,0 +1,121 @@
+"""Cutting a stream of bytes into frames.
+
+A frame is what one side of a connection says at a time:
+
+    ┌───────────┬──────┬────────────┬──────────┬────────┐
+    │ length  4 │ form │ header len │ header H │ body B │     length = 4 + H + B
+    └───────────┴──────┴────────────┴──────────┴────────┘
+                   1         3
+
+The reader refuses to guess: a length over the cap, a header longer than its frame or
+an unknown header form raises at once, before a byte is set aside for it.
+
+Invariant: at most one incomplete frame is held, and never more than the cap plus one read.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import TypeAlias
+
+from flintmq.errors import FrameTooLarge, LocalProtocolError, MalformedFrame
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""What RocketMQ's own servers and clients accept, the length field included."""
+
+HEADER_BYTES_MAX = 0xFF_FF_FF
+"""The header length has 24 bits."""
+
+PREFIX_BYTES = 8
+"""The length, the form and the header length."""
+
+_PREFIX = Struct(">iI")
+_unpack_prefix = _PREFIX.unpack_from
+
+
+class HeaderForm(IntEnum):
+    """How the header of a frame is written.  Every frame says it for itself."""
+
+    JSON = 0
+    BINARY = 1
+
+
+Frame: TypeAlias = tuple[int, bytes, bytes]
+"""One frame, still undecoded: form, header, body.  A bare tuple, since millions are made."""
+
+_FORM_MAX = max(HeaderForm)
+
+
+class FrameReader:
+    """Bytes in, whole frames out.  One per connection and direction."""
+
+    def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
+        if bytes_max < PREFIX_BYTES:
+            raise ValueError(f"a frame has at least {PREFIX_BYTES} bytes, not {bytes_max}")
+        self.bytes_max = bytes_max
+        self._pending = bytearray()
+        self._wanted = PREFIX_BYTES  # bytes that must be there before looking again
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of an incomplete frame is held."""
+        return len(self._pending)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take what arrived; return the frames it completes, in order."""
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._wanted:
+                return []
+            data = bytes(self._pending)
+            self._pending.clear()
+        frames: list[Frame] = []
+        at, end, bytes_max = 0, len(data), self.bytes_max
+        self._wanted = PREFIX_BYTES
+        while end - at >= PREFIX_BYTES:
+            length, word = _unpack_prefix(data, at)
+            form = word >> 24
+            stop = at + 4 + length
+            header_stop = at + PREFIX_BYTES + (word & HEADER_BYTES_MAX)
+            if header_stop > stop or stop - at > bytes_max or form > _FORM_MAX:
+                raise self._fault(length, word)
+            if stop > end:
+                self._wanted = stop - at
+                break
+            frames.append((form, data[at + PREFIX_BYTES : header_stop], data[header_stop:stop]))
+            at = stop
+        if at < end:
+            self._hold(data[at:])
+        return frames
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep the start of a frame; its length alone may already be a reason to stop."""
+        if len(rest) >= 4:
+            length = int.from_bytes(rest[:4], "big", signed=True)
+            if not 4 <= length <= self.bytes_max - 4:
+                raise self._fault(length, 0)
+        self._pending += rest
+
+    def _fault(self, length: int, word: int) -> FrameTooLarge | MalformedFrame:
+        if length > self.bytes_max - 4:
+            return FrameTooLarge(length + 4, self.bytes_max)
+        if length < 4:
+            return MalformedFrame(f"a frame length of {length} is impossible")
+        if word >> 24 > _FORM_MAX:
+            return MalformedFrame(f"header form {word >> 24} is unknown")
+        return MalformedFrame(
+            f"a header of {word & HEADER_BYTES_MAX} bytes does not fit a frame of {length}"
+        )
+
+
+def frame_prefix(
+    form: HeaderForm, header: bytes, body_bytes: int, bytes_max: int = FRAME_BYTES_MAX
+) -> bytes:
+    """The bytes of a frame up to its body, so that the body itself need not be copied."""
+    length = 4 + len(header) + body_bytes
+    if length + 4 > bytes_max or len(header) > HEADER_BYTES_MAX:
+        raise LocalProtocolError(
+            f"a frame of {length + 4} bytes is over the limit of {bytes_max}; send a smaller body"
+        )
+    return _PREFIX.pack(length, form << 24 | len(header)) + header

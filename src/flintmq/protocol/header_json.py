@@ -1,0 +1,96 @@
+"""The JSON form of a command's header, which every client and server speaks.
+
+Real peers bend it: the version as text, the language as a number, null where a value is
+missing.  What msgspec's typed decoder refuses is read a second time with those habits in
+mind, and only what is no JSON object, or has fields that are no object, is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import force_setattr
+
+from flintmq.errors import LocalProtocolError, MalformedHeader
+from flintmq.protocol.command import Command
+from flintmq.protocol.fields import NO_FIELDS
+from flintmq.protocol.language import language_name
+
+_decode = msgspec.json.Decoder(Command, strict=False).decode
+_decode_any = msgspec.json.Decoder().decode
+_text = msgspec.json.Encoder().encode
+
+_HEAD = (
+    b'{"code":%d%b,"flag":%d,"language":%b,"opaque":%d%b,'
+    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+
+def decode_json_header(header: bytes, body: bytes) -> Command:
+    """Read one header and give the command its body."""
+    try:
+        command = _decode(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _decode_carefully(header, body)
+    fields = bytes(command.fields)
+    if fields[:1] != b"{":
+        if fields != b"null":
+            raise MalformedHeader("extFields", "is not an object")
+        force_setattr(command, "fields", NO_FIELDS)
+    force_setattr(command, "body", body)
+    return command
+
+
+def encode_json_header(command: Command) -> bytes:
+    """Write a header as a Java peer does: keys in alphabetical order, nothing for null."""
+    fields = bytes(command.fields)
+    try:
+        remark = b"" if command.remark is None else b',"remark":' + _text(command.remark)
+        return _HEAD % (
+            command.code,
+            b"" if fields == b"{}" else b',"extFields":' + fields,
+            command.flag,
+            _text(command.language),
+            command.opaque,
+            remark,
+            command.version,
+        )
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"the remark is not valid text: {error}") from None
+
+
+def _decode_carefully(header: bytes, body: bytes) -> Command:
+    try:
+        given = _decode_any(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedHeader("", f"the header is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise MalformedHeader("", "the header is not a JSON object")
+    fields = given.get("extFields")
+    if fields is not None and not isinstance(fields, dict):
+        raise MalformedHeader("extFields", "is not an object")
+    language = given.get("language", "JAVA")
+    remark = given.get("remark")
+    return Command(
+        code=_number(given, "code"),
+        opaque=_number(given, "opaque"),
+        flag=_number(given, "flag"),
+        version=_number(given, "version"),
+        language=language_name(language) if isinstance(language, int) else str(language),
+        remark=None if remark is None else str(remark),
+        fields=Raw(_text(fields)) if fields else NO_FIELDS,
+        body=body,
+    )
+
+
+def _number(given: dict[str, Any], name: str) -> int:
+    value = given.get(name) or 0
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise MalformedHeader(name, f"{str(value)[:80]!r} is not a number") from None
+    if not -(2**31) <= number < 2**31:
+        raise MalformedHeader(name, f"{number} does not fit 32 bits")
+    return number

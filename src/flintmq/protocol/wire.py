@@ -1,0 +1,27 @@
+"""Frames ↔ commands: the two header forms behind one face."""
+
+from __future__ import annotations
+
+from flintmq.protocol.command import Command
+from flintmq.protocol.frame import Frame, HeaderForm, frame_prefix
+from flintmq.protocol.header_binary import decode_binary_header, encode_binary_header
+from flintmq.protocol.header_json import decode_json_header, encode_json_header
+
+
+def decode_command(frame: Frame) -> Command:
+    """Read a frame as a command; raise `MalformedHeader` when its header makes no sense."""
+    form, header, body = frame
+    if form == HeaderForm.JSON:
+        return decode_json_header(header, body)
+    return decode_binary_header(header, body)
+
+
+def encode_head(command: Command, body_bytes: int, form: HeaderForm = HeaderForm.JSON) -> bytes:
+    """A frame up to its body, for a body that is sent from where it lies."""
+    encode = encode_json_header if form is HeaderForm.JSON else encode_binary_header
+    return frame_prefix(form, encode(command), body_bytes)
+
+
+def encode_command(command: Command, form: HeaderForm = HeaderForm.JSON) -> bytes:
+    """A whole frame."""
+    return encode_head(command, len(command.body), form) + command.body
