@@ -19,7 +19,10 @@ caller ever has to parse a message.
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
     ├── BrokerRefused            a reply, and it says no
-    └── CorruptRecord            bytes on disk that cannot be what we wrote
+    ├── CorruptRecord            bytes on disk that cannot be what we wrote
+    ├── DiskFailed               the disk refused: full, read-only, broken
+    ├── StoreLocked              another process has the store
+    └── StoreRefused             a store directory we cannot serve, and why
 
 Every error survives pickling, because Spark sends them from executor to driver.
 That is why fields go to ``Exception.args`` as they are and the sentence is made
@@ -28,6 +31,7 @@ in ``__str__``: an exception is rebuilt by calling its class with its args.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 
@@ -207,3 +211,50 @@ class CorruptRecord(FlintError):
 
     def __str__(self) -> str:
         return f"{self.segment} at byte {self.position}: {self.reason}"
+
+
+class DiskFailed(FlintError):
+    """The disk, or the system on its behalf, refused an operation."""
+
+    retriable = True
+
+    def __init__(self, path: str, operation: str, reason: str, number: int = 0) -> None:
+        super().__init__(path, operation, reason, number)
+        self.path = path
+        self.operation = operation
+        self.reason = reason
+        self.number = number
+
+    @property
+    def is_full(self) -> bool:
+        """True when only room is missing, so that waiting or deleting helps."""
+        return self.number in (errno.ENOSPC, errno.EDQUOT)
+
+    def __str__(self) -> str:
+        hint = "; free some space" if self.is_full else ""
+        return f"cannot {self.operation} {self.path}: {self.reason}{hint}"
+
+
+class StoreLocked(FlintError):
+    """Another process, ours or a Java broker, works on the store."""
+
+    retriable = True
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path} is locked: another broker has this store open; stop it first"
+
+
+class StoreRefused(FlintError):
+    """A store directory that cannot be opened, with the file at fault and what to do."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"

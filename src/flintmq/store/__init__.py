@@ -1,0 +1,1 @@
+"""The durable log: segments, commit log, consume queues, index, recovery, self-check."""

@@ -1,0 +1,258 @@
+"""The one seam between the store and the disk.
+
+Every byte the store writes goes through `Disk`, so that a test can record, tear, refuse
+or lose it.  Writing is `pwritev` and `fdatasync`; a map is for reading only, because a
+store through a map cannot be refused and dies of a signal when the disk is full.
+
+File descriptors are lent, not owned: at most ``open_files_max`` are open at once, however
+many queues there are, and the least used one is closed for the next.
+
+Invariant: a write that returns has handed every byte to the system; a `sync` that returns
+has them on the medium.  Anything else is `DiskFailed`, and the caller must assume that any
+part of the write may be there.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from flintmq.errors import DiskFailed, StoreLocked
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+OPEN_FILES_MAX = 512
+"""Well under the usual limit of 1,024 descriptors, which sockets need too."""
+
+CHUNKS_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1024
+"""How many pieces one `pwritev` takes."""
+
+_FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
+
+
+class Disk:
+    """Files of one store.  Not shared between threads, but for `sync_file`."""
+
+    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+        if sys.platform not in ("linux", "darwin"):
+            raise DiskFailed("", "open", f"the store runs on Linux and macOS, not {sys.platform}")
+        self._open_files_max = open_files_max
+        self._descriptors: OrderedDict[Path, int] = OrderedDict()
+
+    # Looking
+
+    def names(self, directory: Path) -> list[str]:
+        """What is in a directory, sorted; nothing when it does not exist."""
+        try:
+            return sorted(path.name for path in directory.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed(directory, "list", error) from error
+
+    def is_file(self, path: Path) -> bool:
+        return path.is_file()
+
+    def is_directory(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def size_bytes(self, path: Path) -> int:
+        with _named(path, "stat"):
+            return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        with _named(path, "stat"):
+            return path.stat().st_mtime_ns // 1_000_000
+
+    def usage(self, directory: Path) -> tuple[int, int]:
+        """Bytes used and bytes still usable on the file system of ``directory``."""
+        with _named(directory, "statvfs"):
+            facts = os.statvfs(directory)
+        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+    def read(self, path: Path, at: int, size_bytes: int) -> bytes:
+        """Read up to ``size_bytes``; fewer only at the end of the file."""
+        with _named(path, "read"):
+            return os.pread(self._descriptor(path), size_bytes, at)
+
+    def read_all(self, path: Path) -> bytes:
+        with _named(path, "read"):
+            return path.read_bytes()
+
+    def map(self, path: Path) -> memoryview:
+        """The whole file, read-only.  It stays readable after `remove` until the view is gone."""
+        with _named(path, "map"), path.open("rb", buffering=0) as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    # Changing
+
+    def make_directory(self, path: Path) -> None:
+        with _named(path, "create"):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def create(self, path: Path, size_bytes: int) -> None:
+        """A new file of its full size, all zeros, taking no room until written."""
+        self.make_directory(path.parent)
+        with _named(path, "create"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            try:
+                os.ftruncate(descriptor, size_bytes)
+            except OSError:
+                os.close(descriptor)
+                path.unlink()
+                raise
+            self._keep(path, descriptor)
+
+    def write(self, path: Path, at: int, chunks: Sequence[Buffer]) -> None:
+        """Write the chunks one after the other from ``at`` on, all of them."""
+        try:
+            descriptor = self._descriptor(path)
+            if len(chunks) == 1 and os.pwrite(descriptor, chunks[0], at) == len(chunks[0]):
+                return
+            _write_all(descriptor, at, chunks)
+        except OSError as error:
+            raise _failed(path, "write", error) from error
+
+    def sync(self, path: Path) -> None:
+        """Bring what was written to the medium."""
+        sync_file(path)
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Give a small file new content in one step: the old or the new is there, never less."""
+        fresh = path.with_name(path.name + ".tmp")
+        with _named(path, "replace"):
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                _write_all(descriptor, 0, [content])
+                _sync_descriptor(descriptor)
+            finally:
+                os.close(descriptor)
+            fresh.replace(path)
+        self.sync_directory(path.parent)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._forget(path)
+        self._forget(to)
+        with _named(path, "rename"):
+            path.replace(to)
+
+    def remove(self, path: Path) -> None:
+        """Take a file's name away.  Views of it stay readable."""
+        self._forget(path)
+        with _named(path, "remove"):
+            path.unlink(missing_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
+        with _named(path, "remove"):
+            path.rmdir()
+
+    def sync_directory(self, path: Path) -> None:
+        """Make creations, renames and removals in a directory survive a crash."""
+        with _named(path, "sync"):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def lock(self, path: Path) -> int:
+        """Take the store for this process alone, as a Java broker does, and hold it.
+
+        It is a POSIX record lock on the first byte: a Java broker and ours exclude each
+        other.  Give the number back to `unlock`.
+        """
+        with _named(path, "lock"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            os.pwrite(descriptor, b"lock", 0)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise StoreLocked(str(path)) from None
+            raise _failed(path, "lock", error) from error
+        return descriptor
+
+    def unlock(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def close(self) -> None:
+        """Give every descriptor back."""
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+    def _descriptor(self, path: Path) -> int:
+        descriptor = self._descriptors.get(path)
+        if descriptor is None:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except PermissionError:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno != errno.EROFS:
+                    raise
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._keep(path, descriptor)
+        else:
+            self._descriptors.move_to_end(path)
+        return descriptor
+
+    def _keep(self, path: Path, descriptor: int) -> None:
+        self._descriptors[path] = descriptor
+        if len(self._descriptors) > self._open_files_max:
+            os.close(self._descriptors.popitem(last=False)[1])
+
+    def _forget(self, path: Path) -> None:
+        descriptor = self._descriptors.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Bring a file to the medium through a descriptor of its own, so from any thread."""
+    with _named(path, "sync"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _sync_descriptor(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_descriptor(descriptor: int) -> None:
+    if _FULL_SYNC is not None:
+        fcntl.fcntl(descriptor, _FULL_SYNC)
+    else:
+        os.fdatasync(descriptor)
+
+
+def _write_all(descriptor: int, at: int, chunks: Sequence[Buffer]) -> None:
+    """`pwritev` until nothing is left; the system may take a part of it each time."""
+    left = [memoryview(chunk).cast("B") for chunk in chunks if len(chunk)]
+    while left:
+        written = os.pwritev(descriptor, left[:CHUNKS_MAX], at)
+        at += written
+        while left and written >= len(left[0]):
+            written -= len(left.pop(0))
+        if written:
+            left[0] = left[0][written:]
+
+
+@contextmanager
+def _named(path: Path, operation: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _failed(path, operation, error) from error
+
+
+def _failed(path: Path, operation: str, error: OSError) -> DiskFailed:
+    return DiskFailed(str(path), operation, error.strerror or str(error), error.errno or 0)
