@@ -7,7 +7,7 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test check format fuzz bench interop clean
+.PHONY: help setup lock test check fuzz bench interop format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,15 @@ check: $(READY) ## Lint, format check and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz: $(READY) ## Feed the decoders 200,000 hostile inputs each
+	FLINTMQ_FUZZ_EXAMPLES=200000 $(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/fuzz $(ARGS)
+
+bench: $(READY) ## Measure, and write benchmarks/results/latest.json
+	$(BIN)/python -m benchmarks $(ARGS)
+
+interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
+	$(BIN)/python -m pytest -m interop --timeout 900 $(ARGS)
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,36 @@
+"""The `flintmq` command: where its parts are put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flintmq import __version__
+
+app = typer.Typer(
+    name="flintmq",
+    help="Apache RocketMQ from Python and Spark.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"flintmq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def flintmq(
+    version: Annotated[  # typer calls back before the value is used
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Apache RocketMQ from Python and Spark."""
+
+
+def main() -> None:
+    app()
