@@ -16,6 +16,7 @@ caller ever has to parse a message.
     ├── MissingExtra             an optional package is needed: the message says which to install
     ├── InvalidExpression        a filter expression that cannot be compiled
     ├── InvalidName              a topic, group or property name RocketMQ would refuse
+    ├── InvalidSetting           a setting of ours that cannot be used: an address, a file, a number
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
     ├── BrokerRefused            a reply, and it says no
@@ -155,6 +156,19 @@ class InvalidName(FlintError):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}: {self.reason}"
+
+
+class InvalidSetting(FlintError):
+    """A setting that cannot be used as it is."""
+
+    def __init__(self, setting: str, value: str, reason: str) -> None:
+        super().__init__(setting, value, reason)
+        self.setting = setting
+        self.value = value
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.setting} {self.value!r}: {self.reason}"
 
 
 class Unreachable(FlintError):

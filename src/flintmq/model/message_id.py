@@ -1,0 +1,91 @@
+"""The two ids of a message, which look alike and mean different things.
+
+An *offset message id* is made by the broker: where the record is.  It leads back to
+the broker and the byte, so `parse_offset_id` is exact.  A *unique id* is made by
+the client before sending and stays the same through retries.  Both are hex of the
+same length, and only the context tells them apart.
+
+Ids of other clients are opaque: Go and C++ fill the same length their own way.
+`created_ms` is for ids made by `UniqueIds` or by Java.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import count
+
+from flintmq.errors import InvalidName
+from flintmq.model.host import Host
+from flintmq.model.queue import LogOffset
+
+CLOCK_STEP_MS_MAX = 1_000_000
+"""A clock may step back behind the start of its month by less than this; ids then say 0."""
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+_V4_LENGTH, _V6_LENGTH = 32, 56
+_PORT = struct.Struct(">i")
+_PORT_AND_OFFSET = struct.Struct(">iq")
+_PID_AND_CONSTANT = struct.Struct(">HI")
+_U64 = (1 << 64) - 1
+_U32 = (1 << 32) - 1
+
+
+def offset_id_prefix(host: Host) -> str:
+    """The part that all offset ids of one broker share."""
+    return (host.packed + _PORT.pack(host.port)).hex().upper()
+
+
+def offset_id(host: Host, log_offset: int) -> str:
+    """The id of the record at ``log_offset`` of the broker at ``host``."""
+    return f"{offset_id_prefix(host)}{log_offset & _U64:016X}"
+
+
+def parse_offset_id(text: str) -> tuple[Host, LogOffset]:
+    """Where the record is.  Anything but 32 or 56 hex digits is `InvalidName`."""
+    octets = _unhex(text)
+    ip_length = len(octets) - _PORT_AND_OFFSET.size
+    port, log_offset = _PORT_AND_OFFSET.unpack_from(octets, ip_length)
+    if log_offset < 0:
+        raise InvalidName("message id", text, "its log offset is negative")
+    return Host(octets[:ip_length], port), LogOffset(log_offset)
+
+
+class UniqueIds:
+    """Makes the unique ids of one process.
+
+    ``constant`` is any number that tells this process from an earlier one with the
+    same pid.  Two ids differ as long as fewer than 65,536 are made in a millisecond.
+    Safe to share between threads.
+    """
+
+    def __init__(self, ip: bytes, pid: int, constant: int) -> None:
+        if len(ip) not in (4, 16):
+            raise ValueError(f"an address has 4 or 16 bytes, not {len(ip)}")
+        self._prefix = (ip + _PID_AND_CONSTANT.pack(pid & 0xFFFF, constant & _U32)).hex().upper()
+        self._counter = count()
+
+    def make(self, now_ms: int, month_start_ms: int) -> str:
+        """The next id.  ``month_start_ms`` is when the current month began, in local time."""
+        age_ms = now_ms - month_start_ms
+        if -CLOCK_STEP_MS_MAX < age_ms < 0:
+            age_ms = 0
+        return f"{self._prefix}{age_ms & _U32:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+def created_ms(
+    unique_id: str, *, now_ms: int, month_start_ms: int, previous_month_start_ms: int
+) -> int:
+    """About when ``unique_id`` was made.  It does not say its month: the latest that fits is it."""
+    octets = _unhex(unique_id)
+    age_ms = int.from_bytes(octets[-6:-2], "big", signed=True)
+    if month_start_ms + age_ms <= now_ms:
+        return month_start_ms + age_ms
+    return previous_month_start_ms + age_ms
+
+
+def _unhex(text: str) -> bytes:
+    if len(text) not in (_V4_LENGTH, _V6_LENGTH):
+        raise InvalidName("message id", text, "an id has 32 or 56 hex digits")
+    if not _HEX.issuperset(text):
+        raise InvalidName("message id", text, "an id has only hex digits")
+    return bytes.fromhex(text)

@@ -1,0 +1,357 @@
+"""What SQL92 expressions mean, case by case.
+
+The unit tests hold FlintMQ to these tables, and the interop tests hold the tables to RocketMQ.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Rule: TypeAlias = tuple[str, dict[str, str], str]
+
+TRUE, FALSE, UNKNOWN, ERROR = "TRUE", "FALSE", "UNKNOWN", "ERROR"
+
+LITERALS: list[Rule] = [
+    ("TRUE", {}, TRUE),
+    ("false", {}, FALSE),
+    ("Null", {}, UNKNOWN),
+    ("a = 5", {"a": "5"}, TRUE),
+    ("a = 5L", {"a": "5"}, TRUE),
+    ("a = 5l", {"a": "5"}, TRUE),
+    ("a = 5.", {"a": "5"}, TRUE),
+    ("a = .5", {"a": "0.5"}, TRUE),
+    ("a = 5e1", {"a": "50"}, TRUE),
+    ("a = 5.E+1", {"a": "50"}, TRUE),
+    ("a = 50.5e-1", {"a": "5.05"}, TRUE),
+    ("a = 00.5", {"a": "0.5"}, TRUE),
+    ("a = 0", {"a": "-0"}, TRUE),
+    ("a = 5e-324", {"a": "4.9E-324"}, TRUE),
+    ("a = 9223372036854775807", {"a": "9223372036854775807"}, TRUE),
+    ("a = ''", {"a": ""}, TRUE),
+    ("a = 'it''s'", {"a": "it's"}, TRUE),
+    ("a = ''''", {"a": "'"}, TRUE),
+    ("a = 'two\nlines'", {"a": "two\nlines"}, TRUE),
+    ("a = '-- /* no comment'", {"a": "-- /* no comment"}, TRUE),
+    ("a = '日本 𝄞'", {"a": "日本 𝄞"}, TRUE),
+    ("$a_1 = 'x'", {"$a_1": "x"}, TRUE),
+    ("A = 'x'", {"a": "x"}, UNKNOWN),  # names have a case
+    ("NOTa = 'x'", {"NOTa": "x"}, TRUE),  # the longest word wins
+    ("a\t=\n\r\f 5", {"a": "5"}, TRUE),
+    ("a /* one */ = /**/ 5 /***/", {"a": "5"}, TRUE),
+    ("a -- to the end\n = 5", {"a": "5"}, TRUE),
+    ("a -- to the end\r = 5", {"a": "5"}, TRUE),
+]
+
+MISSING: list[Rule] = [
+    ("a = 5", {}, UNKNOWN),
+    ("a <> 5", {}, UNKNOWN),
+    ("a = 'x'", {}, UNKNOWN),
+    ("a = TRUE", {}, UNKNOWN),
+    ("5 = a", {}, FALSE),  # missing on the right is not missing on the left
+    ("5 <> a", {}, TRUE),
+    ("'x' = a", {}, FALSE),
+    ("TRUE = a", {}, FALSE),
+    ("a = b", {}, TRUE),
+    ("a <> b", {}, FALSE),
+    ("a = b", {"a": "1"}, FALSE),
+    ("a = b", {"b": "1"}, UNKNOWN),
+    ("a > 5", {}, UNKNOWN),
+    ("5 > a", {}, UNKNOWN),
+    ("a >= b", {"a": "x"}, UNKNOWN),
+    ("a BETWEEN 1 AND 5", {}, UNKNOWN),
+    ("a NOT BETWEEN 1 AND 5", {}, UNKNOWN),
+    ("a BETWEEN b AND 5", {"a": "3"}, UNKNOWN),
+    ("a BETWEEN b AND 5", {"a": "6"}, FALSE),
+    ("a NOT BETWEEN 1 AND b", {"a": "0"}, TRUE),
+    ("a NOT BETWEEN 1 AND b", {"a": "3"}, UNKNOWN),
+    ("a IN ('x')", {}, UNKNOWN),
+    ("a NOT IN ('x')", {}, UNKNOWN),
+    ("a IS NULL", {}, TRUE),
+    ("a IS NULL", {"a": ""}, FALSE),
+    ("a IS NOT NULL", {}, FALSE),
+    ("a IS NOT NULL", {"a": ""}, TRUE),
+    ("(a > 5) IS NULL", {}, TRUE),
+    ("NULL IS NULL", {}, TRUE),
+    ("a", {}, UNKNOWN),
+    ("NOT a", {}, UNKNOWN),
+]
+
+TYPES: list[Rule] = [
+    ("a = 5", {"a": "+5"}, TRUE),
+    ("a = 5", {"a": "005"}, TRUE),
+    ("a = 5", {"a": "5.0"}, ERROR),  # an int32 is wanted
+    ("a = 5", {"a": " 5"}, ERROR),
+    ("a = 5", {"a": "5L"}, ERROR),
+    ("a = 5", {"a": "1_0"}, ERROR),
+    ("a = 5", {"a": ""}, ERROR),
+    ("a = 5", {"a": "\u0665"}, TRUE),
+    ("a = 5", {"a": "\U0001d7d3"}, ERROR),  # a digit outside the basic plane
+    ("a < 5", {"a": "3000000000"}, ERROR),
+    ("a < 5", {"a": "-2147483648"}, TRUE),
+    ("a < 3000000000", {"a": "2999999999"}, TRUE),
+    ("a < 3000000000", {"a": "9223372036854775808"}, ERROR),
+    ("a > -2147483647", {"a": "3000000000"}, ERROR),
+    ("a > -2147483648", {"a": "3000000000"}, TRUE),  # minus an int64
+    ("a = 5.0", {"a": "5"}, TRUE),
+    ("a = 5.0", {"a": " 5.0f\n"}, TRUE),
+    ("a = 5.0", {"a": "0x5p0"}, TRUE),
+    ("a = 5.0", {"a": "\u0665"}, ERROR),
+    ("a = 5.0", {"a": "five"}, ERROR),
+    ("a > 5.0", {"a": "NaN"}, TRUE),  # NaN is above every number
+    ("a >= 5.0", {"a": "NaN"}, TRUE),
+    ("a < 5.0", {"a": "NaN"}, FALSE),
+    ("5.0 < a", {"a": "NaN"}, TRUE),
+    ("a > 1e308", {"a": "Infinity"}, TRUE),
+    ("a > 1e308", {"a": "infinity"}, ERROR),
+    ("5 < a", {"a": "6"}, TRUE),
+    ("5 < a", {"a": "5"}, FALSE),
+    ("5 <= a", {"a": "5"}, TRUE),
+    ("5 > a", {"a": "5"}, FALSE),
+    ("5 >= a", {"a": "5"}, TRUE),
+    ("5 >= a", {"a": "6"}, FALSE),
+    ("5 = a", {"a": "5"}, TRUE),
+    ("5 = a", {"a": "x"}, ERROR),
+    ("a > b", {"a": "10", "b": "9"}, TRUE),  # two properties: doubles
+    ("a > b", {"a": "10", "b": "x"}, ERROR),
+    ("a < b", {"a": "-0.0", "b": "0.0"}, TRUE),
+    ("a >= b", {"a": "NaN", "b": "NaN"}, TRUE),
+    ("a = b", {"a": "5", "b": "5"}, TRUE),  # and for equality: texts
+    ("a = b", {"a": "5", "b": "5.0"}, FALSE),
+    ("a = TRUE", {"a": "tRuE"}, TRUE),
+    ("a = TRUE", {"a": "1"}, FALSE),
+    ("a = FALSE", {"a": "anything"}, TRUE),
+    ("TRUE = a", {"a": "true"}, ERROR),
+    ("a = 'x'", {"a": "x"}, TRUE),
+    ("a = 'x'", {"a": "X"}, FALSE),
+    ("a <> 'x'", {"a": "X"}, TRUE),
+    ("a = '5'", {"a": "5.0"}, FALSE),
+    ("'5' = 5", {}, TRUE),
+    ("'x' = 5", {}, ERROR),
+    ("'x' = TRUE", {}, FALSE),
+    ("5 = TRUE", {}, FALSE),
+    ("5 = 5L", {}, TRUE),
+    ("5 = 5.0", {}, TRUE),
+    ("9007199254740993 = 9007199254740992.0", {}, TRUE),  # widened to double
+    ("2147483648 > 2147483647", {}, TRUE),
+    ("5 < 5.5", {}, TRUE),
+    ("(a > 5) = TRUE", {"a": "6"}, TRUE),
+    ("(a > 5) = (b > 5)", {"a": "6", "b": "5"}, FALSE),
+    ("(a > 5) = b", {"a": "6", "b": "true"}, ERROR),
+    ("b = (a > 5)", {"a": "6", "b": "true"}, TRUE),
+    ("(a > 5) = 5", {"a": "6"}, FALSE),
+    ("a", {"a": "true"}, FALSE),  # a property is never a boolean
+    ("NOT a", {"a": "true"}, TRUE),
+]
+
+SIGNS: list[Rule] = [
+    ("a = -5", {"a": "-5"}, TRUE),
+    ("a = +5", {"a": "5"}, TRUE),
+    ("a = - -5", {"a": "5"}, TRUE),
+    ("a = -5.5", {"a": "-5.5"}, TRUE),
+    ("a > -5", {"a": "-6"}, FALSE),
+    ("a = -(5)", {"a": "-5"}, TRUE),
+    ("+a = 5", {"a": "5"}, TRUE),
+    ("-a = 5", {"a": "-5"}, UNKNOWN),  # a property is text, and minus a text is missing
+    ("-a > 5", {"a": "-6"}, UNKNOWN),
+    ("5 = -a", {"a": "-5"}, FALSE),
+    ("a = -NULL", {}, TRUE),
+    ("a = -NULL", {"a": "5"}, FALSE),
+    ("a = -'x'", {"a": "5"}, FALSE),
+    ("-(a > 5) IS NULL", {"a": "6"}, TRUE),
+    ("-(a > 5) IS NULL", {"a": "x"}, ERROR),
+    ("a = --5", {"a": "5"}, TRUE),  # no line end, no comment
+    ("a =\n--5", {"a": "5"}, TRUE),
+]
+
+RANGES: list[Rule] = [
+    ("a BETWEEN 1 AND 5", {"a": "1"}, TRUE),
+    ("a BETWEEN 1 AND 5", {"a": "5"}, TRUE),
+    ("a BETWEEN 1 AND 5", {"a": "0"}, FALSE),
+    ("a BETWEEN 1 AND 5", {"a": "6"}, FALSE),
+    ("a BETWEEN 1 AND 5", {"a": "x"}, ERROR),
+    ("a BETWEEN 5 AND 5", {"a": "5"}, TRUE),
+    ("a BETWEEN 5 AND 5.0", {"a": "5"}, TRUE),
+    ("a BETWEEN 1 AND 5.5", {"a": "5.2"}, ERROR),  # the first bound reads an int32
+    ("a BETWEEN 5 AND 9.5", {"a": "1"}, FALSE),
+    ("a BETWEEN -1 AND -5", {"a": "-3"}, FALSE),  # accepted, and never true
+    ("a BETWEEN -5 AND -1", {"a": "-3"}, TRUE),
+    ("a BETWEEN b AND c", {"a": "2", "b": "1", "c": "3"}, TRUE),
+    ("5 BETWEEN 1 AND 9", {}, TRUE),
+    ("5 BETWEEN a AND 9", {"a": "6"}, FALSE),
+    ("a NOT BETWEEN 1 AND 5", {"a": "0"}, TRUE),
+    ("a NOT BETWEEN 1 AND 5", {"a": "3"}, FALSE),
+    ("a NOT BETWEEN 5 AND 1", {"a": "3"}, TRUE),  # unchecked, other than BETWEEN
+    ("a NOT BETWEEN 1.5 AND 2.5", {"a": "NaN"}, TRUE),
+    ("a BETWEEN 1.5 AND 2.5", {"a": "NaN"}, FALSE),
+    ("-(a > 5) BETWEEN 1 AND 5", {"a": "6"}, UNKNOWN),
+    ("a BETWEEN 1 AND 5 AND b = 'x'", {"a": "3", "b": "x"}, TRUE),
+    ("a IN ('x', 'y')", {"a": "y"}, TRUE),
+    ("a IN ('x', 'y')", {"a": "z"}, FALSE),
+    ("a IN ('5')", {"a": "5"}, TRUE),
+    ("a IN ('a','b','c','d','e','it''s')", {"a": "it's"}, TRUE),
+    ("a NOT IN ('x', 'y')", {"a": "z"}, TRUE),
+    ("a NOT IN ('x', 'y')", {"a": "y"}, FALSE),
+    ("(a) IN ('x')", {"a": "x"}, TRUE),
+]
+
+SEARCHES: list[Rule] = [
+    ("a CONTAINS 'b'", {"a": "abc"}, TRUE),
+    ("a CONTAINS 'x'", {"a": "abc"}, FALSE),
+    ("a CONTAINS 'b'", {}, FALSE),
+    ("a CONTAINS ''", {"a": "abc"}, FALSE),
+    ("a NOT CONTAINS 'b'", {"a": "abc"}, FALSE),
+    ("a NOT CONTAINS 'x'", {"a": "abc"}, TRUE),
+    ("a NOT CONTAINS 'x'", {}, FALSE),
+    ("a NOT CONTAINS ''", {"a": "abc"}, FALSE),
+    ("NOT (a CONTAINS 'x')", {}, TRUE),
+    ("a STARTSWITH 'ab'", {"a": "abc"}, TRUE),
+    ("a STARTSWITH 'bc'", {"a": "abc"}, FALSE),
+    ("a NOT STARTSWITH 'bc'", {"a": "abc"}, TRUE),
+    ("a not startswith 'bc'", {}, FALSE),
+    ("a NOT STARTSWITH ''", {"a": "abc"}, FALSE),
+    ("a ENDSWITH 'bc'", {"a": "abc"}, TRUE),
+    ("a ENDSWITH 'ab'", {"a": "abc"}, FALSE),
+    ("a NOT ENDSWITH 'ab'", {"a": "abc"}, TRUE),
+    ("a NOT ENDSWITH 'ab'", {}, FALSE),
+    ("a ENDSWITH ''", {"a": "abc"}, FALSE),
+    ("'abc' CONTAINS 'b'", {}, TRUE),
+    ("5 CONTAINS '5'", {}, FALSE),
+    ("5 NOT CONTAINS '6'", {}, FALSE),
+    ("(a > 5) CONTAINS 'x'", {"a": "x"}, ERROR),
+    ("(a > 5) CONTAINS ''", {"a": "x"}, FALSE),  # nothing to search for: nothing is computed
+]
+
+# An error is the property "a" read as a number; a missing property is unknown.
+LOGIC: list[Rule] = [
+    ("TRUE AND TRUE", {}, TRUE),
+    ("TRUE AND FALSE", {}, FALSE),
+    ("TRUE AND NULL", {}, UNKNOWN),
+    ("NULL AND FALSE", {}, FALSE),
+    ("NULL AND NULL", {}, UNKNOWN),
+    ("FALSE AND a > 5", {"a": "x"}, FALSE),
+    ("TRUE AND a > 5", {"a": "x"}, ERROR),
+    ("NULL AND a > 5", {"a": "x"}, ERROR),
+    ("a > 5 AND FALSE", {"a": "x"}, ERROR),
+    ("FALSE OR FALSE", {}, FALSE),
+    ("FALSE OR TRUE", {}, TRUE),
+    ("NULL OR TRUE", {}, TRUE),
+    ("FALSE OR NULL", {}, UNKNOWN),
+    ("NULL OR NULL OR FALSE", {}, UNKNOWN),
+    ("TRUE OR a > 5", {"a": "x"}, TRUE),
+    ("a > 5 OR TRUE", {"a": "x"}, ERROR),
+    ("NOT TRUE", {}, FALSE),
+    ("NOT FALSE", {}, TRUE),
+    ("NOT NULL", {}, UNKNOWN),
+    ("NOT (a > 5)", {"a": "x"}, ERROR),
+    ("TRUE OR FALSE AND FALSE", {}, TRUE),  # AND binds tighter
+    ("(TRUE OR FALSE) AND FALSE", {}, FALSE),
+    ("NOT FALSE AND FALSE", {}, FALSE),  # NOT binds tightest
+    ("NOT a = 'x'", {"a": "y"}, ERROR),  # so this is (NOT a) = 'x'
+    ("NOT a = 5", {"a": "y"}, FALSE),
+    ("NOT a IS NULL", {}, TRUE),
+    ("a = b > 5", {"a": "true", "b": "6"}, TRUE),  # a = (b > 5)
+    ("a = b = TRUE", {"a": "x", "b": "x"}, TRUE),  # (a = b) = TRUE
+    ("a <> b IS NULL", {"b": "x"}, TRUE),  # (a <> b) IS NULL
+    ("a = 5 OR b = 5", {"b": "5"}, TRUE),
+]
+
+# Text after a complete expression is not read, whatever it is.
+UNREAD: list[Rule] = [
+    ("a > 5 rest", {"a": "6"}, TRUE),
+    ("a > 5 )", {"a": "6"}, TRUE),
+    ("a > 5 'x' @@@ 'never closed", {"a": "6"}, TRUE),
+    ("a > 5, b > 5", {"a": "6"}, TRUE),
+    ("a > 5 -- no line end", {"a": "6"}, TRUE),
+    ("a LIKE 'x%'", {"a": "x"}, FALSE),
+    ("a IS NULL > 5", {}, TRUE),
+    ("a = 0L", {"a": "0"}, TRUE),  # 0, then the name L
+    ("a = 5a", {"a": "5"}, TRUE),
+    ("a = 05", {"a": "0"}, TRUE),
+    ("a = 5e", {"a": "5"}, TRUE),
+    ("TRUE TRUE", {}, TRUE),
+]
+
+RULES: list[Rule] = [
+    *(*LITERALS, *MISSING, *TYPES, *SIGNS, *RANGES, *SEARCHES, *LOGIC, *UNREAD),
+]
+
+# What does not compile, and the column that is blamed.
+REFUSALS: list[tuple[str, int]] = [
+    ("", 1),
+    ("  ", 3),
+    ("-- only a comment\n", 19),
+    ("5", 1),
+    ("'x'", 1),
+    ("-a", 2),
+    ("a AND 5", 7),
+    ("5 OR a", 1),
+    ("NOT 5", 5),
+    ("NOT -a", 6),
+    ("(a", 3),
+    ("a > ", 5),
+    ("a >> 5", 4),
+    ("a = = 5", 5),
+    ("a !", 3),
+    ("a != 5", 3),
+    ("a == 5", 4),
+    ("a > 5 @", 7),
+    ('a = "x"', 5),
+    ("a = 'x", 5),
+    ("a = 'x''", 8),
+    ("a /* = 5", 3),
+    ("a. = 5", 2),
+    ("é = 5", 1),
+    ("\u0131N = 5", 1),  # a dotless i is no i
+    ("a = 5\x00", 6),
+    ("AND a", 1),
+    ("a NOT b", 7),
+    ("a NOT = 5", 7),
+    ("a > 5 NOT", 10),
+    ("a IS 5", 6),
+    ("a IS NOT 5", 10),
+    ("a IS", 5),
+    ("a BETWEEN 1", 12),
+    ("a BETWEEN 1 OR 2", 13),
+    ("a BETWEEN 5 AND 1", 17),
+    ("a BETWEEN 5.5 AND 5", 19),
+    ("a BETWEEN NULL AND 5", 11),
+    ("a BETWEEN 1 AND NULL", 17),
+    ("a BETWEEN 'a' AND 'b'", 11),
+    ("a NOT BETWEEN 1 AND 'b'", 21),
+    ("TRUE BETWEEN 1 AND 5", 1),
+    ("a BETWEEN 1 AND 5 BETWEEN 1 AND 5", 1),
+    ("a IN ()", 7),
+    ("a IN (5)", 7),
+    ("a IN (b)", 7),
+    ("a IN 'x'", 6),
+    ("a IN ('x',)", 11),
+    ("a IN ('x'", 10),
+    ("5 IN ('x')", 1),
+    ("'x' IN ('x')", 1),
+    ("-a IN ('x')", 2),
+    ("NOT a IN ('x')", 5),
+    ("a > 5 IN ('x')", 1),
+    ("a CONTAINS b", 12),
+    ("a CONTAINS 5", 12),
+    ("a CONTAINS", 11),
+    ("a NOT CONTAINS (b)", 16),
+    ("a = NULL", 5),
+    ("NULL = a", 1),
+    ("a <> NULL", 6),
+    ("TRUE = 'x'", 8),
+    ("TRUE = 5", 8),
+    ("FALSE <> 5.5", 10),
+    ("a > 'x'", 5),
+    ("'x' > a", 1),
+    ("a > NULL", 5),
+    ("a > TRUE", 5),
+    ("a > (b > 5)", 6),
+    ("a > 5 > 5", 1),
+    ("NOT a > 5", 5),
+    ("a = 0.0", 5),
+    ("a = 1e-400", 5),
+    ("a = 1e400", 5),
+    ("a = 9223372036854775808", 5),
+    ("a = -9223372036854775808", 6),
+    ("a = 99999999999999999999L", 5),
+]
