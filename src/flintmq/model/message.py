@@ -4,14 +4,15 @@ Two types, because they know different things: a `Message` has no queue, no offs
 and no times, a `ReceivedMessage` has all of them.  Neither changes after it is made.
 
 `Message` refuses what no broker could store as meant: property names that belong
-to the system, blank ones, and text that would break the property string apart.
-Whether the topic exists and takes messages is the broker's to say.
+to the system, blank ones, text that would break the property string apart, and topic
+names outside RocketMQ's alphabet.  Whether the topic exists is the broker's to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge, InvalidName
@@ -19,6 +20,7 @@ from flintmq.model import properties as names
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.topic import check_sendable_topic
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
 """A guard against runaway memory.  The broker's own limit is lower: 4 MiB by default."""
@@ -26,6 +28,11 @@ BODY_BYTES_MAX = 32 * 1024 * 1024
 KEY_SEPARATOR = " "
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
+
+TOPICS_KEPT_MAX = 1_024
+"""Topics known to be good: a producer sends to few."""
+
+_check_topic = lru_cache(maxsize=TOPICS_KEPT_MAX)(check_sendable_topic)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -63,8 +70,7 @@ class Message:
         deliver_at_ms: int | None = None,
         wait_stored: bool = True,
     ) -> None:
-        if not topic or topic.isspace():
-            raise InvalidName("topic", topic, "a message needs a topic")
+        _check_topic(topic)
         if len(body) > BODY_BYTES_MAX:
             raise BodyTooLarge(BODY_BYTES_MAX, f"a body of {len(body)} bytes")
         if not -(2**31) <= flag < 2**31:

@@ -1,0 +1,94 @@
+"""GET_ROUTEINFO_BY_TOPIC (105): the queues and brokers of a topic.
+
+Go's client cuts ``brokerAddrs`` apart as raw text, so the body must have no spaces.  Quoted
+keys are what every client reads; bare ones are what name servers send to old versions.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from flintmq.errors import MalformedBody
+from flintmq.model.route import BrokerReplicas, QueueCounts, Route
+from flintmq.model.topic import Permission
+from flintmq.protocol import fastjson
+from flintmq.protocol.bodies.body import Body, Int32, Int64, Json, wire_fields
+
+
+class BrokerEntry(Body, frozen=True, kw_only=True):
+    """One broker name and its replicas by id.  The last two fields are of 5.x."""
+
+    broker_addrs: dict[Int64, str] = {}
+    broker_name: str
+    cluster: str = ""
+    enable_acting_master: bool | None = None
+    zone_name: str | None = None
+
+
+class QueueEntry(Body, frozen=True, kw_only=True):
+    """The queues of the topic on one broker."""
+
+    broker_name: str
+    perm: Int32 = 0
+    read_queue_nums: Int32 = 0
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32 = 0
+
+
+class TopicRoute(Body, frozen=True, kw_only=True):
+    """A route as it travels.  `to_route` is what a client works with."""
+
+    broker_datas: tuple[BrokerEntry, ...] = ()
+    filter_server_table: dict[str, tuple[str, ...]] = {}
+    order_topic_conf: str | None = None
+    queue_datas: tuple[QueueEntry, ...] = ()
+    topic_queue_mapping_by_broker: dict[str, Json] | None = None
+
+    def to_body(self, *, bare_keys: bool = False) -> bytes:
+        """Standard JSON, in ASCII, or with ``bare_keys`` what versions before 4.9.4 get."""
+        return fastjson.write(self, wire_fields, bare_keys=bare_keys, ascii_only=not bare_keys)
+
+    def to_route(self) -> Route:
+        """The route as a value of the model.  Raises `MalformedBody` for absurd numbers."""
+        try:
+            return Route(
+                brokers=tuple(
+                    BrokerReplicas(broker.cluster, broker.broker_name, broker.broker_addrs)
+                    for broker in self.broker_datas
+                ),
+                queues=tuple(
+                    QueueCounts(
+                        queue.broker_name,
+                        queue.read_queue_nums,
+                        queue.write_queue_nums,
+                        Permission(queue.perm & 0xF),
+                    )
+                    for queue in self.queue_datas
+                ),
+                order=self.order_topic_conf or "",
+            )
+        except ValueError as error:
+            raise MalformedBody(type(self).__name__, str(error)) from error
+
+    @classmethod
+    def of(cls, route: Route) -> Self:
+        return cls(
+            broker_datas=tuple(
+                BrokerEntry(
+                    broker_addrs=dict(broker.addresses),
+                    broker_name=broker.broker,
+                    cluster=broker.cluster,
+                )
+                for broker in route.brokers
+            ),
+            order_topic_conf=route.order or None,
+            queue_datas=tuple(
+                QueueEntry(
+                    broker_name=counts.broker,
+                    perm=int(counts.permission),
+                    read_queue_nums=counts.read_count,
+                    write_queue_nums=counts.write_count,
+                )
+                for counts in route.queues
+            ),
+        )

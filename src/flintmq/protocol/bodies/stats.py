@@ -1,0 +1,70 @@
+"""How far groups are (208, 317), how long queues are (202), how fast a broker is (315)."""
+
+from __future__ import annotations
+
+from flintmq.protocol.bodies.body import Body, Int64
+from flintmq.protocol.bodies.queue import QueueField
+
+
+class QueueProgress(Body, frozen=True, kw_only=True):
+    """Where a queue ends and where a group stands in it.  ``pull_offset`` is of 5.x."""
+
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+    pull_offset: Int64 | None = None
+
+    @property
+    def lag(self) -> int:
+        return self.broker_offset - self.consumer_offset
+
+
+class ConsumeStats(Body, frozen=True, kw_only=True):
+    """Answer to 208.  An unknown group has an empty table."""
+
+    consume_tps: float = 0.0
+    offset_table: dict[QueueField, QueueProgress] = {}
+
+    @property
+    def lag(self) -> int:
+        return sum(progress.lag for progress in self.offset_table.values())
+
+
+class ConsumeStatsList(Body, frozen=True, kw_only=True):
+    """Answer to 317: every group of a broker, one map for each."""
+
+    broker_addr: str | None = None
+    consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
+    total_diff: Int64 = 0
+    total_inflight_diff: Int64 | None = None
+
+
+class QueueExtent(Body, frozen=True, kw_only=True):
+    """First and next offset of a queue, and when it last grew."""
+
+    last_update_timestamp: Int64 = 0
+    max_offset: Int64 = 0
+    min_offset: Int64 = 0
+
+
+class TopicStats(Body, frozen=True, kw_only=True):
+    """Answer to 202.  ``topic_put_tps`` is of 5.x."""
+
+    offset_table: dict[QueueField, QueueExtent] = {}
+    topic_put_tps: float | None = None
+
+
+class RateSample(Body, frozen=True, kw_only=True):
+    """One counter over one period."""
+
+    avgpt: float = 0.0
+    sum: Int64 = 0
+    tps: float = 0.0
+
+
+class BrokerStats(Body, frozen=True, kw_only=True):
+    """Answer to 315."""
+
+    stats_day: RateSample = RateSample()
+    stats_hour: RateSample = RateSample()
+    stats_minute: RateSample = RateSample()
