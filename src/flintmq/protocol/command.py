@@ -39,13 +39,17 @@ class Command(
     gc=False,
     rename={"fields": "extFields", "body": " body"},  # no header field: `decode` sets it
 ):
-    """A request or an answer, header and body."""
+    """A request or an answer, header and body.
+
+    Defaults are what a Java peer takes for granted when a field is missing; `request` and
+    `answer` say who we are.
+    """
 
     code: Int32 = 0
     opaque: Int32 = 0
     flag: Int32 = 0
-    version: Int32 = VERSION
-    language: str = LANGUAGE
+    version: Int32 = 0
+    language: str = "JAVA"
     remark: str | None = None
     fields: Raw = NO_FIELDS
     body: bytes = b""
@@ -80,6 +84,8 @@ def request(
         code=code,
         opaque=opaque,
         flag=ONEWAY_BIT if oneway else 0,
+        version=VERSION,
+        language=LANGUAGE,
         fields=NO_FIELDS if header is None else write_header(header),
         body=body,
     )
@@ -98,6 +104,8 @@ def answer(
         code=code,
         opaque=to.opaque,
         flag=ANSWER_BIT,
+        version=VERSION,
+        language=LANGUAGE,
         remark=remark,
         fields=NO_FIELDS if header is None else write_header(header),
         body=body,

@@ -31,6 +31,9 @@ CALLS_MAX = 65_535
 
 _OPAQUE_MAX = 2**31 - 1
 
+_DEADLINES_SPARE = 1_024
+"""Deadlines of calls that ended which are kept before the heap is made anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -106,7 +109,8 @@ class Connection:
 
     def feed(self, data: bytes) -> list[Arrival]:
         """Take bytes from the peer; raise `RemoteProtocolError` when they make no sense."""
-        return [self._arrive(decode_command(frame)) for frame in self._reader.feed(data)]
+        commands = [decode_command(frame) for frame in self._reader.feed(data)]
+        return [self.arrive(command) for command in commands]  # all or none: see the invariant
 
     def call(self, request: Command, now_ms: int, timeout_ms: int) -> tuple[int, bytes]:
         """Ask the peer: the opaque number under which it will answer, and what to send."""
@@ -118,6 +122,9 @@ class Connection:
         deadline_ms = now_ms + timeout_ms
         self._waiting[opaque] = deadline_ms
         heapq.heappush(self._deadlines, (deadline_ms, opaque))
+        if len(self._deadlines) > 2 * len(self._waiting) + _DEADLINES_SPARE:
+            self._deadlines = [(at_ms, number) for number, at_ms in self._waiting.items()]
+            heapq.heapify(self._deadlines)
         return opaque, data
 
     def tell(self, request: Command) -> bytes:
@@ -155,7 +162,8 @@ class Connection:
         self._deadlines.clear()
         return lost
 
-    def _arrive(self, command: Command) -> Arrival:
+    def arrive(self, command: Command) -> Arrival:
+        """Take one command from the peer: `feed` for those who cut and decode frames themselves."""
         if not command.is_answer:
             return Asked(command)
         if self._waiting.pop(command.opaque, None) is None:

@@ -7,7 +7,8 @@ yet some clients send bare JSON numbers, booleans, null or nested objects.
 Reading is done in two steps.  msgspec reads the well-behaved case in one pass; what it
 refuses is read again field by field under the rules of a Java peer: text that is not
 ``true`` in any case is false, a number may have a plus sign, null and nested values count
-as absent, an empty text is an absent number.  Both steps agree where both succeed.
+as absent, an empty text is an absent number.  Both steps agree where both succeed; to that
+end the text ``null`` is an absent number or boolean too, as msgspec has it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class _Reader(NamedTuple):
 
 _as_map = msgspec.json.Decoder(dict[str, Any]).decode
 _TRUE_FALSE = {True: "true", False: "false"}
-_NUMBER = re.compile(r"[+-]?[0-9]+")  # what Java's parseInt takes, in ASCII
+_NUMBER = re.compile(r"[+-]?[0-9]{1,80}")  # what Java's parseLong takes, and short enough for int()
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MISSING = re.compile(r"missing required field `(.+?)`")
 _AT_FIELD = re.compile(r"at `\$\.(.+?)`")
 
@@ -62,7 +64,7 @@ def read_header(kind: type[H], fields: Raw) -> H:
         header: H = reader.decode(fields)
         if reader.truths is None or True not in reader.truths(header):
             return header
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNREADABLE:
         pass
     careful: H = reader.convert(_read_map(fields))
     return careful
@@ -131,10 +133,12 @@ def _reader(kind: type[Header]) -> _Reader:
             if not _is_plain(value):
                 continue
             text = _text(value)
-            if name in flags:
-                typed[name] = text.lower() == "true"
-            elif name not in numbers:
+            if name not in numbers and name not in flags:
                 typed[name] = text
+            elif text.lower() == "null":
+                continue
+            elif name in flags:
+                typed[name] = text.lower() == "true"
             elif _NUMBER.fullmatch(text):
                 typed[name] = int(text)
             elif text:
@@ -150,7 +154,7 @@ def _reader(kind: type[Header]) -> _Reader:
 def _read_map(fields: Raw) -> dict[str, Any]:
     try:
         return _as_map(fields)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise MalformedHeader("extFields", str(error)) from None
 
 

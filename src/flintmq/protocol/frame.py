@@ -79,7 +79,7 @@ class FrameReader:
             stop = at + 4 + length
             header_stop = at + PREFIX_BYTES + (word & HEADER_BYTES_MAX)
             if header_stop > stop or stop - at > bytes_max or form > _FORM_MAX:
-                raise self._fault(length, word)
+                raise _fault(length, word, bytes_max)
             if stop > end:
                 self._wanted = stop - at
                 break
@@ -91,22 +91,39 @@ class FrameReader:
 
     def _hold(self, rest: bytes) -> None:
         """Keep the start of a frame; its length alone may already be a reason to stop."""
-        if len(rest) >= 4:
+        if len(rest) < 4:
+            self._wanted = 4
+        else:
             length = int.from_bytes(rest[:4], "big", signed=True)
             if not 4 <= length <= self.bytes_max - 4:
-                raise self._fault(length, 0)
+                raise _fault(length, 0, self.bytes_max)
         self._pending += rest
 
-    def _fault(self, length: int, word: int) -> FrameTooLarge | MalformedFrame:
-        if length > self.bytes_max - 4:
-            return FrameTooLarge(length + 4, self.bytes_max)
-        if length < 4:
-            return MalformedFrame(f"a frame length of {length} is impossible")
-        if word >> 24 > _FORM_MAX:
-            return MalformedFrame(f"header form {word >> 24} is unknown")
-        return MalformedFrame(
-            f"a header of {word & HEADER_BYTES_MAX} bytes does not fit a frame of {length}"
-        )
+
+def _fault(length: int, word: int, bytes_max: int) -> FrameTooLarge | MalformedFrame:
+    if length > bytes_max - 4:
+        return FrameTooLarge(length + 4, bytes_max)
+    if length < 4:
+        return MalformedFrame(f"a frame length of {length} is impossible")
+    if word >> 24 > _FORM_MAX:
+        return MalformedFrame(f"header form {word >> 24} is unknown")
+    return MalformedFrame(
+        f"a header of {word & HEADER_BYTES_MAX} bytes does not fit a frame of {length}"
+    )
+
+
+def read_prefix(
+    data: bytes | bytearray | memoryview, bytes_max: int = FRAME_BYTES_MAX
+) -> tuple[int, int, int]:
+    """Form, header length and body length of the frame whose first `PREFIX_BYTES` these are.
+
+    For those who receive a large body where it will stay; raises what `FrameReader` raises.
+    """
+    length, word = _unpack_prefix(data)
+    form, header_bytes = word >> 24, word & HEADER_BYTES_MAX
+    if not 4 + header_bytes <= length <= bytes_max - 4 or form > _FORM_MAX:
+        raise _fault(length, word, bytes_max)
+    return form, header_bytes, length - 4 - header_bytes
 
 
 def frame_prefix(

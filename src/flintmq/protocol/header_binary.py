@@ -23,10 +23,9 @@ _INT = Struct(">i")
 
 def decode_binary_header(header: bytes, body: bytes) -> Command:
     """Read one header and give the command its body."""
-    try:
-        code, language, version, opaque, flag = _HEAD.unpack_from(header)
-    except Exception as error:
-        raise MalformedHeader("", "the header is too short") from error
+    if len(header) < _HEAD.size:
+        raise MalformedHeader("", "the header is too short")
+    code, language, version, opaque, flag = _HEAD.unpack_from(header)
     remark, at = _take(header, _HEAD.size, _INT, "remark")
     fields, at = _take(header, at, _INT, "extFields")
     if at != len(header):
@@ -48,7 +47,10 @@ def encode_binary_header(command: Command) -> bytes:
     for name, number in (("code", command.code), ("version", command.version)):
         if not -(2**15) <= number < 2**15:
             raise LocalProtocolError(f"{name} {number} does not fit the 16 bits of a binary header")
-    remark = (command.remark or "").encode()
+    try:
+        remark = (command.remark or "").encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"the remark is not valid text: {error}") from None
     parts = []
     for key, value in read_fields(command.fields).items():
         key_bytes, value_bytes = key.encode(), value.encode()
@@ -77,9 +79,8 @@ def _decode_fields(data: bytes) -> dict[str, str]:
     while at < len(data):
         key, at = _take(data, at, _SHORT, "extFields")
         value, at = _take(data, at, _INT, "extFields")
-        if value:
-            fields[key.decode(errors="replace")] = value.decode(errors="replace")
-    return fields
+        fields[key.decode(errors="replace")] = value.decode(errors="replace")
+    return {key: value for key, value in fields.items() if value}
 
 
 def _take(data: bytes, at: int, width: Struct, field: str) -> tuple[bytes, int]:

@@ -21,6 +21,7 @@ from flintmq.protocol.language import language_name
 _decode = msgspec.json.Decoder(Command, strict=False).decode
 _decode_any = msgspec.json.Decoder().decode
 _text = msgspec.json.Encoder().encode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _HEAD = (
     b'{"code":%d%b,"flag":%d,"language":%b,"opaque":%d%b,'
@@ -32,7 +33,7 @@ def decode_json_header(header: bytes, body: bytes) -> Command:
     """Read one header and give the command its body."""
     try:
         command = _decode(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNREADABLE:
         return _decode_carefully(header, body)
     fields = bytes(command.fields)
     if fields[:1] != b"{":
@@ -64,29 +65,36 @@ def encode_json_header(command: Command) -> bytes:
 def _decode_carefully(header: bytes, body: bytes) -> Command:
     try:
         given = _decode_any(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise MalformedHeader("", f"the header is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise MalformedHeader("", "the header is not a JSON object")
     fields = given.get("extFields")
     if fields is not None and not isinstance(fields, dict):
         raise MalformedHeader("extFields", "is not an object")
-    language = given.get("language", "JAVA")
     remark = given.get("remark")
     return Command(
         code=_number(given, "code"),
         opaque=_number(given, "opaque"),
         flag=_number(given, "flag"),
         version=_number(given, "version"),
-        language=language_name(language) if isinstance(language, int) else str(language),
+        language=_language(given.get("language")),
         remark=None if remark is None else str(remark),
         fields=Raw(_text(fields)) if fields else NO_FIELDS,
         body=body,
     )
 
 
+def _language(given: object) -> str:
+    if given is None:
+        return "JAVA"
+    return language_name(given) if isinstance(given, int) else str(given)
+
+
 def _number(given: dict[str, Any], name: str) -> int:
-    value = given.get(name) or 0
+    value = given.get(name)
+    if value is None or value == "":
+        return 0
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, ONEWAY_BIT, VERSION, Command
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import ANSWER_BIT, ONEWAY_BIT, Command
 from flintmq.protocol.fields import Header, Int32, read_header, truths_of
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.wire import decode_command
@@ -38,8 +39,8 @@ class TypedRequest(
     code: Int32 = 0
     opaque: Int32 = 0
     flag: Int32 = 0
-    version: Int32 = VERSION
-    language: str = LANGUAGE
+    version: Int32 = 0
+    language: str = "JAVA"
     remark: str | None = None
     body: bytes = b""
 
@@ -48,21 +49,21 @@ class TypedRequest(
         return self.flag & ONEWAY_BIT != 0
 
 
-_Schema: TypeAlias = tuple[Callable[[bytes], TypedRequest[Any]], Callable[[Any], Any] | None]
+_Schema: TypeAlias = tuple[int, Callable[[bytes], TypedRequest[Any]], Callable[[Any], Any] | None]
 
 
 class RequestReader:
     """Reads the requests whose codes and header classes it was given."""
 
-    def __init__(self, headers: Mapping[int, type[Header]]) -> None:
-        self._headers = dict(headers)
+    def __init__(self, headers: Mapping[RequestCode, type[Header]]) -> None:
+        self._headers = {int(code): kind for code, kind in headers.items()}
         self._schemas: dict[bytes, _Schema] = {}
-        for code, kind in headers.items():
+        for code, kind in self._headers.items():
             front = b'{"code":%d,"' % code
             if len(front) <= _FRONT_BYTES + 1:
                 schema = TypedRequest[kind]  # type: ignore[valid-type]  # filled in at run time
                 decode = msgspec.json.Decoder(schema, strict=False).decode
-                self._schemas[front[:_FRONT_BYTES]] = decode, truths_of(kind)
+                self._schemas[front[:_FRONT_BYTES]] = code, decode, truths_of(kind)
 
     def read(self, frame: Frame) -> TypedRequest[Any] | Command:
         """A typed request where its code is known, the plain command where it is not.
@@ -74,13 +75,15 @@ class RequestReader:
         header = frame[1]
         schema = self._schemas.get(header[:_FRONT_BYTES])
         if schema is not None and frame[0] == _JSON:
-            decode, truths = schema
+            code, decode, truths = schema
             try:
                 request = decode(header)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 return self._read_carefully(frame)
-            if not request.flag & ANSWER_BIT and (
-                truths is None or True not in truths(request.header)
+            if (
+                request.code == code  # a second "code" in the same header would have won
+                and not request.flag & ANSWER_BIT
+                and (truths is None or True not in truths(request.header))
             ):
                 request.body = frame[2]
                 return request

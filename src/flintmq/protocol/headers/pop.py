@@ -1,0 +1,119 @@
+"""Pop consumption of 5.x: the broker hands out messages and keeps track of them.
+
+A popped message is named by its receipt, ``extra_info``: start offset, pop time, invisible
+time, revive queue, retry flag, broker, queue and offset, separated by spaces.
+"""
+
+from __future__ import annotations
+
+from flintmq.protocol.fields import Header, Int32, Int64
+from flintmq.protocol.headers.common import Named
+
+
+class PopMessage(Named, frozen=True, kw_only=True):
+    """200050 POP_MESSAGE; queue -1 is any; ``init_mode`` 0 starts at the oldest, 1 at the end."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: Int64
+    poll_time: Int64
+    born_time: Int64
+    init_mode: Int32
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool = False
+    attempt_id: str | None = None
+
+
+class PopAnswer(Header, frozen=True, kw_only=True):
+    """To 200050; the last three list offsets, joined by semicolons."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+    rest_num: Int64
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class AckMessage(Named, frozen=True, kw_only=True):
+    """200051 ACK_MESSAGE."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+
+
+class ChangeInvisibleTime(AckMessage, frozen=True, kw_only=True):
+    """200053 CHANGE_MESSAGE_INVISIBLETIME."""
+
+    invisible_time: Int64
+
+
+class InvisibleTimeAnswer(Header, frozen=True, kw_only=True):
+    """To 200053: the parts of the new receipt."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+
+
+class PeekMessage(Named, frozen=True, kw_only=True):
+    """200052 PEEK_MESSAGE."""
+
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    consumer_group: str
+
+
+class AwaitMessage(Named, frozen=True, kw_only=True):
+    """200054 NOTIFICATION."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: Int64
+    born_time: Int64
+    order: bool = False
+    attempt_id: str | None = None
+
+
+class AwaitAnswer(Header, frozen=True, kw_only=True):
+    """To 200054."""
+
+    has_msg: bool
+    polling_full: bool = False
+
+
+class PollingOf(Named, frozen=True, kw_only=True):
+    """200055 POLLING_INFO."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+class PollingAnswer(Header, frozen=True, kw_only=True):
+    """To 200055."""
+
+    polling_num: Int32
+
+
+class RecallMessage(Named, frozen=True, kw_only=True):
+    """370 RECALL_MESSAGE."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallAnswer(Header, frozen=True, kw_only=True):
+    """To 370."""
+
+    msg_id: str

@@ -1,0 +1,122 @@
+"""The body of a pull answer as messages for a consumer.
+
+Records are read one after the other.  A record that cannot be read ends the reading:
+nobody can know where the next one starts.  What came before it is still good, so the
+result holds both the messages and the reason, and the caller can tell someone.
+
+Bodies come out unpacked, with a limit; inner batches come out split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord
+from flintmq.model import properties as names
+from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
+from flintmq.model.queue import QueueOffset
+from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
+from flintmq.protocol.batch import BatchEntry, decode_batch
+from flintmq.protocol.compression import unpack
+from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.record import Buffer, Record, decode_record, record_size
+
+UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""All bodies of one answer together: a small answer may unpack to no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The messages that could be read, and what ended the reading early, if anything."""
+
+    messages: list[ReceivedMessage]
+    fault: MalformedRecord | None = None
+
+
+def decode_messages(
+    buffer: Buffer,
+    *,
+    broker: str,
+    queue_id: int | None = None,
+    min_offset: int | None = None,
+    max_offset: int | None = None,
+    offset_delta: int = 0,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    verify_crc: bool = True,
+) -> Received:
+    """Read every record of an answer.
+
+    ``queue_id`` is the queue that was asked, where one was; a record says by itself
+    only where it was written.  ``min_offset``, ``max_offset`` and ``offset_delta`` come
+    from the header of the answer.  A missing package for a body is `MissingExtra`.
+    """
+    bounds = {}
+    if min_offset is not None:
+        bounds[names.MIN_OFFSET] = str(min_offset)
+    if max_offset is not None:
+        bounds[names.MAX_OFFSET] = str(max_offset)
+    messages: list[ReceivedMessage] = []
+    room_bytes = UNPACKED_BYTES_MAX
+    at = 0
+    while at < len(buffer):
+        try:
+            record = decode_record(buffer, at, verify_crc=verify_crc, zero_crc_accepted=True)
+            body, sys_flag = record.body, record.sys_flag
+            if sys_flag & COMPRESSED:
+                body, sys_flag = _unpacked(record, min(body_bytes_max, room_bytes))
+            batch = decode_batch(body) if needs_unwrap(sys_flag) else []
+        except MalformedRecord as error:
+            return Received(messages, error)
+        except (MalformedBody, BodyTooLarge) as error:
+            return Received(messages, MalformedRecord(at, str(error)))
+        properties = parse_properties(record.properties)
+        properties.update(bounds)
+        size_bytes = record_size(buffer, at)
+        message = ReceivedMessage(
+            record.topic,
+            broker,
+            record.queue_id if queue_id is None else queue_id,
+            QueueOffset(record.queue_offset + offset_delta),
+            record.log_offset,
+            body,
+            properties,
+            record.flag,
+            sys_flag,
+            record.born_ms,
+            record.born_host,
+            record.store_ms,
+            record.store_host,
+            record.reconsume_times,
+            record.prepared_offset,
+            size_bytes,
+        )
+        if batch:
+            messages += _split(message, batch, bounds)
+        else:
+            messages.append(message)
+        room_bytes -= len(body)
+        at += size_bytes
+    return Received(messages)
+
+
+def _unpacked(record: Record, limit_bytes: int) -> tuple[bytes, int]:
+    """The body in the clear, and the system flag that says so.  The type bits stay."""
+    kind = compression(record.sys_flag)
+    assert kind is not None
+    return unpack(record.body, kind, limit_bytes), record.sys_flag & ~COMPRESSED
+
+
+def _split(
+    whole: ReceivedMessage, batch: list[BatchEntry], bounds: dict[str, str]
+) -> list[ReceivedMessage]:
+    """The messages of an inner batch: each has its own offset, flag and properties."""
+    return [
+        whole._replace(
+            queue_offset=QueueOffset(whole.queue_offset + index),
+            body=entry.body,
+            properties=parse_properties(entry.properties) | bounds,
+            flag=entry.flag,
+        )
+        for index, entry in enumerate(batch)
+    ]

@@ -1,0 +1,201 @@
+"""A pull answer becomes messages up to the first record that cannot be read, which is reported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flintmq.errors import MalformedRecord, MissingExtra
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset
+from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
+from flintmq.protocol import received as received_module
+from flintmq.protocol.batch import BatchEntry, encode_batch
+from flintmq.protocol.compression import pack
+from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.received import Received, decode_messages
+from flintmq.protocol.record import Record, crc_of, decode_record, encode_record
+from record_examples import EXAMPLE, mutated, property_strings, records
+
+BATCH = NEED_UNWRAP | INNER_BATCH
+PLAIN = records(property_strings()).map(
+    lambda record: msgspec.structs.replace(record, sys_flag=record.sys_flag & 0x3C)
+)
+
+
+def with_body(body: bytes, sys_flag: int, **fields: Any) -> bytes:
+    """The worked example with another body."""
+    record = msgspec.structs.replace(
+        decode_record(EXAMPLE), body=body, body_crc=crc_of(body), sys_flag=sys_flag, **fields
+    )
+    return encode_record(record)
+
+
+def decode(buffer: bytes, **options: Any) -> Received:
+    return decode_messages(buffer, broker="broker-a", **options)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(PLAIN, max_size=4))
+def test_a_message_says_what_its_record_says(made: list[Record]) -> None:
+    octets = [encode_record(record) for record in made]
+
+    received = decode(b"".join(octets))
+
+    assert received.fault is None
+    assert received.messages == [
+        ReceivedMessage(
+            topic=record.topic,
+            broker="broker-a",
+            queue_id=record.queue_id,
+            queue_offset=record.queue_offset,
+            log_offset=record.log_offset,
+            body=record.body,
+            properties=parse_properties(record.properties),
+            flag=record.flag,
+            sys_flag=record.sys_flag,
+            born_ms=record.born_ms,
+            born_host=record.born_host,
+            store_ms=record.store_ms,
+            store_host=record.store_host,
+            reconsume_times=record.reconsume_times,
+            prepared_offset=record.prepared_offset,
+            stored_bytes=len(encoded),
+        )
+        for record, encoded in zip(made, octets, strict=True)
+    ]
+
+
+def test_the_answer_adds_its_own_facts() -> None:
+    received = decode(EXAMPLE, queue_id=9, min_offset=1, max_offset=40, offset_delta=100)
+
+    (message,) = received.messages
+    assert message.properties == {"TAGS": "TagA", "MIN_OFFSET": "1", "MAX_OFFSET": "40"}
+    assert (message.queue_id, message.queue_offset, message.broker) == (9, 105, "broker-a")
+    assert message.offset_message_id == "0A00000100002A9F0000000000000400"
+
+
+def test_an_empty_answer_holds_no_message() -> None:
+    assert decode(b"") == Received([])
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_a_packed_body_is_unpacked_and_its_bit_cleared_but_not_its_type(kind: Compression) -> None:
+    sys_flag = with_compression(0, kind)
+
+    (message,) = decode(with_body(pack(b"x" * 5000, kind), sys_flag)).messages
+
+    assert message.body == b"x" * 5000
+    assert message.sys_flag == kind
+
+
+def test_an_old_producer_packs_with_zlib_and_says_no_type() -> None:
+    (message,) = decode(with_body(pack(b"old", Compression.ZLIB), 1)).messages
+
+    assert (message.body, message.sys_flag) == (b"old", 0)
+
+
+def test_an_inner_batch_is_split_into_consecutive_messages() -> None:
+    batch = encode_batch([BatchEntry(b"a", b"TAGS\x01x\x02", 7), BatchEntry(b"b", b"", 8)])
+
+    received = decode(
+        with_body(batch, BATCH, properties=b"INNER_NUM\x012\x02"), queue_id=4, max_offset=9
+    )
+
+    whole = decode(EXAMPLE, queue_id=4).messages[0]
+    shared: dict[str, Any] = {"sys_flag": BATCH, "stored_bytes": 104 - 2 + len(batch) + 2}
+    assert received.messages == [
+        whole._replace(
+            queue_offset=QueueOffset(5),
+            body=b"a",
+            flag=7,
+            properties={"TAGS": "x", "MAX_OFFSET": "9"},
+            **shared,
+        ),
+        whole._replace(
+            queue_offset=QueueOffset(6),
+            body=b"b",
+            flag=8,
+            properties={"MAX_OFFSET": "9"},
+            **shared,
+        ),
+    ]
+
+
+def test_a_packed_inner_batch_is_unpacked_and_split() -> None:
+    batch = pack(encode_batch([BatchEntry(b"a"), BatchEntry(b"b")]), Compression.ZSTD)
+
+    received = decode(with_body(batch, with_compression(BATCH, Compression.ZSTD)))
+
+    assert [message.body for message in received.messages] == [b"a", b"b"]
+
+
+BAD = [
+    EXAMPLE[:50],
+    bytes(200),
+    with_body(b"no zlib", 1),
+    with_body(b"x", 1 | 7 << 8),
+    with_body(pack(bytes(2000), Compression.ZLIB), 1),
+    with_body(pack(bytes(2000), Compression.ZLIB)[:-1], 1),
+    with_body(b"no batch", BATCH),
+    with_body(b"", BATCH),
+    EXAMPLE.replace(b"hi", b"ho"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_record_ends_the_reading_and_is_reported(bad: bytes) -> None:
+    received = decode(EXAMPLE + EXAMPLE + bad + EXAMPLE, body_bytes_max=1999)
+
+    assert len(received.messages) == 2
+    assert received.fault is not None
+    assert received.fault.position == 2 * len(EXAMPLE)
+    assert received.fault.reason
+
+
+def test_a_checksum_may_be_missing_or_left_unread() -> None:
+    without = bytearray(EXAMPLE)
+    without[8:12] = bytes(4)
+    wrong = EXAMPLE.replace(b"hi", b"ho")
+
+    assert decode(bytes(without)).fault is None
+    assert decode(wrong, verify_crc=False).messages[0].body == b"ho"
+
+
+def test_all_bodies_of_an_answer_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(received_module, "UNPACKED_BYTES_MAX", 5000)
+    packed = with_body(pack(bytes(2000), Compression.ZLIB), 1)
+
+    received = decode(packed * 3)
+
+    assert len(received.messages) == 2
+    assert received.fault is not None
+
+
+def test_a_missing_package_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = with_body(pack(b"x", Compression.LZ4), 257)
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+
+    with pytest.raises(MissingExtra):
+        decode(packed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=150)
+    | mutated(st.lists(records().map(encode_record), max_size=4).map(b"".join))
+)
+def test_any_bytes_become_messages_and_perhaps_a_fault(octets: bytes) -> None:
+    received = decode(octets)
+
+    if received.fault is None:
+        assert all(message.stored_bytes >= 91 for message in received.messages)
+    else:
+        assert isinstance(received.fault, MalformedRecord)
+        assert 0 <= received.fault.position < len(octets)
