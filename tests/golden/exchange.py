@@ -2,31 +2,35 @@
 
 A recording holds thousands of frames that differ in an offset or a time.  `choose` keeps one
 exchange, the shortest, of everything that differs in kind: who asked whom, the request code, the
-code of the answer, the form of both headers, and what the body is an example of.
+code of the answer, the form of both headers, and what the body is an example of.  Pairs of
+releases that say what others have said already are left out.
 
-Only the few header fields that tell frames apart are read here, by code that is not under test.
+Frames are read by code that is not under test.
 """
 
 from __future__ import annotations
 
 import json
-import struct
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from interop.ask import BINARY_FORM, split
 from interop.proxy import RecordedFrame
 
-PAIR_BYTES_MAX = 3_000  # of both frames; whole configurations are longer and show nothing new
+PAIR_BYTES_MAX = 2_000  # of both frames; whole configurations are longer and show nothing new
+MACHINE_PLACE = f"{tempfile.gettempdir()}/".encode()  # where the captured servers lived
+Shape = tuple[object, ...]
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 HEARTBEAT = 34
+REGISTER_BROKER = 103
 PULL_CODES = (11, 361)
-BINARY_FIXED = struct.Struct(">hBhii")  # code, language, version, opaque, flag
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """What is read of a frame: where its body starts, and four fields of its header."""
+    """What of a frame tells it apart."""
 
     binary: bool
     code: int
@@ -47,18 +51,18 @@ class Exchange:
     answer: bytes | None = None
 
     @property
+    def frames(self) -> list[bytes]:
+        return [self.request] if self.answer is None else [self.request, self.answer]
+
+    @property
     def size_bytes(self) -> int:
-        return len(self.request) + len(self.answer or b"")
+        return sum(map(len, self.frames))
 
 
 def peek(frame: bytes) -> Peek:
-    form, *length = frame[4:8]
-    start, stop = 8, 8 + int.from_bytes(bytes(length), "big")
-    if form == 1:
-        code, _, _, opaque, flag = BINARY_FIXED.unpack_from(frame, start)
-        return Peek(True, code, opaque, flag, frame[stop:])
-    header = json.loads(frame[start:stop])
-    return Peek(False, header["code"], header["opaque"], header["flag"], frame[stop:])
+    header, body = split(frame)
+    binary = frame[4] == BINARY_FORM
+    return Peek(binary, header["code"], header["opaque"], header["flag"], body)
 
 
 def pair_up(
@@ -83,21 +87,60 @@ def pair_up(
 
 
 def choose(exchanges: Iterable[Exchange]) -> list[Exchange]:
-    """The shortest exchange of each kind."""
+    """The shortest exchange of each kind, without what shows nothing new.
+
+    Between a client and a server of the same generation, with JSON headers, each kind is kept.
+    Of all else only what has a request or an answer with other fields than those before it.
+    """
     best: dict[tuple[object, ...], Exchange] = {}
     for exchange in exchanges:
-        if exchange.size_bytes > PAIR_BYTES_MAX:
+        names_place = any(MACHINE_PLACE in frame for frame in exchange.frames)
+        if exchange.size_bytes > PAIR_BYTES_MAX or names_place:
             continue
-        request = peek(exchange.request)
-        answer = peek(exchange.answer) if exchange.answer else None
-        key = (
-            *(exchange.client, exchange.broker, exchange.near, exchange.far),
-            *(request.code, request.binary, request.flag, shows(exchange)),
-            *((answer.code, answer.binary) if answer else ()),
-        )
+        ends = (exchange.client, exchange.broker, exchange.near, exchange.far)
+        key = (*ends, shows(exchange), *map(_codes, exchange.frames))
         if key not in best or exchange.size_bytes < best[key].size_bytes:
             best[key] = exchange
-    return [best[key] for key in sorted(best, key=repr)]
+    seen: set[Shape] = set()
+    chosen = []
+    for exchange in sorted(best.values(), key=_rank):
+        shapes = set(_shapes(exchange))
+        if _rank(exchange)[0] == 0 or not shapes <= seen:
+            chosen.append(exchange)
+        seen |= shapes
+    return chosen
+
+
+def _rank(exchange: Exchange) -> tuple[object, ...]:
+    """Exchanges in the order in which they are looked at, and written."""
+    binary = peek(exchange.request).binary
+    same_generation = f"-{exchange.broker[0]}." in exchange.client
+    order = (same_generation, not binary)
+    ends = (exchange.client, exchange.broker, exchange.near, exchange.far)
+    codes = tuple(map(_codes, exchange.frames))
+    return 0 if all(order) else 1 + 2 * (not same_generation) + binary, *ends, codes
+
+
+def _codes(frame: bytes) -> tuple[int, int, bool]:
+    seen = peek(frame)
+    return seen.code, seen.flag, seen.binary
+
+
+def _shapes(exchange: Exchange) -> Iterator[Shape]:
+    """What of each frame is not a value: codes, header form, and the names of all fields."""
+    asked = peek(exchange.request).code
+    for frame in exchange.frames:
+        header, body = split(frame)
+        names = tuple(sorted(header.get("extFields") or ()))
+        yield (asked, _codes(frame), exchange.near, names, _top_names(body), shows(exchange))
+
+
+def _top_names(body: bytes) -> tuple[str, ...]:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return ("some",) if body else ()
+    return tuple(sorted(content)) if isinstance(content, dict) else ("some",)
 
 
 def lines(exchanges: Iterable[Exchange], first_pair: int) -> Iterator[dict[str, object]]:
@@ -135,8 +178,11 @@ def kind(exchange: Exchange, frame: bytes) -> str:
 
 
 def shows(exchange: Exchange) -> str:
-    """What the body of a heartbeat, or the first record of a pull, is an example of."""
+    """What a registration, a heartbeat or the first record of a pull is an example of."""
     code = peek(exchange.request).code
+    if code == REGISTER_BROKER:
+        fields = split(exchange.request)[0]["extFields"]
+        return "compressed body" if fields.get("compressed") == "true" else ""
     if code == HEARTBEAT:
         return _heartbeat(peek(exchange.request).body)
     if code in PULL_CODES and exchange.answer is not None:

@@ -154,15 +154,17 @@ def run_java(
 ) -> str:
     """Run a class to its end and return what it printed.  Any other end than 0 is an error."""
     with start_java(main, args, classpath, props, jvm_flags=jvm_flags) as process:
-        assert process.stdin is not None
-        try:
-            # communicate() would close the input first, and the leash would end the JVM.
-            held, process.stdin = process.stdin, None
-            with held:
+        # communicate() would close the input first, and the leash would end the JVM.
+        held, process.stdin = process.stdin, None
+        assert held is not None
+        with held:
+            try:
                 out, err = process.communicate(timeout=timeout_s)
-        except BaseException:
-            process.kill()
-            raise
+            except BaseException:
+                process.kill()
+                out, err = process.communicate()
+                print(f"{main} was killed\n{out}\n{err}")
+                raise
     if process.returncode != 0:
         raise RuntimeError(f"{main} ended with {process.returncode}\n{out}\n{err}")
     return out

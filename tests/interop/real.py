@@ -7,24 +7,23 @@ Keyword settings go to the broker's configuration file under RocketMQ's own name
 entered once the broker is in the name server's list: "boot success" comes too early.  Leaving it
 stops the broker in order, so the store has a clean shutdown; `kill_broker` is the other way.
 
-Nothing of ``flintmq`` is used here: the harness must not share a bug with what it judges.
+Nothing of ``flintmq`` is used: the harness must not share a bug with what it judges.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Self
 
+from interop.ask import ask
 from interop.jvm import compile_java, jars, missing_tools, run_java, start_java
 
 __all__ = [
@@ -44,11 +43,9 @@ LOOPBACK = "127.0.0.1"
 READY_TIMEOUT_S = 90.0  # 10 s on an idle machine; tests share two cores
 STOP_TIMEOUT_S = 60.0  # a broker takes 10 s even when idle
 POLL_INTERVAL_S = 0.05
-ASK_TIMEOUT_S = 5.0
 OUTPUT_TAIL_BYTES = 8_000
 
 GET_BROKER_CLUSTER_INFO = 106
-CLIENT_VERSION = 401  # acts as 4.9.4
 
 # Below the range the kernel takes for outgoing connections, so none of those can be in the way.
 PORTS = range(20_000, 32_000, 10)
@@ -294,41 +291,6 @@ class RealRocketMQ:
             self._broker.stop(with_signal)
         finally:
             self._namesrv.stop(signal.SIGKILL)  # it holds nothing that must be kept
-
-
-def ask(
-    address: str,
-    code: int,
-    fields: Mapping[str, str] | None = None,
-    body: bytes = b"",
-    *,
-    version: int = CLIENT_VERSION,
-) -> tuple[dict[str, Any], bytes]:
-    """Send one request with a JSON header over a connection of its own; return header and body."""
-    header = {
-        "code": code,
-        "flag": 0,
-        "language": "JAVA",
-        "opaque": 1,
-        "version": version,
-        "extFields": dict(fields or {}),
-    }
-    encoded = json.dumps(header).encode()
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), ASK_TIMEOUT_S) as connection:
-        size = struct.pack(">II", 4 + len(encoded) + len(body), len(encoded))
-        connection.sendall(size + encoded + body)
-        with connection.makefile("rb") as answers:
-            total, length = struct.unpack(">II", _exactly(answers, 8))
-            answer = json.loads(_exactly(answers, length))
-            return answer, _exactly(answers, total - 4 - length)
-
-
-def _exactly(stream: BinaryIO, count: int) -> bytes:
-    got = stream.read(count)
-    if len(got) < count:
-        raise ConnectionError("the connection was closed inside an answer")
-    return got
 
 
 def free_port() -> int:

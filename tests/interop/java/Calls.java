@@ -1,3 +1,4 @@
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Map;
@@ -16,6 +17,8 @@ final class Calls {
                     int.class, Integer.class,
                     long.class, Long.class,
                     boolean.class, Boolean.class);
+
+    private static volatile Exception lastFailure;
 
     private Calls() {}
 
@@ -46,6 +49,13 @@ final class Calls {
         throw new NoSuchMethodException(name);
     }
 
+    /** The value of a private field. */
+    static Object field(Object target, String name) throws Exception {
+        Field field = target.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(target);
+    }
+
     /** Set a property whose type is an enum that lives in another package in each release. */
     @SuppressWarnings({"unchecked", "rawtypes"})
     static void setEnum(Object target, String setter, String value) throws Exception {
@@ -63,7 +73,7 @@ final class Calls {
         long deadline = System.currentTimeMillis() + 30_000;
         while (!done.getAsBoolean()) {
             if (System.currentTimeMillis() > deadline) {
-                throw new IllegalStateException("waited too long for " + what);
+                throw new IllegalStateException("waited too long for " + what, lastFailure);
             }
             Thread.sleep(50);
         }
@@ -73,6 +83,7 @@ final class Calls {
         try {
             return value.call();
         } catch (Exception notYet) {
+            lastFailure = notYet;
             return -1;
         }
     }

@@ -35,6 +35,7 @@ public final class Drive {
     private final DefaultMQAdminExt admin;
     private final DefaultMQProducer producer;
     private final DefaultMQPullConsumer puller;
+    private final AtomicInteger consumed = new AtomicInteger();
 
     private Drive(String namesrv, String prefix) throws Exception {
         this.namesrv = namesrv;
@@ -72,9 +73,10 @@ public final class Drive {
 
     private void all(String broker) throws Exception {
         createTopic("w", broker, 2, 6);
-        createTopic("ro", broker, 1, 4);
+        createTopic("gone", broker, 1, 4);
         Calls.step("send", this::send);
-        Calls.step("send refused", () -> producer.send(message("ro", "x")));
+        MessageQueue missing = new MessageQueue(prefix + "t", brokerName, 99);
+        Calls.step("send refused", () -> producer.send(message("t", "x"), missing));
         Calls.step("send to a new topic", () -> producer.send(message("new", "x")));
         Calls.step("pull", this::pull);
         Calls.step("lite pull", this::litePull);
@@ -85,13 +87,16 @@ public final class Drive {
         Calls.step("broadcast", this::broadcast);
         Calls.step("transaction", this::transact);
         Calls.step("request and reply", this::requestAndReply);
+        consumed.set(0);
         DefaultMQPushConsumer first = pushConsumer("g", "g1", "t", "*");
         first.start();
         DefaultMQPushConsumer second = pushConsumer("g", "g2", "t", "*");
         second.start();
         SendResult sent = producer.send(message("t", "for the admin"));
-        Calls.await("a commit", () -> Calls.quietly(() -> committed("g", "t")) > 0);
-        new DriveAdmin(admin, broker, prefix).all(first.buildMQClientId(), sent, puller.getConsumerGroup());
+        Calls.await("a delivery", () -> consumed.get() > 0);
+        first.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        new DriveAdmin(admin, broker, prefix)
+                .all(first.buildMQClientId(), sent, puller.getConsumerGroup());
         second.shutdown();
         first.shutdown();
     }
@@ -185,18 +190,12 @@ public final class Drive {
     }
 
     private void sql(String expression) throws Exception {
-        AtomicInteger seen = new AtomicInteger();
+        consumed.set(0);
         DefaultMQPushConsumer consumer = pushConsumer("s", "sql", "w", "*");
         consumer.subscribe(prefix + "w", MessageSelector.bySql(expression));
-        consumer.registerMessageListener(
-                (MessageListenerConcurrently)
-                        (messages, context) -> {
-                            seen.addAndGet(messages.size());
-                            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-                        });
         consumer.start();
         try {
-            Calls.await("a sql92 match", () -> seen.get() > 0);
+            Calls.await("a sql92 match", () -> consumed.get() > 0);
         } finally {
             consumer.shutdown();
         }
@@ -205,9 +204,17 @@ public final class Drive {
     private void broadcast() throws Exception {
         DefaultMQPushConsumer consumer = pushConsumer("b", "bro", "w", "paid || new");
         Calls.setEnum(consumer, "setMessageModel", "BROADCASTING");
+        consumed.set(0);
         consumer.start();
-        producer.send(message("w", "to all"));
-        Thread.sleep(1_500);
+        Calls.await(
+                "a broadcast",
+                () ->
+                        Calls.quietly(
+                                        () -> {
+                                            producer.send(message("w", "to all"));
+                                            return (long) consumed.get();
+                                        })
+                                > 0);
         consumer.shutdown();
     }
 
@@ -230,11 +237,18 @@ public final class Drive {
                     }
                 });
         half.start();
+        producer.send(message("x", "first"));
+        Calls.await("a topic", () -> Calls.quietly(() -> routed(prefix + "x")) > 0);
         for (LocalTransactionState wish : LocalTransactionState.values()) {
-            half.sendMessageInTransaction(message("w", wish.name()), wish);
+            half.sendMessageInTransaction(message("x", wish.name()), wish);
         }
         Calls.await("a transaction check", () -> checks.get() > 0);
-        Thread.sleep(500);
+        Calls.await("two commits", () -> Calls.quietly(() -> stored("x")) >= 3);
+        for (MessageQueue queue : puller.fetchSubscribeMessageQueues(prefix + "x")) {
+            for (long offset = 0; offset < puller.maxOffset(queue); offset++) {
+                puller.pull(queue, "*", offset, 1);
+            }
+        }
         half.shutdown();
     }
 
@@ -277,7 +291,10 @@ public final class Drive {
         consumer.subscribe(prefix + topic, tags);
         consumer.registerMessageListener(
                 (MessageListenerConcurrently)
-                        (messages, context) -> ConsumeConcurrentlyStatus.CONSUME_SUCCESS);
+                        (messages, context) -> {
+                            consumed.addAndGet(messages.size());
+                            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                        });
         return consumer;
     }
 
@@ -298,10 +315,11 @@ public final class Drive {
         return puller.maxOffset(queue(topic));
     }
 
-    private long committed(String group, String topic) throws Exception {
-        return admin.examineConsumeStats(prefix + group)
-                .getOffsetTable()
-                .get(queue(topic))
-                .getConsumerOffset();
+    private long stored(String topic) throws Exception {
+        long sum = 0;
+        for (MessageQueue queue : puller.fetchSubscribeMessageQueues(prefix + topic)) {
+            sum += puller.maxOffset(queue);
+        }
+        return sum;
     }
 }

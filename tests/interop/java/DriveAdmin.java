@@ -45,10 +45,16 @@ final class DriveAdmin {
         call("viewMessage", topic, proxied);
         call("queryMessage", topic, "k1", 2, 0L, now + 60_000);
         call("queryMessage", topic, "no such key", 2, 0L, now + 60_000);
-        call("consumeMessageDirectly", group, clientId, topic, sent.getMsgId());
         call("searchOffset", queue, 0L);
         call("queryConsumeQueue", broker, topic, 0, 0L, 2, group);
-        call("resumeCheckHalfMessage", topic, proxied);
+        // The admin would send these two to the port the id names.
+        Object impl = Calls.field(admin, "defaultMQAdminExtImpl");
+        Object api = Calls.call(Calls.field(impl, "mqClientInstance"), "getMQClientAPIImpl");
+        String msgId = sent.getOffsetMsgId();
+        callOn(api, "consumeMessageDirectly", broker, group, clientId, topic, msgId, 5_000L);
+        callOn(api, "consumeMessageDirectly", broker, group, clientId, msgId, 5_000L);
+        callOn(api, "resumeCheckHalfMessage", broker, topic, msgId, 5_000L);
+        callOn(api, "resumeCheckHalfMessage", broker, msgId, 5_000L);
     }
 
     private void groups(String topic, String group, String clientId, String pullGroup) {
@@ -129,7 +135,7 @@ final class DriveAdmin {
     }
 
     private void deletions() {
-        String topic = prefix + "ro";
+        String topic = prefix + "gone";
         Set<String> servers = Set.copyOf(admin.getNameServerAddressList());
         call("deleteTopicInBroker", Set.of(broker), topic);
         call("deleteTopicInNameServer", servers, "DefaultCluster", topic);
@@ -137,6 +143,10 @@ final class DriveAdmin {
     }
 
     private void call(String name, Object... args) {
-        Calls.step(name, () -> Calls.call(admin, name, args));
+        callOn(admin, name, args);
+    }
+
+    private static void callOn(Object target, String name, Object... args) {
+        Calls.step(name, () -> Calls.call(target, name, args));
     }
 }

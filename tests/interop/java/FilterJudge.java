@@ -1,10 +1,12 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import org.apache.rocketmq.filter.FilterFactory;
 import org.apache.rocketmq.filter.expression.EvaluationContext;
@@ -27,8 +29,11 @@ import org.apache.rocketmq.filter.util.BloomFilter;
 public final class FilterJudge {
     private static Expression compiled;
 
+    private FilterJudge() {}
+
     public static void main(String[] args) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
+        BufferedReader in =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         PrintStream out = new PrintStream(System.out, false, "UTF-8");
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ", -1);
@@ -90,21 +95,25 @@ public final class FilterJudge {
     private static String tags(String subscription) throws Exception {
         Object read;
         try {
-            read = tagReader().getMethod("build", String.class, String.class, String.class)
-                .invoke(null, "topic", subscription, "TAG");
-        } catch (java.lang.reflect.InvocationTargetException refusal) {
+            read =
+                    tagReader()
+                            .getMethod("build", String.class, String.class, String.class)
+                            .invoke(null, "topic", subscription, "TAG");
+        } catch (InvocationTargetException refusal) {
             return "REFUSED";
         }
-        StringBuilder answer = new StringBuilder("ACCEPTED");
-        answer.append(' ').append(hex((String) read.getClass().getMethod("getSubString").invoke(read)));
-        for (Object tag : new TreeSet<>((java.util.Set<?>) read.getClass().getMethod("getTagsSet").invoke(read))) {
+        Object subscribed = read.getClass().getMethod("getSubString").invoke(read);
+        Set<?> tags = (Set<?>) read.getClass().getMethod("getTagsSet").invoke(read);
+        StringBuilder answer = new StringBuilder("ACCEPTED ").append(hex((String) subscribed));
+        for (Object tag : new TreeSet<>(tags)) {
             answer.append(' ').append(hex((String) tag)).append('=').append(tag.hashCode());
         }
         return answer.toString();
     }
 
     private static String bloom(String[] words) {
-        BloomFilter filter = BloomFilter.createByFn(Integer.parseInt(words[1]), Integer.parseInt(words[2]));
+        BloomFilter filter =
+                BloomFilter.createByFn(Integer.parseInt(words[1]), Integer.parseInt(words[2]));
         StringBuilder answer = new StringBuilder();
         for (int position : filter.calcBitPositions(text(words[3]))) {
             answer.append(position).append(' ');

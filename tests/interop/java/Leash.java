@@ -1,4 +1,6 @@
+import java.io.IOException;
 import java.io.InputStream;
+import java.lang.reflect.InvocationTargetException;
 import java.util.Arrays;
 
 /**
@@ -14,9 +16,15 @@ public final class Leash {
         Thread watcher = new Thread(Leash::exitAtEndOfInput, "leash");
         watcher.setDaemon(true);
         watcher.start();
-        Class.forName(args[0])
-                .getMethod("main", String[].class)
-                .invoke(null, (Object) Arrays.copyOfRange(args, 1, args.length));
+        try {
+            Class.forName(args[0])
+                    .getMethod("main", String[].class)
+                    .invoke(null, (Object) Arrays.copyOfRange(args, 1, args.length));
+        } catch (InvocationTargetException failure) {
+            // Threads of a client would keep the JVM alive although nothing will happen any more.
+            failure.getCause().printStackTrace();
+            System.exit(1);
+        }
     }
 
     private static void exitAtEndOfInput() {
@@ -25,7 +33,7 @@ public final class Leash {
             while (input.read() >= 0) {
                 continue;
             }
-        } catch (java.io.IOException gone) {
+        } catch (IOException gone) {
             // Fall through: a broken pipe is an ended pipe.
         }
         System.exit(0);
