@@ -7,7 +7,7 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test check fuzz bench interop format clean
+.PHONY: help setup lock test coverage check fuzz crash bench interop format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ lock: ## Write the lock file again (needs uv)
 
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not heavy and not interop" $(ARGS)
+
+coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
+	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)
+	$(BIN)/coverage report --show-missing --skip-covered \
+	    --include "src/flintmq/protocol/*,src/flintmq/core/*,src/flintmq/store/*"
 
 check: $(READY) ## Lint, format check and types
 	$(BIN)/ruff check .
