@@ -103,7 +103,7 @@ def check_records(data: bytes) -> None:
         assert encode_record(record) == data[: len(encode_record(record))]
     (tags,) = property_spans(columns, "TAGS")
     tags_codes(columns, tags)
-    decode_messages(data, broker="broker-a")
+    decode_messages(data, broker="broker-a", body_bytes_max=UNPACKED_BYTES_MAX)
 
 
 def check_bodies(data: bytes) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from flintmq import __version__
+from flintmq.cli import store
 
 app = typer.Typer(
     name="flintmq",
@@ -14,6 +15,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(store.app, name="store")
 
 
 def _show_version(wanted: bool) -> None:

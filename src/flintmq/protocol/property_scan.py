@@ -139,15 +139,13 @@ def _search(
     is_separator[row_start - 1] = True  # the first piece of a string follows no separator
     is_separator[text_stop] = True  # and the very last one may have none after it
     separators = is_separator.nonzero()[0]
-    pieces = separators[:-1] + 1
-    if pieces[-1] == text_stop:
-        pieces = pieces[:-1]
-
-    initials = text[pieces]
-    matches = [_match(text, width, pieces, initials, pattern) for pattern in patterns]
+    last = -2 if separators[-2] == text_stop - 1 else -1  # no piece starts at the very end
+    after = text[1:]  # where a separator is in text, its piece starts in here
+    initials = after[separators[:last]]
+    matches = [_match(after, width, separators, initials, pattern) for pattern in patterns]
     hits = np.concatenate(matches)
     name = np.arange(len(patterns)).repeat([len(match) for match in matches])
-    piece = pieces[hits]
+    piece = separators[hits] + 1
     row = piece // width
     value = piece + np.array([len(pattern) for pattern in patterns])[name]
     value_stop = np.minimum(separators[hits + 1], row_stop[row])
@@ -159,19 +157,19 @@ def _search(
 
 
 def _match(
-    text: npt.NDArray[np.uint8],
+    after: npt.NDArray[np.uint8],
     width: int,
-    pieces: Ints,
+    separators: Ints,
     initials: npt.NDArray[np.uint8],
     pattern: bytes,
 ) -> Ints:
-    """Which pieces start with the pattern.  ``initials`` are their first bytes."""
+    """After which separators the pattern stands.  ``initials`` are the bytes right after them."""
     if len(pattern) > width:
         return np.empty(0, np.int64)  # no string here is that long
     hits: Ints = (initials == pattern[0]).nonzero()[0]
     mask = np.uint64((1 << 8 * min(len(pattern), 8)) - 1)
     for ahead in (*range(0, len(pattern) - 8, 8), max(0, len(pattern) - 8)):
-        octets = gather(text.data, _EIGHT_BYTES, pieces[hits] + ahead)
+        octets = gather(after.data, _EIGHT_BYTES, separators[hits] + ahead)
         wanted = np.uint64(int.from_bytes(pattern[ahead : ahead + 8], "little"))
         hits = hits[octets & mask == wanted]
     return hits

@@ -35,6 +35,11 @@ OPEN_FILES_MAX = 512
 CHUNKS_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1024
 """How many pieces one `pwritev` takes."""
 
+WIPE_BYTES = 65_536
+"""How much is looked at, and if need be overwritten, at once."""
+
+_SEEK_DATA = getattr(os, "SEEK_DATA", None)
+_SEEK_HOLE = getattr(os, "SEEK_HOLE", None)
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
 
@@ -78,14 +83,51 @@ class Disk:
             facts = os.statvfs(directory)
         return (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_bavail * facts.f_frsize
 
+    def memory_bytes(self) -> int:
+        """How much memory the machine has."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
     def read(self, path: Path, at: int, size_bytes: int) -> bytes:
         """Read up to ``size_bytes``; fewer only at the end of the file."""
-        with _named(path, "read"):
+        try:
             return os.pread(self._descriptor(path), size_bytes, at)
+        except OSError as error:
+            raise _failed(path, "read", error) from error
 
     def read_all(self, path: Path) -> bytes:
         with _named(path, "read"):
             return path.read_bytes()
+
+    def written_blocks(
+        self, path: Path, start: int, stop: int, block_bytes: int = 1 << 20
+    ) -> Iterator[tuple[int, bytes]]:
+        """What was ever written between two positions, block by block, each with its place.
+
+        The rest is zeros: holes are passed over unread.  Written zeros may come along.
+        """
+        at = start
+        while at < stop:
+            at, data_stop = self._next_data(path, at, stop)
+            block = self.read(path, at, min(block_bytes, data_stop - at))
+            if not block:
+                return
+            yield at, block
+            at += len(block)
+
+    def _next_data(self, path: Path, at: int, stop: int) -> tuple[int, int]:
+        """The next run of bytes that is no hole; an empty one at the end when there is none."""
+        if _SEEK_DATA is None or _SEEK_HOLE is None:
+            return at, stop
+        try:
+            descriptor = self._descriptor(path)
+            start = min(os.lseek(descriptor, at, _SEEK_DATA), stop)
+            return start, min(os.lseek(descriptor, start, _SEEK_HOLE), stop)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return stop, stop
+            if error.errno == errno.EINVAL:  # a file system that keeps no book of holes
+                return at, stop
+            raise _failed(path, "seek", error) from error
 
     def map(self, path: Path) -> memoryview:
         """The whole file, read-only.  It stays readable after `remove` until the view is gone."""
@@ -111,6 +153,11 @@ class Disk:
                 raise
             self._keep(path, descriptor)
 
+    def resize(self, path: Path, size_bytes: int) -> None:
+        """Give a file another size; what is added are zeros."""
+        with _named(path, "resize"):
+            os.ftruncate(self._descriptor(path), size_bytes)
+
     def write(self, path: Path, at: int, chunks: Sequence[Buffer]) -> None:
         """Write the chunks one after the other from ``at`` on, all of them."""
         try:
@@ -120,6 +167,15 @@ class Disk:
             _write_all(descriptor, at, chunks)
         except OSError as error:
             raise _failed(path, "write", error) from error
+
+    def wipe(self, path: Path, start: int, stop: int) -> bool:
+        """Make bytes zeros; tell whether any was not.  Holes stay holes."""
+        changed = False
+        for at, block in self.written_blocks(path, start, stop, WIPE_BYTES):
+            if block.strip(b"\0"):
+                self.write(path, at, (bytes(len(block)),))
+                changed = True
+        return changed
 
     def sync(self, path: Path) -> None:
         """Bring what was written to the medium."""
