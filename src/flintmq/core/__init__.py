@@ -1,0 +1,1 @@
+"""Every client-side decision, without I/O: machines and conversations."""
