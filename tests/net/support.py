@@ -210,3 +210,12 @@ def read_commands(sock: socket.socket, count: int) -> list[Command]:
         assert data, "the other end closed"
         commands += [decode_command(frame) for frame in reader.feed(data)]
     return commands
+
+
+def reply(sock: socket.socket, to: Command, body: bytes = b"") -> None:
+    sock.sendall(encode_command(answer(to, 0, body=body)))
+
+
+def echo_once(sock: socket.socket) -> None:
+    (asked,) = read_commands(sock, 1)
+    reply(sock, asked, asked.body)

@@ -40,6 +40,9 @@ def test_a_host_and_a_port_are_read_and_written_the_same(text: str, host: str, p
         ("::1:9876", "goes in brackets"),
         ("[localhost]:9876", "no IPv6 address in the brackets"),
         ("my host:9876", "no host name"),
+        (".example:9876", "no host name"),
+        ("a..example:9876", "no host name"),
+        (f"{'a' * 64}.example:9876", "no host name"),
     ],
 )
 def test_what_is_no_address_is_refused_with_the_reason(text: str, reason: str) -> None:

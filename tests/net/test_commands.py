@@ -14,6 +14,7 @@ from flintmq.net.commands import REQUESTS_MAX
 from flintmq.net.server import serve_commands
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer, request
+from flintmq.protocol.wire import encode_command
 from net.support import CALL_MS, HERE, Run, bare_listener, other_tasks, until
 
 
@@ -46,8 +47,6 @@ def test_who_has_no_handler_says_the_code_is_not_supported(run: Run) -> None:
         async with bare_listener() as listener:
             channel = await connect(listener.address)
             peer = await listener.accept()
-            from flintmq.protocol.wire import encode_command
-
             await peer.send(encode_command(request(4711, opaque=5)))
 
             reply = await peer.command()

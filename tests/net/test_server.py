@@ -130,17 +130,6 @@ def test_garbage_closes_only_its_own_connection_with_one_line_in_the_log(
     run(main())
 
 
-def test_requests_may_come_one_byte_at_a_time(run: Run) -> None:
-    async def main() -> None:
-        async with await serve_commands(HERE, echo) as server, bare_client(server.address) as peer:
-            for byte in encode_command(request(10, body=b"slow")):
-                await peer.send(bytes([byte]))
-
-            assert (await peer.command()).body == b"slow"
-
-    run(main())
-
-
 def test_a_peer_that_leaves_inside_a_frame_is_forgotten(run: Run) -> None:
     async def main() -> None:
         async with await serve_commands(HERE, echo) as server:

@@ -59,6 +59,10 @@ def _plain_host(host: str, text: str) -> str:
         return host[1:-1]
     if ":" in host:
         raise InvalidSetting("address", text, "an IPv6 address goes in brackets: [::1]:9876")
+    try:
+        host.encode("idna")  # as the system's resolver will
+    except UnicodeError:
+        raise InvalidSetting("address", text, "that is no host name") from None
     if any(letter.isspace() or letter in "[]" for letter in host):
         raise InvalidSetting("address", text, "that is no host name")
     return host

@@ -178,6 +178,9 @@ class BlockingChannel:
             self._end(does_not_read(code, timeout_ms))
         except OSError as error:
             self._lose(error)
+        except BaseException:  # an interrupt: half a frame may have left here, too
+            self._end("interrupted while sending")
+            raise
 
     def _check_open(self) -> None:
         if self.is_closed:

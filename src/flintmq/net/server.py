@@ -135,7 +135,6 @@ class Server:
                 accepted.close()
                 continue
             accepted.setblocking(False)
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._begin(accepted, peer)
 
     def _begin(self, accepted: socket.socket, peer: str) -> None:
@@ -149,6 +148,7 @@ class Server:
     async def _admit(self, accepted: socket.socket, channel: Channel) -> None:
         ours = True
         try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(self._limits.handshake_ms / 1000):
                 context = await self._choose(accepted)
                 ours = False  # from here on the socket belongs to its transport
