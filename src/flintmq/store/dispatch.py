@@ -1,0 +1,195 @@
+"""What a record adds to its queue and to the key index.
+
+A unit for every record that is not half of a transaction: only types *none* and *commit*
+count in a queue.  Its third field is the hash of the tag; in the schedule topic it is the
+time of delivery; in extended queues it is the address of an extension unit.  Keys of all
+but rolled back records go to the index.
+
+The same rules serve an append, where the queue gives the next offset, and a rebuild, where
+the record has one.  As everywhere in the store: `add`, then `write`, then `commit` or
+`undo`, and after an `undo` the files must be brought back by `mend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from flintmq.model.java_hash import tags_code
+from flintmq.model.message import KEY_SEPARATOR
+from flintmq.model.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
+from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.store.config import StoreConfig
+from flintmq.store.consume_queue import ConsumeQueue
+from flintmq.store.key_index import KeyIndex
+from flintmq.store.layout import UNIT_STRUCT
+from flintmq.store.queue_extension import QueueExtension
+from flintmq.store.queues import Queues
+
+DELAY_DIGITS_MAX = 10
+"""A Java int has no more; a longer text is no level."""
+
+QUEUED_TYPES = frozenset({int(TransactionType.NONE), int(TransactionType.COMMIT)})
+
+
+def takes_offset(sys_flag: int) -> bool:
+    """Whether a record with this flag counts in its queue."""
+    return sys_flag & TRANSACTION_MASK in QUEUED_TYPES
+
+
+def is_indexed(sys_flag: int) -> bool:
+    return sys_flag & TRANSACTION_MASK != TransactionType.ROLLBACK
+
+
+def keys_of(properties: Mapping[str, str]) -> list[str]:
+    """What a record is found by: the id its sender gave it, then its keys."""
+    keys = list(filter(None, properties.get(KEYS, "").split(KEY_SEPARATOR)))
+    unique_id = properties.get(UNIQ_KEY)
+    return [unique_id, *keys] if unique_id else keys
+
+
+def code_of(config: StoreConfig, topic: str, properties: Mapping[str, str], store_ms: int) -> int:
+    """The third field of a record's unit: the hash of its tag, or when it is to be delivered."""
+    if topic == SCHEDULE_TOPIC:
+        code = delivery_code(config, properties.get(DELAY, ""), store_ms)
+        if code is not None:
+            return code
+    return tags_code(properties.get(TAGS))
+
+
+def delivery_code(config: StoreConfig, level: str, store_ms: int) -> int | None:
+    """When a message of the schedule topic is due, or nothing when it names no delay level."""
+    if level.isascii() and level.isdigit() and len(level) <= DELAY_DIGITS_MAX and int(level) > 0:
+        return config.deliver_ms(min(int(level), len(config.delay_levels_ms)), store_ms)
+    return None
+
+
+class Grown(NamedTuple):
+    """What a turn added to one queue: offsets [start, stop), one tags code for each."""
+
+    topic: str
+    queue_id: int
+    start: QueueOffset
+    stop: QueueOffset
+    tags_codes: list[int]
+
+
+class Growth:
+    """What the turn under way adds to one queue."""
+
+    __slots__ = ("extension", "log_stop", "queue", "start", "stop", "tags_codes", "units")
+
+    def __init__(self, queue: ConsumeQueue, extension: QueueExtension | None) -> None:
+        self.queue = queue
+        self.extension = extension
+        self.start = self.stop = queue.max_offset
+        self.log_stop = queue.log_stop
+        self.units = bytearray()
+        self.tags_codes: list[int] = []
+
+
+class Dispatch:
+    """One turn after the other."""
+
+    def __init__(self, queues: Queues, index: KeyIndex, *, extended: bool) -> None:
+        self._queues = queues
+        self._index = index
+        self._extended = extended
+        self._growths: dict[tuple[str, int], Growth] = {}
+        self._keyed: list[tuple[str, int, int, int]] = []  # as the index takes them
+        self._keys: list[str] = []
+        self._torn: list[ConsumeQueue | QueueExtension] = []
+
+    def growth(self, topic: str, queue_id: int) -> Growth:
+        """What this turn adds to a queue; its ``stop`` is the next queue offset."""
+        key = (topic, queue_id)
+        growth = self._growths.get(key)
+        if growth is None:
+            extension = self._queues.open_extension(topic, queue_id) if self._extended else None
+            growth = Growth(self._queues.open(topic, queue_id), extension)
+            self._growths[key] = growth
+        return growth
+
+    def add(
+        self,
+        growth: Growth,
+        log_offset: LogOffset,
+        size_bytes: int,
+        code: int,
+        store_ms: int,
+        bit_map: bytes = b"",
+    ) -> None:
+        """The record at ``log_offset`` is the next of its queue."""
+        field = code
+        if growth.extension is not None:
+            field = growth.extension.stage(code, store_ms, bit_map)
+        growth.units += UNIT_STRUCT.pack(log_offset, size_bytes, field)
+        growth.tags_codes.append(code)
+        growth.stop = QueueOffset(growth.stop + 1)
+        growth.log_stop = LogOffset(log_offset + size_bytes)
+
+    def add_keys(
+        self, topic: str, keys: Sequence[str], log_offset: LogOffset, store_ms: int
+    ) -> None:
+        """The record at ``log_offset``, which has at least one key, can be found by its keys."""
+        self._keys += keys
+        self._keyed.append((topic, len(keys), log_offset, store_ms))
+
+    def skip_to(self, growth: Growth, offset: QueueOffset) -> Growth:
+        """Go on at a later queue offset; what lies between is lost and gets fill units.
+
+        What was added so far is written first.  Returned is what to add to now.
+        """
+        queue = growth.queue
+        assert offset >= growth.stop, (offset, queue)
+        if growth.units:
+            self.write()
+            self.commit()
+            growth = self.growth(queue.topic, queue.queue_id)
+        growth.start = growth.stop = offset
+        return growth
+
+    # A turn
+
+    def write(self) -> None:
+        """Write the units of the turn.  After a `DiskFailed` call `undo`."""
+        for growth in self._growths.values():
+            if growth.extension is not None:
+                growth.extension.write()
+            growth.queue.write(growth.start, growth.units)
+
+    def commit(self) -> list[Grown]:
+        """Show readers what `write` wrote; tell which queues grew."""
+        grown = []
+        for (topic, queue_id), growth in self._growths.items():
+            growth.queue.advance(growth.stop, growth.log_stop)
+            self._queues.note_changed(growth.queue.dirty)
+            if growth.extension is not None:
+                growth.extension.advance()
+                self._queues.note_changed(growth.extension.dirty)
+            grown.append(Grown(topic, queue_id, growth.start, growth.stop, growth.tags_codes))
+        if self._keyed:
+            self._index.put_all(self._keyed, self._keys)
+        self._begin_turn()
+        return grown
+
+    def undo(self) -> None:
+        """Forget the turn.  `mend` has to bring the files back before the next one."""
+        for growth in self._growths.values():
+            self._torn.append(growth.queue)
+            if growth.extension is not None:
+                self._torn.append(growth.extension)
+        self._begin_turn()
+
+    def mend(self) -> None:
+        """Wipe what failed turns left behind.  A `DiskFailed` leaves it to be tried again."""
+        while self._torn:
+            self._torn[-1].undo()
+            self._torn.pop()
+
+    def _begin_turn(self) -> None:
+        self._growths = {}
+        self._keyed = []
+        self._keys = []

@@ -1,0 +1,95 @@
+"""One sync for all who wait.
+
+Records are written many times between two syncs, and a sync brings all of them to the
+medium.  So there is one at a time, it runs wherever the owner likes, and what is written
+meanwhile waits for the next.
+
+    begin()        what to sync now, or nothing to do; at most one plan is under way
+    plan.run()     the syncs themselves, in any thread; keeps its failure to itself
+    finish(plan)   takes note of what is durable now, or raises the failure
+
+Invariant: ``durable_to`` never passes a byte for which no sync has returned.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flintmq.errors import DiskFailed
+from flintmq.model.queue import LogOffset
+from flintmq.store.dirty import DirtyFiles
+from flintmq.store.disk import Disk
+
+
+@dataclass(slots=True, eq=False)
+class SyncPlan:
+    """What one sync covers; a thorough one covers queues and index beside the log."""
+
+    disk: Disk
+    stop: LogOffset
+    store_ms: int
+    """Store time of the newest record it covers."""
+    is_thorough: bool
+    parts: list[tuple[DirtyFiles, DirtyFiles]]
+    """Whose files they are, and which."""
+    failure: DiskFailed | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Sync every file, then every directory in which names changed.  Never raises."""
+        try:
+            for _, dirty in self.parts:
+                for path in dirty.files:
+                    _sync(self.disk.sync, path)
+            for path in sorted({path for _, dirty in self.parts for path in dirty.directories}):
+                _sync(self.disk.sync_directory, path)
+        except DiskFailed as failure:
+            self.failure = failure
+
+
+class GroupCommit:
+    """The syncs of one store, and how far they got."""
+
+    def __init__(self, disk: Disk, durable_to: LogOffset) -> None:
+        self._disk = disk
+        self._under_way: SyncPlan | None = None
+        self.durable_to = durable_to
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._under_way is not None
+
+    def begin(
+        self,
+        log: DirtyFiles,
+        stop: LogOffset,
+        store_ms: int,
+        others: Iterable[DirtyFiles] | None = None,
+    ) -> SyncPlan | None:
+        """Plan to sync the log up to ``stop``, and the others for a thorough sync."""
+        if self._under_way is not None or (stop == self.durable_to and others is None):
+            return None
+        owners = [log, *(others or ())]
+        parts = [(owner, owner.take()) for owner in owners]
+        self._under_way = SyncPlan(self._disk, stop, store_ms, others is not None, parts)
+        return self._under_way
+
+    def finish(self, plan: SyncPlan) -> None:
+        """Take note of what a plan did.  Its failure is raised, and its files are dirty again."""
+        assert plan is self._under_way, plan
+        self._under_way = None
+        if plan.failure is not None:
+            for owner, dirty in plan.parts:
+                owner.put_back(dirty)
+            raise plan.failure
+        self.durable_to = max(self.durable_to, plan.stop)
+
+
+def _sync(sync: Callable[[Path], None], path: Path) -> None:
+    try:
+        sync(path)
+    except DiskFailed as failure:
+        if failure.number != errno.ENOENT:  # removed since: nothing is left to sync
+            raise

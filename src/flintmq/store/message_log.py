@@ -1,0 +1,399 @@
+"""The store's face: append, read, look up, sync, let go.
+
+A turn is as many appends as its owner likes and then one `write`.  Appends hand out offsets
+and touch no file.  `write` puts the bytes of all of them into the log and into their queues,
+one write per file, and only when every one has succeeded do readers see anything.  If one
+fails, the whole turn never was: its offsets are void, `write` raises `DiskFailed`, and
+nothing more is appended before the bytes it may have left are wiped.
+
+    append · append · … ──► write ──► begin_sync ── plan.run() ──► finish_sync
+                              │ DiskFailed
+                              ▼
+                       refusing ── the next append, when the files could be mended ──► writable
+
+Reads go on whatever the disk says to writes.  There is no clock, no thread and no lock in
+here: one owner calls, tells the time, and runs the plans of `begin_sync` where it likes.
+
+Invariant: what a reader was shown once is shown again after a restart, unless retention
+took it; and, once ``durable_to`` has passed it, after a crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
+from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
+from flintmq.protocol.record import SYS_FLAG_AT
+from flintmq.store.config import StoreConfig, TransferLimits
+from flintmq.store.disk import Disk
+from flintmq.store.dispatch import QUEUED_TYPES, Grown
+from flintmq.store.group_commit import GroupCommit, SyncPlan
+from flintmq.store.key_index import PENDING_MAX
+from flintmq.store.layout import ABORT_FILE, LOCK_FILE
+from flintmq.store.lookup import Lookup, is_whole
+from flintmq.store.parts import StoreParts, assemble
+from flintmq.store.queues import QueueSpan
+from flintmq.store.reading import READ_BYTES_MAX, QueueReader, ReadResult
+from flintmq.store.recovery import recover
+from flintmq.store.retention import percent_used, remove_expired
+from flintmq.store.selection import EVERYTHING, Selection
+from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
+
+logger = logging.getLogger(__name__)
+
+TURN_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes one turn may hold in memory before it is written."""
+
+MEND_INTERVAL_MS = 100
+"""How often a store that refuses tries to be writable again."""
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where a record will be, once its turn is written."""
+
+    log_offset: LogOffset
+    queue_offset: QueueOffset
+    size_bytes: int
+    store_ms: int
+
+
+class MessageLog:
+    """One open store.  Made by `open`."""
+
+    def __init__(self, parts: StoreParts, lock: int, complaints: Sequence[str]) -> None:
+        config = parts.config
+        in_memory_bytes = config.in_memory_bytes
+        if in_memory_bytes is None:
+            in_memory_bytes = parts.disk.memory_bytes() * config.in_memory_percent // 100
+        self._parts = parts
+        self._disk = parts.disk
+        self._log = parts.log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._dispatch = parts.dispatch
+        self._lock = lock
+        self._commit = GroupCommit(parts.disk, LogOffset(0))
+        self._reader = QueueReader(
+            parts.log,
+            config.queue_file_bytes,
+            config.scan_bytes_max,
+            in_memory_bytes,
+            config.transfer,
+        )
+        self._record_bytes_max = config.record_bytes_max
+        self._staged_ms = parts.last_store_ms
+        self._why_not: DiskFailed | None = None
+        self._over_full: DiskFailed | None = None
+        self._mend_again_ms = 0
+        self._must_write_again = False
+        self.lookup = Lookup(parts.log, parts.queues, parts.index)
+        self.config = config
+        self.complaints = tuple(complaints)
+
+    @classmethod
+    def open(
+        cls, directory: Path, config: StoreConfig, *, process_id: int, disk: Disk | None = None
+    ) -> MessageLog:
+        """Take the directory for this process alone and bring it into order."""
+        disk = disk or Disk()
+        disk.make_directory(directory)
+        lock = disk.lock(directory / LOCK_FILE)
+        try:
+            found = survey(disk, directory, config)
+            for path in found.short_files:
+                disk.resize(path, found.config.commit_log_file_bytes)
+            parts = assemble(disk, directory, found.config)
+            was_clean = not disk.is_file(directory / ABORT_FILE)
+            disk.replace(directory / ABORT_FILE, str(process_id).encode())
+            complaints = [*found.complaints, *recover(parts, was_clean=was_clean)]
+            complaints += index_differs(found.config, parts.index)
+            for complaint in complaints:
+                logger.warning("%s", complaint)
+            store = cls(parts, lock, complaints)
+            store._sync_all()
+        except BaseException:
+            disk.unlock(lock)
+            disk.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Write, sync and checkpoint everything; the next start finds a clean exit."""
+        try:
+            self.write()
+            self._mend()
+            self._sync_all()
+            self._disk.remove(self._parts.directory / ABORT_FILE)
+            self._disk.sync_directory(self._parts.directory)
+        finally:
+            self._disk.unlock(self._lock)
+            self._disk.close()
+
+    # Appending
+
+    def append(
+        self,
+        draft: bytearray,
+        topic: str,
+        queue_id: int,
+        *,
+        tags_code: int = 0,
+        keys: Sequence[str] = (),
+        delay_level: int = 0,
+        bit_map: bytes = b"",
+        now_ms: int,
+    ) -> Appended:
+        """Give a drafted record its place; it is stored by the next `write`.
+
+        ``keys`` are what it is found by, see `dispatch.keys_of`.  With a ``delay_level``
+        its unit holds the time of delivery instead of ``tags_code``.
+        """
+        size_bytes = len(draft)
+        log, dispatch = self._log, self._dispatch
+        self._require_room(size_bytes, now_ms)
+        kind = draft[SYS_FLAG_AT + 3] & TRANSACTION_MASK  # it fits in the last byte of the flag
+        if kind in QUEUED_TYPES:
+            growth = dispatch.growth(topic, queue_id)
+            queue_offset = growth.stop
+            log_offset = log.append(draft, queue_offset, now_ms)
+            code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
+            dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
+        else:
+            queue_offset = QueueOffset(0)
+            log_offset = log.append(draft, queue_offset, now_ms)
+        if keys and kind != TransactionType.ROLLBACK:
+            dispatch.add_keys(topic, keys, log_offset, now_ms)
+        self._staged_ms = now_ms
+        return Appended(log_offset, queue_offset, size_bytes, now_ms)
+
+    def append_batch(
+        self,
+        drafts: Sequence[bytearray],
+        topic: str,
+        queue_id: int,
+        *,
+        tags_codes: Sequence[int],
+        keys: Sequence[Sequence[str]],
+        now_ms: int,
+    ) -> list[Appended]:
+        """Give records of one queue their places, one after the other in the same file."""
+        for draft in drafts:
+            self._require_room(len(draft), now_ms)
+        total_bytes = sum(map(len, drafts))
+        if total_bytes > self.config.batch_bytes_max:
+            raise BodyTooLarge(self.config.batch_bytes_max, f"a batch of {total_bytes} bytes")
+        growth = self._dispatch.growth(topic, queue_id)
+        self._log.reserve(total_bytes)
+        appended = []
+        for draft, code, record_keys in zip(drafts, tags_codes, keys, strict=True):
+            queue_offset = growth.stop
+            log_offset = self._log.append(draft, queue_offset, now_ms)
+            self._dispatch.add(growth, log_offset, len(draft), code, now_ms)
+            if record_keys:
+                self._dispatch.add_keys(topic, record_keys, log_offset, now_ms)
+            appended.append(Appended(log_offset, queue_offset, len(draft), now_ms))
+        self._staged_ms = now_ms
+        return appended
+
+    def write(self) -> list[Grown]:
+        """Store what was appended; tell which queues grew.  `DiskFailed`: nothing was stored."""
+        if not self._log.staged_bytes:
+            return []
+        try:
+            self._log.write()
+            self._dispatch.write()
+        except BaseException as failure:
+            self._log.undo()
+            self._dispatch.undo()
+            if isinstance(failure, DiskFailed):
+                self._why_not = failure
+                with suppress(DiskFailed):  # at once if it can be, or before the next append
+                    self._mend_files()
+            raise
+        self._log.commit()
+        grown = self._dispatch.commit()
+        self._parts.last_store_ms = self._staged_ms
+        if self._index.pending_count >= PENDING_MAX:
+            self.flush_index()
+        return grown
+
+    @property
+    def why_not(self) -> DiskFailed | None:
+        """Why nothing can be appended, or nothing when it can."""
+        return self._over_full or self._why_not
+
+    def _require_room(self, size_bytes: int, now_ms: int) -> None:
+        if self._over_full is not None:
+            raise self._over_full
+        if self._why_not is not None:
+            self._try_again(now_ms)
+        if size_bytes > self._record_bytes_max:
+            raise BodyTooLarge(self._record_bytes_max, f"a record of {size_bytes} bytes")
+        if self._log.staged_bytes > TURN_BYTES_MAX:
+            raise Overloaded("bytes of one turn of the store", TURN_BYTES_MAX, "TURN_BYTES_MAX")
+
+    def _try_again(self, now_ms: int) -> None:
+        """Become writable again, or raise why not."""
+        assert self._why_not is not None
+        if now_ms < self._mend_again_ms:
+            raise self._why_not
+        self._mend_again_ms = now_ms + MEND_INTERVAL_MS
+        try:
+            self._mend()
+        except DiskFailed as failure:
+            self._why_not = failure
+            raise
+
+    def _mend_files(self) -> None:
+        """Wipe what failed turns left behind."""
+        self._log.mend()
+        self._dispatch.mend()
+
+    def _mend(self) -> None:
+        self._mend_files()
+        if self._must_write_again:
+            durable_to = self._commit.durable_to
+            if not is_whole(self._log, durable_to, self._log.end_offset):
+                reason = f"what was written after byte {durable_to} is lost; start again"
+                raise DiskFailed(str(self._parts.directory), "sync", reason)
+            self._log.write_again(durable_to)
+            self._must_write_again = False
+        self._why_not = None
+
+    # Syncing
+
+    @property
+    def end_offset(self) -> LogOffset:
+        """Where the log ends, as readers see it."""
+        return self._log.end_offset
+
+    @property
+    def durable_to(self) -> LogOffset:
+        """Everything before this byte of the log is on the medium."""
+        return self._commit.durable_to
+
+    def begin_sync(self, *, thorough: bool = False) -> SyncPlan | None:
+        """What to sync now, or nothing when there is nothing or a sync is under way.
+
+        Run the plan anywhere, then `finish_sync`.  A thorough one covers queues and index
+        too and ends with a new checkpoint, from which the next recovery starts.
+        """
+        if self._commit.is_under_way or self._must_write_again:
+            return None
+        others = None
+        if thorough:
+            self.flush_index()
+            others = [self._index.dirty, *self._queues.take_changed()]
+        return self._commit.begin(
+            self._log.dirty, self._log.end_offset, self._parts.last_store_ms, others
+        )
+
+    def finish_sync(self, plan: SyncPlan) -> LogOffset:
+        """Take note of a plan that has run; tell what is durable.
+
+        When it failed, `DiskFailed` is raised, and nothing is appended before the bytes it
+        was about are written once more.
+        """
+        try:
+            self._commit.finish(plan)
+        except DiskFailed as failure:
+            self._why_not = failure
+            self._must_write_again = True
+            for owner, _ in plan.parts[2:]:
+                self._queues.note_changed(owner)
+            raise
+        if plan.is_thorough:
+            self._parts.checkpoint = replace(
+                self._parts.checkpoint,
+                log_ms=plan.store_ms,
+                queues_ms=plan.store_ms,
+                index_ms=plan.store_ms,
+            )
+            self._parts.checkpoint_file.write(self._parts.checkpoint)
+        return self._commit.durable_to
+
+    def flush_index(self) -> None:
+        """Write the keys collected so far; call it about once a second."""
+        try:
+            self._index.flush()
+        except DiskFailed as failure:
+            self._why_not = failure  # the records are stored; no more come until it can be tried
+
+    def _sync_all(self) -> None:
+        plan = self.begin_sync(thorough=True)
+        assert plan is not None, "a sync is under way"
+        plan.run()
+        self.finish_sync(plan)
+
+    # Reading
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: QueueOffset,
+        count_max: int,
+        *,
+        bytes_max: int = READ_BYTES_MAX,
+        wanted: Selection = EVERYTHING,
+        limits: TransferLimits | None = None,
+    ) -> ReadResult:
+        """Records of a queue from ``offset`` on; see `reading`.
+
+        ``limits`` replaces those of the configuration for readers that take more at once.
+        """
+        return self._reader.read(
+            self._queues.find(topic, queue_id),
+            self._queues.find_extension(topic, queue_id),
+            offset,
+            count_max,
+            bytes_max=bytes_max,
+            wanted=wanted,
+            limits=limits,
+        )
+
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        queue = self._queues.find(topic, queue_id)
+        return QueueOffset(0) if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        queue = self._queues.find(topic, queue_id)
+        return QueueOffset(0) if queue is None else queue.max_offset
+
+    def queues(self) -> Iterator[QueueSpan]:
+        """Every queue that has, or had, a message."""
+        return self._queues.spans()
+
+    def timer_progress(self) -> TimerProgress | None:
+        """How far the timer of a 5.x broker had come in this directory."""
+        return timer_progress(self._disk, self._parts.directory)
+
+    # Letting go
+
+    def retain(self, now_ms: int, *, due: bool = False) -> int:
+        """Remove files that are no longer kept; tell how many.  ``due``: the hour has come."""
+        percent = percent_used(*self._disk.usage(self._parts.directory))
+        self._note_use(percent)
+        return remove_expired(self._parts, percent, now_ms, due=due)
+
+    def _note_use(self, percent: int) -> None:
+        limit = self.config.refuse_percent
+        self._over_full = None
+        if percent > limit:
+            reason = f"the disk is {percent} % full, and {limit} % is the limit"
+            path = str(self._parts.directory)
+            self._over_full = DiskFailed(path, "append to", reason, errno.ENOSPC)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic.  Its records stay in the log until their file goes."""
+        self._parts.tombstones.put(topic, self._log.end_offset)
+        self._queues.remove_topic(topic)

@@ -1,0 +1,47 @@
+"""The parts of one open store, as recovery puts them together and the face uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flintmq.store.checkpoint import Checkpoint, CheckpointFile
+from flintmq.store.commit_log import CommitLog
+from flintmq.store.config import StoreConfig
+from flintmq.store.disk import Disk
+from flintmq.store.dispatch import Dispatch
+from flintmq.store.key_index import KeyIndex
+from flintmq.store.layout import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
+from flintmq.store.queues import Queues
+from flintmq.store.tombstones import Tombstones
+
+
+@dataclass(slots=True)
+class StoreParts:
+    """Log, queues and index of a directory; ``config`` fits its files."""
+
+    disk: Disk
+    directory: Path
+    config: StoreConfig
+    log: CommitLog
+    queues: Queues
+    index: KeyIndex
+    dispatch: Dispatch
+    tombstones: Tombstones
+    checkpoint_file: CheckpointFile
+    checkpoint: Checkpoint
+    last_store_ms: int = 0
+    """Store time of the newest record."""
+
+
+def assemble(disk: Disk, directory: Path, config: StoreConfig) -> StoreParts:
+    """The parts, before anything was loaded."""
+    log = CommitLog(disk, directory / COMMIT_LOG_DIRECTORY, config.commit_log_file_bytes)
+    queues = Queues(disk, directory, config)
+    index = KeyIndex(disk, directory / INDEX_DIRECTORY, config.index_slots, config.index_entries)
+    dispatch = Dispatch(queues, index, extended=config.extended_queues)
+    file = CheckpointFile(disk, directory / CHECKPOINT_FILE)
+    tombstones = Tombstones(disk, directory)
+    return StoreParts(
+        disk, directory, config, log, queues, index, dispatch, tombstones, file, file.read()
+    )

@@ -1,0 +1,74 @@
+"""When old files of the log go: by age, or because the disk fills up.
+
+Whole files go, the oldest first, never the last one.  A file's age counts from when the next
+one was begun, for then its last record was written.  Queues and index follow the log.
+
+    disk use        what goes
+    normal          expired files, when the owner says that the hour has come
+    over clean      expired files, at any hour
+    over forced     the oldest files, expired or not
+    over refuse     and nothing more is appended until there is room
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from flintmq.protocol.record import store_time_ms
+from flintmq.store.config import StoreConfig
+from flintmq.store.lookup import record_view
+from flintmq.store.parts import StoreParts
+from flintmq.store.segment import Segment
+
+FILES_AT_ONCE_MAX = 10
+"""Removing many large files at once would keep the disk from everything else."""
+
+_HOUR_MS = 3_600_000
+
+
+def percent_used(used_bytes: int, usable_bytes: int) -> int:
+    """How full a disk is, rounded up."""
+    total = used_bytes + usable_bytes
+    return -(-used_bytes * 100 // total) if total > 0 else 0
+
+
+def expired_count(
+    finished_ms: Sequence[int], config: StoreConfig, percent: int, now_ms: int, *, due: bool
+) -> int:
+    """How many of the oldest files go.
+
+    ``finished_ms`` tells of each file but the last when it got its last record.  ``due``
+    says that it is the hour to remove what has expired.
+    """
+    if percent > config.clean_forced_percent:
+        return min(len(finished_ms), FILES_AT_ONCE_MAX)
+    if not due and percent <= config.clean_percent:
+        return 0
+    kept_from_ms = now_ms - config.retention_hours * _HOUR_MS
+    count = 0
+    for finished in finished_ms[:FILES_AT_ONCE_MAX]:
+        if finished > kept_from_ms:
+            break
+        count += 1
+    return count
+
+
+def remove_expired(parts: StoreParts, percent: int, now_ms: int, *, due: bool) -> int:
+    """Remove what is no longer kept from log, queues and index; tell how many files of the log."""
+    oldest = parts.log.segments[: FILES_AT_ONCE_MAX + 1]
+    finished = [_finished_ms(parts, segment, later) for segment, later in pairwise(oldest)]
+    count = expired_count(finished, parts.config, percent, now_ms, due=due)
+    for _ in range(count):
+        parts.log.remove_first()
+    if count:
+        parts.queues.retain_from(parts.log.min_offset)
+        parts.index.remove_before(parts.log.min_offset)
+        parts.tombstones.forget_before(parts.log.min_offset)
+    return count
+
+
+def _finished_ms(parts: StoreParts, segment: Segment, later: Segment) -> int:
+    """When a file got its last record: when the first of the next file was stored."""
+    first = record_view(parts.log, later.start)
+    return parts.disk.modified_ms(segment.path) if first is None else store_time_ms(first, 0)

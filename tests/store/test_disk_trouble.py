@@ -1,0 +1,302 @@
+"""When the disk refuses, a turn is there as a whole or not at all, reads go on, nothing half
+written is ever shown, and the store works again as soon as the disk does.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from flintmq.errors import DiskFailed
+from flintmq.store.disk import Buffer, Disk
+from flintmq.store.message_log import MEND_INTERVAL_MS, MessageLog
+from store.refusing_disk import RefusingDisk
+from store.stored import SMALL, START_MS, bodies, draft, draft_of, open_store, store
+
+KINDS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT]
+
+
+class FailingDisk(Disk):
+    """Fails what it is told to fail, with a number of the system."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+        self.fails_in = ""  # part of the paths that fail
+        self.fails_to_sync = False
+        self.written: list[tuple[str, int, int]] = []
+
+    def write(self, path: Path, at: int, chunks: Sequence[Buffer]) -> None:
+        self._check(path, "write")
+        super().write(path, at, chunks)
+        self.written.append((path.parent.name, at, sum(map(len, chunks))))
+
+    def create(self, path: Path, size_bytes: int) -> None:
+        self._check(path, "create")
+        super().create(path, size_bytes)
+
+    def sync(self, path: Path) -> None:
+        if self.fails_to_sync:
+            raise DiskFailed(str(path), "sync", "refused", errno.EIO)
+        super().sync(path)
+
+    def _check(self, path: Path, operation: str) -> None:
+        if self.number and self.fails_in in str(path):
+            raise DiskFailed(str(path), operation, "refused", self.number)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file of log and queues that has anything in it."""
+    paths = [*directory.glob("commitlog/*"), *directory.glob("consumequeue/*/*/*")]
+    files = {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+    return {name: octets for name, octets in files.items() if any(octets)}
+
+
+def turn(log: MessageLog, *messages: tuple[str, bytes], now_ms: int = START_MS) -> None:
+    for topic, body in messages:
+        log.append(draft(body, topic), topic, 0, keys=(body.decode(),), now_ms=now_ms)
+    log.write()
+
+
+def later(times: int = 1) -> int:
+    """When the next attempt to mend is due."""
+    return START_MS + times * MEND_INTERVAL_MS
+
+
+@pytest.mark.parametrize("number", KINDS)
+@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue/B"])
+def test_a_turn_that_fails_anywhere_never_was(tmp_path: Path, where: str, number: int) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    turn(log, ("A", b"a0"), ("B", b"b0"))
+    end = log.end_offset
+    disk.number, disk.fails_in = number, where
+
+    with pytest.raises(DiskFailed) as failed:
+        turn(log, ("A", b"a1"), ("B", b"b1"))
+
+    assert failed.value.number == number
+    assert log.why_not is failed.value
+    assert log.end_offset == end
+    assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0"], [b"b0"])
+    assert log.lookup.by_key("A", "a0", 32, 0, 2**62).views
+    disk.number = 0
+    assert not log.lookup.by_key("A", "a1", 32, 0, 2**62).views
+
+
+@pytest.mark.parametrize("number", KINDS)
+@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue/B"])
+def test_the_store_works_again_when_the_disk_does(tmp_path: Path, where: str, number: int) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    turn(log, ("A", b"a0"), ("B", b"b0"))
+    disk.number, disk.fails_in = number, where
+    with pytest.raises(DiskFailed):
+        turn(log, ("A", b"lost"), ("B", b"lost"))
+
+    disk.number = 0
+    turn(log, ("A", b"a1"), ("B", b"b1"), now_ms=later())
+
+    assert log.why_not is None
+    assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0", b"b1"])
+    log.close()
+    log = open_store(tmp_path)
+    assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0", b"b1"])
+
+
+@pytest.mark.parametrize("torn_bytes", [0, 7, 150, 100_000])
+@pytest.mark.parametrize("changes", range(8))  # two files of the log and three queues, two new
+def test_wherever_a_turn_fails_no_trace_is_left(
+    tmp_path: Path, changes: int, torn_bytes: int
+) -> None:
+    disk = RefusingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"first", topic="C")
+    before = contents(tmp_path)
+    for topic in ("A", "B", "A", "C", "A", "A"):
+        log.append(draft_of(1000, topic), topic, 0, now_ms=START_MS)
+    disk.changes_left, disk.torn_bytes = changes, torn_bytes
+
+    with pytest.raises(DiskFailed):
+        log.write()
+    disk.changes_left = None
+    log.append(draft(b"then", "B"), "B", 0, now_ms=later())
+
+    assert contents(tmp_path) == before
+    log.close()
+    log = open_store(tmp_path)
+    assert [len(bodies(log, topic)) for topic in "ABC"] == [0, 1, 1]
+
+
+def test_while_it_cannot_be_mended_every_append_is_told_why(tmp_path: Path) -> None:
+    disk = RefusingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"kept")
+    disk.changes_left, disk.torn_bytes = 0, 50
+
+    for times in range(4):
+        with pytest.raises(DiskFailed) as failed:
+            store(log, now_ms=later(times))
+        assert failed.value.is_full
+        assert log.why_not is not None
+        assert bodies(log) == [b"kept"]
+    disk.changes_left = None
+
+    assert store(log, b"then", now_ms=later(4)).queue_offset == 1
+    assert bodies(log) == [b"kept", b"then"]
+
+
+def test_a_failed_turn_is_wiped_at_once_when_that_is_possible(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    turn(log, ("A", b"a0"))
+    disk.number, disk.fails_in = errno.ENOSPC, "consumequeue"
+    with pytest.raises(DiskFailed):
+        turn(log, ("A", b"a1"))
+
+    log = open_store(tmp_path)  # as if the process had died
+
+    assert bodies(log, "A") == [b"a0"]
+
+
+def test_a_disk_that_fails_again_refuses_again(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    disk.number, disk.fails_in = errno.ENOSPC, "commitlog"
+
+    for times in range(3):
+        with pytest.raises(DiskFailed):
+            store(log, now_ms=later(times))
+    disk.number = 0
+
+    assert store(log, now_ms=later(3)).queue_offset == 0
+
+
+def test_mending_is_not_tried_at_every_append(tmp_path: Path) -> None:
+    class CountedDisk(FailingDisk):
+        wipes = 0
+
+        def wipe(self, path: Path, start: int, stop: int) -> bool:
+            self.wipes += 1
+            raise DiskFailed(str(path), "write", "refused", errno.EIO)
+
+    disk = CountedDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log)
+    disk.number, disk.fails_in = errno.EIO, "consumequeue"
+    with pytest.raises(DiskFailed):
+        store(log)
+
+    for _ in range(5):
+        with pytest.raises(DiskFailed):
+            log.append(draft(), "T", 0, now_ms=START_MS)
+
+    assert disk.wipes == 2  # when it failed, and at the first append after that
+
+
+def test_a_full_index_disk_stops_appends_but_loses_no_key(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a", keys=("k",))
+    disk.number, disk.fails_in = errno.ENOSPC, "index"
+
+    log.flush_index()
+    assert log.why_not is not None
+    disk.number = 0
+    store(log, b"b", keys=("k",), now_ms=later())
+
+    assert len(log.lookup.by_key("T", "k", 32, 0, 2**62).views) == 2
+
+
+# Syncs
+
+
+def fail_a_sync(log: MessageLog, disk: FailingDisk) -> None:
+    disk.fails_to_sync = True
+    plan = log.begin_sync()
+    assert plan is not None
+    plan.run()
+    with pytest.raises(DiskFailed):
+        log.finish_sync(plan)
+
+
+def test_a_failed_sync_makes_nothing_durable_and_stops_appends(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a")
+
+    fail_a_sync(log, disk)
+
+    assert log.durable_to == 0
+    assert log.why_not is not None
+    assert log.begin_sync() is None
+    assert bodies(log) == [b"a"]
+
+
+def test_after_a_failed_sync_the_bytes_are_written_again_before_the_next(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a")
+    fail_a_sync(log, disk)
+
+    disk.fails_to_sync = False
+    disk.written.clear()
+    end = log.end_offset
+    store(log, b"b", now_ms=later())
+    plan = log.begin_sync()
+
+    assert disk.written[0] == ("commitlog", 0, end)
+    assert plan is not None
+    plan.run()
+    assert log.finish_sync(plan) == log.end_offset
+    assert bodies(log) == [b"a", b"b"]
+
+
+def test_bytes_the_system_lost_are_not_written_again_as_if_they_were_there(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a" * 100)
+    fail_a_sync(log, disk)
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    path.write_bytes(bytes(4096))
+    disk.fails_to_sync = False
+
+    with pytest.raises(DiskFailed, match="start again"):
+        store(log, now_ms=later())
+
+
+def test_a_failed_thorough_sync_is_complete_the_next_time(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a", keys=("k",))
+    disk.fails_to_sync = True
+    plan = log.begin_sync(thorough=True)
+    assert plan is not None
+    plan.run()
+    with pytest.raises(DiskFailed):
+        log.finish_sync(plan)
+    disk.fails_to_sync = False
+    store(log, b"b", topic="U", now_ms=later())
+
+    plan = log.begin_sync(thorough=True)
+
+    assert plan is not None
+    parts = {path.parent.parent.name for _, dirty in plan.parts for path in dirty.files}
+    assert {"T", "U", tmp_path.name} == parts
+
+
+def test_a_store_that_cannot_be_closed_cleanly_leaves_its_abort_file(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a")
+    disk.fails_to_sync = True
+
+    with pytest.raises(DiskFailed):
+        log.close()
+
+    assert (tmp_path / "abort").exists()
+    log = open_store(tmp_path)
+    assert bodies(log) == [b"a"]
