@@ -43,11 +43,14 @@ check: $(READY) ## Lint, format check and types
 fuzz: $(READY) ## Feed the decoders 200,000 hostile inputs each
 	FLINTMQ_FUZZ_EXAMPLES=200000 $(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)
 
+crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times
+	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)
+
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
 
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
-	$(BIN)/python -m pytest -m interop --timeout 900 $(ARGS)
+	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
