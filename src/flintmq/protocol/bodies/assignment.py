@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flintmq.model.group import MessageModel
-from flintmq.protocol.bodies.body import Body, Int32, RequestBody
+from flintmq.protocol.bodies.body import Body, RequestBody
 from flintmq.protocol.bodies.consuming import MessageModelField
 from flintmq.protocol.bodies.queue import PopQueue
+from flintmq.protocol.fields import Int32
 
 PULL_MODE = "PULL"
 POP_MODE = "POP"

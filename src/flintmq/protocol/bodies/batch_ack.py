@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.bodies.body import Body, Int32, Int64, RequestBody
+from flintmq.protocol.bodies.body import Body, RequestBody
+from flintmq.protocol.fields import Int32, Int64
 
 
 class BatchAck(Body, frozen=True, kw_only=True):

@@ -16,16 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
 from flintmq.model.queue import QueueRef
 from flintmq.protocol import fastjson
 from flintmq.protocol.fastjson import DEPTH_MAX
-
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
 """A config file is our own, or of a broker whose store we take over; this is a million offsets

@@ -5,8 +5,9 @@ Both come with bare integer keys, whatever version asks.
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.route import BrokerEntry
+from flintmq.protocol.fields import Int64
 
 
 class Cluster(Body, frozen=True, kw_only=True):

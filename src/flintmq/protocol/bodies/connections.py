@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from flintmq.protocol.bodies.body import Body, Int32, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.consuming import (
     ConsumeFromWhereField,
     ConsumeTypeField,
     MessageModelField,
 )
 from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.fields import Int32, Int64
 
 
 class ClientConnection(Body, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from flintmq.protocol.bodies.body import Body, Int64
+from flintmq.protocol.bodies.body import Body
+from flintmq.protocol.fields import Int64
 
 
 class DirectOutcome(StrEnum):

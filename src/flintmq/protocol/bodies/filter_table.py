@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64
+from flintmq.protocol.bodies.body import Body
+from flintmq.protocol.fields import Int32, Int64
 
 
 class BloomBits(Body, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64, Json, OpenBody, custom
+from flintmq.protocol.bodies.body import Body, Json, OpenBody, custom
 from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.fields import Int32, Int64
 
 
 class GroupConfig(OpenBody, frozen=True, kw_only=True):

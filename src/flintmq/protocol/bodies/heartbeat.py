@@ -9,13 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from flintmq.protocol.bodies.body import Body, Int32, RequestBody
+from flintmq.protocol.bodies.body import Body, RequestBody
 from flintmq.protocol.bodies.consuming import (
     ConsumeFromWhereField,
     ConsumeTypeField,
     MessageModelField,
 )
 from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.fields import Int32
 
 
 class ProducerGroup(Body, frozen=True, kw_only=True):

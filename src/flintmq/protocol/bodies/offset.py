@@ -4,9 +4,10 @@ broker, offsets.json of a broadcasting consumer.
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.queue import QueueField
 from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.fields import Int32, Int64
 
 
 class ConsumerOffsets(Body, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.body import Body, Int32, custom
+from flintmq.protocol.bodies.body import Body, custom
+from flintmq.protocol.fields import Int32
 
 ANY_QUEUE_ID = -1
 """What pop consumers say instead of a queue id."""

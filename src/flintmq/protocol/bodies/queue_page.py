@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.fields import Int32, Int64
 
 
 class QueueUnit(Body, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ import msgspec
 
 from flintmq.model.queue import QueueRef
 from flintmq.protocol import fastjson
-from flintmq.protocol.bodies.body import Body, Int32, Int64, custom, wire_fields
+from flintmq.protocol.bodies.body import Body, custom, wire_fields
 from flintmq.protocol.bodies.queue import QueueField, read_queue
+from flintmq.protocol.fields import Int32, Int64
 
 
 class _ListedOffset(Body, frozen=True, kw_only=True):

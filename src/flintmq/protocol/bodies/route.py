@@ -12,7 +12,8 @@ from flintmq.errors import MalformedBody
 from flintmq.model.route import BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import Permission
 from flintmq.protocol import fastjson
-from flintmq.protocol.bodies.body import Body, Int32, Int64, Json, wire_fields
+from flintmq.protocol.bodies.body import Body, Json, wire_fields
+from flintmq.protocol.fields import Int32, Int64
 
 
 class BrokerEntry(Body, frozen=True, kw_only=True):

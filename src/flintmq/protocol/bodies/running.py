@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.queue import PopQueueField, QueueField
 from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.fields import Int32, Int64
 
 
 class QueueState(Body, frozen=True, kw_only=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.queue import QueueField
+from flintmq.protocol.fields import Int64
 
 
 class QueueProgress(Body, frozen=True, kw_only=True):

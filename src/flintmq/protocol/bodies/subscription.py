@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Body, Int32, Int64, RequestBody
+from flintmq.protocol.bodies.body import Body, RequestBody
+from flintmq.protocol.fields import Int32, Int64
 
 TAG = "TAG"
 SQL92 = "SQL92"

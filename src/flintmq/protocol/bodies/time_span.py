@@ -6,8 +6,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Self
 
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.body import Body, Int64
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.queue import QueueField
+from flintmq.protocol.fields import Int64
 
 
 class QueueTimeSpan(Body, frozen=True, kw_only=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from flintmq.model.topic import READ_WRITE, Permission
-from flintmq.protocol.bodies.body import Body, Int32, Json, OpenBody, RequestBody, custom
+from flintmq.protocol.bodies.body import Body, Json, OpenBody, RequestBody, custom
 from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.fields import Int32
 
 SINGLE_TAG = "SINGLE_TAG"
 """The filter type of every topic in practice; the other name is MULTI_TAG."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flintmq.protocol.bodies.body import Int64, RequestBody
+from flintmq.protocol.bodies.body import RequestBody
+from flintmq.protocol.fields import Int64
 
 
 class DataVersion(RequestBody, frozen=True, kw_only=True):
