@@ -137,8 +137,8 @@ def growing_backlog(powers_max: int) -> list[Row]:
 
 
 def growing_queues(powers_max: int) -> list[Row]:
-    """Cost of a record when there are one, ten, … queues."""
-    alone, spread = "append, a turn to one queue", "append, a turn to as many queues as it can"
+    """Cost of a record when there are one, ten, … queues, against the same turns on few."""
+    alone, spread = "append, a turn to one queue", "append, a turn to 32 queues"
     lines: dict[str, list[Point]] = {alone: [], spread: [], "read": []}
     for power in range(powers_max + 1):
         queues = 10**power
@@ -146,7 +146,8 @@ def growing_queues(powers_max: int) -> list[Row]:
             for first in range(0, queues, TURN):
                 here = range(first, min(first + TURN, queues))
                 append_turns(log, [[queue_id] * TURN for queue_id in here])
-            append(small, TURN, TURN, 128)
+            few = range(min(queues, TURN))
+            append_turns(small, [[queue_id] * TURN for queue_id in few])
             chosen = [number * 7 % queues for number in range(max(200, min(queues, 2_000)))]
             works = {
                 alone: partial(append_turns, log, [[queue_id] * TURN for queue_id in chosen]),
@@ -155,12 +156,12 @@ def growing_queues(powers_max: int) -> list[Row]:
             }
             base = {
                 alone: partial(append, small, ROUND_RECORDS, TURN, 128),
-                spread: partial(append, small, ROUND_RECORDS, TURN, 128),
+                spread: partial(append, small, ROUND_RECORDS, TURN, 128, few),
                 "read": partial(read_queues, small, [0] * len(chosen)),
             }
             for name, work in works.items():
                 lines[name].append((queues, *alternate(work, base[name])))
-    plot("store-queues.png", "queues in the store", "one queue", lines)
+    plot("store-queues.png", "queues in the store", "few queues", lines)
     return rows_of(lines, "queues")
 
 

@@ -70,7 +70,8 @@ def verify(
         assert found[key].body == message.body, f"{message} was acknowledged"
         by_key = log.lookup.by_key(message.topic, message.key, 64, 0, 2**60)
         assert any(bytes(view).find(message.body) > 0 for view in by_key.views), message
-    Tables(QuickDisk(), root).delay_offsets.load()
+    with QuickDisk() as disk:
+        Tables(disk, root).delay_offsets.load()
 
     first = file_bytes(root, *KINDS)
     abandon(log)
@@ -87,7 +88,8 @@ def verify(
     holes = [complaint for complaint in log.complaints if "records after it stay" in complaint]
     log.close()
 
-    report = check_store(Disk(), root, config)
+    with Disk() as disk:
+        report = check_store(disk, root, config)
     assert [f for f in report.findings.kept if f.severity is Severity.WRONG] == []
     assert report.findings.count(Severity.LOST) == 0 or holes
 

@@ -63,7 +63,8 @@ def run_kills(directory: Path, kills: int, seed: int) -> None:
     for key, sent in acknowledged.items():
         assert key in found, f"{sent} at {key} was acknowledged and is gone"
         assert found[key].body == body_of(sent)
-    report = check_store(Disk(), directory, CONFIG)
+    with Disk() as disk:
+        report = check_store(disk, directory, CONFIG)
     assert [f for f in report.findings.kept if f.severity is not Severity.NOTE] == []
     print(
         f"{kills} kills, {len(acknowledged)} acknowledged, {len(found)} found; "

@@ -10,7 +10,7 @@ import pytest
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import TransactionType
 from flintmq.store.config import StoreConfig
-from flintmq.store.dispatch import code_of, is_indexed, keys_of, takes_offset
+from flintmq.store.dispatch import Grown, code_of, is_indexed, keys_of, takes_offset
 from flintmq.store.selection import Selection
 from store.stored import SMALL, START_MS, draft, open_store, store
 
@@ -79,7 +79,10 @@ def test_a_turn_tells_which_queues_grew_and_with_which_tags(tmp_path: Path) -> N
 
     grown = log.write()
 
-    assert grown == [("T", 0, 1, 3, [1, 3]), ("T", 1, 0, 1, [2])]
+    assert grown == [
+        Grown("T", 0, QueueOffset(1), QueueOffset(3), [1, 3]),
+        Grown("T", 1, QueueOffset(0), QueueOffset(1), [2]),
+    ]
 
 
 def test_a_queue_knows_where_its_last_record_ends(tmp_path: Path) -> None:

@@ -269,19 +269,28 @@ def test_only_files_after_the_checkpoint_are_read(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_crash_during_a_rebuild_begins_it_again(tmp_path: Path) -> None:
-    filled(tmp_path, 120).close()
+def test_a_crash_during_a_rebuild_begins_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when all that is missing still is older than the checkpoint."""
+    monkeypatch.setattr("flintmq.store.recovery.FLUSHED_RECORDS", 1)
+    log = open_store(tmp_path)
+    store(log, b"old", "U", now_ms=START_MS, keys=("k",), KEYS="k")
+    for number in range(100):
+        store(log, b"%d" % number, "T", now_ms=START_MS + number * 1000)
+    log.close()
     before = files(tmp_path, "consumequeue")
     rmtree(tmp_path / "consumequeue")
 
     class Dying(Disk):
         def create(self, path: Path, size_bytes: int) -> None:
-            if path.parent.parent.name == "U":
-                raise KeyboardInterrupt
             super().create(path, size_bytes)
+            if path.parent.parent.name == "T" and path.name.endswith("800"):
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         open_store(tmp_path, disk=Dying())
+    rmtree(tmp_path / "consumequeue" / "U")
     open_store(tmp_path).close()
 
     assert files(tmp_path, "consumequeue") == before

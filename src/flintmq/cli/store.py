@@ -52,9 +52,9 @@ As = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 @app.command()
 def check(directory: Directory, output: As = Output.TABLE) -> None:
     """Prove that every file of the store agrees with the others, or tell what does not."""
-    with _complaining(), _progress() as tell:
+    with _complaining(), _progress() as tell, Disk() as disk:
         _require_store(directory)
-        report = check_store(Disk(), directory, StoreConfig(), tell)
+        report = check_store(disk, directory, StoreConfig(), tell)
     if output is Output.JSON:
         _print_json(_check_facts(report))
     else:
@@ -66,9 +66,9 @@ def check(directory: Directory, output: As = Output.TABLE) -> None:
 @app.command()
 def show(directory: Directory, output: As = Output.TABLE) -> None:
     """List topics, queues, offsets, sizes, groups and delayed messages."""
-    with _complaining():
+    with _complaining(), Disk() as disk:
         _require_store(directory)
-        listing = show_store(Disk(), directory, StoreConfig())
+        listing = show_store(disk, directory, StoreConfig())
     if output is Output.JSON:
         _print_json(msgspec.to_builtins(listing))
     else:

@@ -18,19 +18,20 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from flintmq.errors import DiskFailed, StoreLocked
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-OPEN_FILES_MAX = 512
-"""Well under the usual limit of 1,024 descriptors, which sockets need too."""
+OPEN_FILES_MAX = 16_384
+"""More descriptors than this are not kept, whatever the system allows."""
 
 CHUNKS_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1024
 """How many pieces one `pwritev` takes."""
@@ -46,10 +47,10 @@ _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at 
 class Disk:
     """Files of one store.  Not shared between threads, but for `sync_file`."""
 
-    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, open_files_max: int | None = None) -> None:
         if sys.platform not in ("linux", "darwin"):
             raise DiskFailed("", "open", f"the store runs on Linux and macOS, not {sys.platform}")
-        self._open_files_max = open_files_max
+        self._open_files_max = open_files_max or _open_files_default()
         self._descriptors: OrderedDict[Path, int] = OrderedDict()
 
     # Looking
@@ -241,6 +242,12 @@ class Disk:
     def unlock(self, descriptor: int) -> None:
         os.close(descriptor)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Give every descriptor back."""
         while self._descriptors:
@@ -271,6 +278,12 @@ class Disk:
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _open_files_default() -> int:
+    """Half of the descriptors this process may have: sockets need some too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(soft // 2, OPEN_FILES_MAX)
 
 
 def sync_file(path: Path) -> None:

@@ -13,7 +13,8 @@ the record has one.  As everywhere in the store: `add`, then `write`, then `comm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from flintmq.model.java_hash import tags_code
 from flintmq.model.message import KEY_SEPARATOR
@@ -66,7 +67,7 @@ def delivery_code(config: StoreConfig, level: str, store_ms: int) -> int | None:
     return None
 
 
-class Grown(NamedTuple):
+class Grown(msgspec.Struct, frozen=True, gc=False):
     """What a turn added to one queue: offsets [start, stop), one tags code for each."""
 
     topic: str

@@ -86,7 +86,7 @@ class LogScan:
             segment = self._segments[index]
             at = max(at, segment.start)
             base = at
-            columns = _good(scan_records(_window(segment, at)), base)
+            columns = _good(scan_records(window(segment, at)), base)
             if len(columns):
                 self.last_store_ms = int(columns.store_ms[-1])
                 yield base, columns
@@ -173,7 +173,7 @@ def _find_record(disk: Disk, segment: Segment, at: LogOffset) -> LogOffset | Non
     return None
 
 
-def _window(segment: Segment, at: LogOffset) -> memoryview:
+def window(segment: Segment, at: LogOffset) -> memoryview:
     """Some bytes of a file; at least one record, however large it is."""
     inside = at - segment.start
     size_bytes = SCAN_BYTES

@@ -129,11 +129,11 @@ class QueueExtension:
     def advance(self) -> None:
         """The turn succeeded."""
         self._end = self._settled_end() + len(self._staged)
-        self._staged.clear()
+        self._staged = bytearray()
 
     def undo(self) -> None:
         """The turn failed: take its units back.  May be called again."""
-        self._staged.clear()
+        self._staged = bytearray()  # not cleared: a write that failed may still have a view of it
         end = self._settled_end()
         self._row.wipe(end, min(self._written, self._row.stop_byte))
         self._written = end

@@ -101,7 +101,7 @@ class QueueReplay:
             expected = 0
         else:
             agreeing = np.flatnonzero(np.diff(offsets) == 1)
-            if self._is_unheard_of(key) and not len(agreeing):
+            if offsets[0] > 0 and not len(agreeing) and self._is_unheard_of(key):
                 return Verdict([], list(range(len(arrivals))), is_anew=False)
             expected = int(offsets[agreeing[0] if len(agreeing) else 0])
         if offsets[0] == expected and (np.diff(offsets) == 1).all():

@@ -57,7 +57,7 @@ _BODY_AT = 88
 _V6_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _INT = struct.Struct(">i")
 
-_MAGICS = frozenset(int(version) for version in Version)
+_V1, _V2 = int(Version.V1), int(Version.V2)
 
 _File: TypeAlias = tuple[memoryview, int, int]
 """The bytes of a file of the log, its start, and where its written part stops."""
@@ -187,10 +187,7 @@ class _Batch:
         in_memory: tuple[int, int],
         on_disk: tuple[int, int],
     ) -> int | None:
-        """Take records until the bytes or the count for their place in the log are used up.
-
-        Returned is the queue offset where that was; nothing when all units were looked at.
-        """
+        """Take records up to the limits for their place in the log; tell at which unit that was."""
         queue_id, wanted, unpack = self._queue.queue_id, self._wanted, _HEAD_TO_BODY.unpack_from
         topic = topic_field(self._queue.topic)
         topic_bytes = len(topic)
@@ -226,7 +223,7 @@ class _Batch:
                 or own_queue_offset != queue_offset
                 or own_size != size
                 or own_queue != queue_id
-                or magic not in _MAGICS
+                or (magic != _V1 and magic != _V2)
                 or (
                     octets[topic_at : topic_at + topic_bytes] != topic
                     and not _has_topic_v6(view, log_offset - low, flags, topic)

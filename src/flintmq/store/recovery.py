@@ -20,12 +20,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.record import store_time_ms
+from flintmq.protocol.record_scan import EndKind, scan_records
 from flintmq.store.checkpoint import SAFETY_MS
 from flintmq.store.consume_queue import CHUNK_UNITS, ConsumeQueue
 from flintmq.store.log_columns import by_queue, keyed, topics_of
-from flintmq.store.log_scan import LogScan, record_starts
+from flintmq.store.log_scan import LogScan, record_starts, window
 from flintmq.store.parts import StoreParts
 from flintmq.store.queue_replay import QueueGap, QueueReplay
 
@@ -44,7 +47,8 @@ def recover(parts: StoreParts, *, was_clean: bool) -> list[str]:
     start = _start(parts, was_clean=was_clean)
     if start is not None:
         if not was_clean:
-            start = min(start, _file_with(parts, parts.index.cut_from(start)))
+            doubtful = _first_stored_after(parts, start, parts.checkpoint.min_store_ms())
+            start = min(start, _file_with(parts, parts.index.cut_from(doubtful)))
         try:
             return complaints + _replay(parts, start, known_queues_only=was_clean)
         except QueueGap as gap:
@@ -75,6 +79,23 @@ def _start(parts: StoreParts, *, was_clean: bool) -> LogOffset | None:
         if record_starts(segment, segment.start) and 0 < store_time_ms(segment.view, 0) <= safe_ms:
             return segment.start
     return parts.log.min_offset
+
+
+def _first_stored_after(parts: StoreParts, start: LogOffset, time_ms: int) -> LogOffset:
+    """The first record from ``start`` on that is newer than a time, or where none follows."""
+    at = start
+    while (segment := parts.log.segment_at(at)) is not None:
+        columns = scan_records(window(segment, at))
+        newer = np.flatnonzero(columns.store_ms > time_ms)
+        if len(newer):
+            return LogOffset(at + int(columns.start[newer[0]]))
+        if columns.end.kind is EndKind.FILLER or at + columns.end.position == segment.stop:
+            at = segment.stop
+        elif columns.end.position and columns.end.kind is not EndKind.MALFORMED:
+            at = LogOffset(at + columns.end.position)
+        else:
+            return LogOffset(at + columns.end.position)
+    return at
 
 
 def _finish_deletions(parts: StoreParts) -> None:

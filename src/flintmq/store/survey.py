@@ -194,9 +194,9 @@ def _commit_log(disk: Disk, directory: Path, config: StoreConfig) -> tuple[int, 
 
 
 def _learn(disk: Disk, root: Path, configured: int, multiple: int) -> int:
-    """The size most files of queues have, if there are any."""
+    """The size most files of queues have, if there are any; a cut file must not decide it."""
     sizes = Counter(size for size in _sampled_sizes(disk, root) if size and size % multiple == 0)
-    return sizes.most_common(1)[0][0] if sizes else configured
+    return configured if not sizes or configured in sizes else sizes.most_common(1)[0][0]
 
 
 def _sampled_sizes(disk: Disk, root: Path) -> Iterator[int]:

@@ -1,0 +1,263 @@
+"""A store directory goes from us to a real broker and back, and nothing is lost on the way.
+
+Our store writes a directory.  The real broker of both generations starts on it, serves every
+message by pull and finds every key, and stores messages of its own.  Then the directory comes
+back: `store check` finds nothing wrong, before and after, and ours serves everything.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from crash.workload import served
+from flintmq.model.host import Host
+from flintmq.model.java_hash import tags_code
+from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
+from flintmq.protocol.properties import encode_properties
+from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.record_draft import draft_record
+from flintmq.store.check import check_store
+from flintmq.store.config import StoreConfig
+from flintmq.store.disk import Disk
+from flintmq.store.message_log import MessageLog
+from flintmq.store.tables import Tables
+from interop.real import RealRocketMQ, ask
+
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
+
+CONFIG = StoreConfig(
+    commit_log_file_bytes=256 * 1024,
+    queue_file_bytes=2_000,
+    index_slots=1_000,
+    index_entries=600,
+)
+HOST = Host.parse("127.0.0.1:10911")
+TOPICS = ("orders", "events")
+QUEUES = 2
+LAST_LEVEL = 18  # two hours: none is delivered while the test runs
+
+SEND_MESSAGE, PULL_MESSAGE, QUERY_MESSAGE = 10, 11, 12
+FROM_SUBSCRIPTION = "4"
+OK = 0
+
+Key = tuple[str, int, int]
+
+
+def fill(directory: Path, count: int) -> dict[Key, bytes]:
+    """Write a directory with everything in it; tell its messages."""
+    log = MessageLog.open(directory, CONFIG, process_id=1)
+    wanted: dict[Key, bytes] = {}
+    began_ms = int(time.time() * 1000) - count * 10
+    for number in range(count):
+        topic, queue_id = TOPICS[number % 2], number // 2 % QUEUES
+        now_ms = began_ms + number * 10
+        if number % 10 == 9:
+            batch(log, topic, queue_id, number, now_ms, wanted)
+            continue
+        body = b"body %d " % number + bytes(number % 900)
+        properties = {"TAGS": f"tag{number % 3}", "KEYS": f"k{number} shared"}
+        properties |= {"UNIQ_KEY": f"U{number:08d}", "WAIT": "true"}
+        level = 0
+        if number % 25 == 24:
+            properties |= {"DELAY": "18", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+            topic, queue_id, level = SCHEDULE_TOPIC, LAST_LEVEL - 1, LAST_LEVEL
+        at = log.append(
+            drafted(topic, queue_id, body, properties, now_ms),
+            topic,
+            queue_id,
+            tags_code=tags_code(properties["TAGS"]),
+            keys=(properties["UNIQ_KEY"], f"k{number}", "shared"),
+            delay_level=level,
+            now_ms=now_ms,
+        )
+        wanted[topic, queue_id, at.queue_offset] = body
+        if number % 7 == 0:
+            log.write()
+    log.write()
+    log.close()
+    topics = {
+        name: TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+        for name in TOPICS
+    }
+    Tables(Disk(), directory).topics.save(TopicTable(topic_config_table=topics))
+    return wanted
+
+
+def drafted(
+    topic: str, queue_id: int, body: bytes, properties: dict[str, str], now_ms: int
+) -> bytearray:
+    return draft_record(
+        topic,
+        body,
+        encode_properties(properties),
+        queue_id=queue_id,
+        born_ms=now_ms,
+        born_host=HOST,
+        store_host=HOST,
+    )
+
+
+def batch(
+    log: MessageLog, topic: str, queue_id: int, number: int, now_ms: int, wanted: dict[Key, bytes]
+) -> None:
+    bodies = [b"batch %d/%d" % (number, part) for part in range(3)]
+    keys = [(f"B{number:06d}{part}",) for part in range(3)]
+    appended = log.append_batch(
+        [
+            drafted(topic, queue_id, body, {"UNIQ_KEY": key}, now_ms)
+            for body, (key,) in zip(bodies, keys, strict=True)
+        ],
+        topic,
+        queue_id,
+        tags_codes=[0, 0, 0],
+        keys=keys,
+        now_ms=now_ms,
+    )
+    for body, at in zip(bodies, appended, strict=True):
+        wanted[topic, queue_id, at.queue_offset] = body
+
+
+def pulled(broker: str, topic: str, queue_id: int) -> dict[Key, Record]:
+    """Every message of a queue, as the real broker gives it."""
+    found: dict[Key, Record] = {}
+    offset = 0
+    while True:
+        fields = {
+            "consumerGroup": "exchange",
+            "topic": topic,
+            "queueId": str(queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": "32",
+            "sysFlag": FROM_SUBSCRIPTION,
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subscription": "*",
+            "subVersion": "0",
+        }
+        header, body = ask(broker, PULL_MESSAGE, fields)
+        if header["code"] != OK:
+            return found
+        for record in split(body):
+            found[topic, queue_id, record.queue_offset] = record
+        offset = int(header["extFields"]["nextBeginOffset"])
+
+
+def split(octets: bytes) -> list[Record]:
+    records = []
+    at = 0
+    while at < len(octets):
+        records.append(decode_record(octets, at))
+        at += int.from_bytes(octets[at : at + 4])
+    return records
+
+
+def queried(broker: str, topic: str, key: str) -> list[Record]:
+    fields = {
+        "topic": topic,
+        "key": key,
+        "maxNum": "32",
+        "beginTimestamp": "0",
+        "endTimestamp": str(2**62),
+    }
+    header, body = ask(broker, QUERY_MESSAGE, fields)
+    assert header["code"] == OK, header
+    return split(body)
+
+
+def send(broker: str, topic: str, queue_id: int, body: bytes, key: str) -> int:
+    fields = {
+        "producerGroup": "exchange",
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": str(queue_id),
+        "sysFlag": "0",
+        "bornTimestamp": str(int(time.time() * 1000)),
+        "flag": "0",
+        "properties": f"KEYS\x01{key}\x02UNIQ_KEY\x01{key}-id\x02TAGS\x01real\x02",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": "false",
+    }
+    header, _ = ask(broker, SEND_MESSAGE, fields, body)
+    assert header["code"] == OK, header
+    return int(header["extFields"]["queueOffset"])
+
+
+def real_broker(version: str, directory: Path) -> RealRocketMQ:
+    return RealRocketMQ(
+        version,
+        directory,
+        mappedFileSizeCommitLog=CONFIG.commit_log_file_bytes,
+        mappedFileSizeConsumeQueue=CONFIG.queue_file_bytes,
+        maxHashSlotNum=CONFIG.index_slots,
+        maxIndexNum=CONFIG.index_entries,
+        maxMessageSize=65_536,
+    )
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_a_directory_goes_to_a_real_broker_and_comes_back(version: str, tmp_path: Path) -> None:
+    directory = tmp_path / "real" / "store"
+    directory.parent.mkdir()
+    wanted = fill(directory, 1_000)
+    assert check_store(Disk(), directory, CONFIG).is_good
+    rocketmq = real_broker(version, tmp_path / "real")
+
+    with rocketmq:
+        found: dict[Key, Record] = {}
+        for topic in TOPICS:
+            for queue_id in range(QUEUES):
+                found |= pulled(rocketmq.broker, topic, queue_id)
+        found |= pulled(rocketmq.broker, SCHEDULE_TOPIC, LAST_LEVEL - 1)
+        assert {key: record.body for key, record in found.items()} == wanted
+        for number in range(0, 1_000, 50):
+            topic = TOPICS[number % 2]
+            assert any(
+                record.body.startswith(b"body %d " % number)
+                for record in queried(rocketmq.broker, topic, f"k{number}")
+            )
+        for number in range(40):
+            topic, queue_id, body = TOPICS[number % 2], number % QUEUES, b"real %d" % number
+            offset = send(rocketmq.broker, topic, queue_id, body, f"r{number}")
+            assert (topic, queue_id, offset) not in wanted
+            wanted[topic, queue_id, offset] = body
+
+    report = check_store(Disk(), directory, CONFIG)
+    assert report.findings.kept == []
+    log = MessageLog.open(directory, CONFIG, process_id=1)
+    ours = {key: record.body for key, record in served(log).items()}
+    assert {key: body for key, body in ours.items() if key in wanted} == wanted
+    for number in range(40):
+        assert log.lookup.by_key(TOPICS[number % 2], f"r{number}", 1, 0, 2**62).views
+    log.close()
+    assert check_store(Disk(), directory, CONFIG).is_good
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_the_directory_of_a_killed_real_broker_opens_with_all_it_acknowledged(
+    version: str, tmp_path: Path
+) -> None:
+    directory = tmp_path / "real" / "store"
+    directory.parent.mkdir()
+    wanted: dict[Key, bytes] = {}
+
+    with real_broker(version, tmp_path / "real") as rocketmq:
+        for number in range(300):
+            topic, queue_id, body = TOPICS[number % 2], number % QUEUES, b"real %d" % number * 200
+            offset = send(rocketmq.broker, topic, queue_id, body, f"r{number}")
+            wanted[topic, queue_id, offset] = body
+        rocketmq.kill_broker()
+
+    assert (directory / "abort").exists()
+    log = MessageLog.open(directory, CONFIG, process_id=1)
+    ours = {key: record.body for key, record in served(log).items()}
+    assert {key: body for key, body in ours.items() if key in wanted} == wanted
+    for number in range(300):
+        assert log.lookup.by_key(TOPICS[number % 2], f"r{number}", 1, 0, 2**62).views
+    log.close()
+    assert check_store(Disk(), directory, CONFIG).is_good
