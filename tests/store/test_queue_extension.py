@@ -195,11 +195,12 @@ def test_a_turn_the_disk_refuses_leaves_no_trace(tmp_path: Path, changes_left: i
         extension.stage(*unit(number, 10))
 
     disk.changes_left = changes_left
-    with pytest.raises(DiskFailed):
+    with pytest.raises(DiskFailed) as failure:
         extension.write()
     disk.changes_left = None
-    extension.undo()
+    extension.undo()  # while the failure, and with it a view of what was to be written, lives
 
+    assert failure.value.is_full
     assert extension.read(kept) == unit(1)
     content = b"".join(path.read_bytes() for path in sorted((tmp_path / "T" / "0").iterdir()))
     assert not content[20:].strip(b"\0")
