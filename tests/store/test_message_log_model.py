@@ -88,7 +88,7 @@ class StoreModel(RuleBasedStateMachine):
         for topic, queue_id, tag, size in turn:
             self.model.count += 1
             key = f"k{self.model.count}"
-            body = b"%d:" % self.model.count + bytes(size)
+            body = b"#%d:" % self.model.count + bytes(size)
             octets = draft(body, topic, queue_id, TAGS=tag, KEYS=key)
             code = tags_code(tag)
             at = self.log.append(
