@@ -269,11 +269,8 @@ def test_only_files_after_the_checkpoint_are_read(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_crash_during_a_rebuild_begins_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when all that is missing still is older than the checkpoint."""
-    monkeypatch.setattr("flintmq.store.recovery.FLUSHED_RECORDS", 1)
+def test_a_power_cut_during_a_rebuild_begins_it_again(tmp_path: Path) -> None:
+    """Also when all that was lost again is older than the checkpoint before."""
     log = open_store(tmp_path)
     store(log, b"old", "U", now_ms=START_MS, keys=("k",), KEYS="k")
     for number in range(100):
@@ -283,10 +280,10 @@ def test_a_crash_during_a_rebuild_begins_it_again(
     rmtree(tmp_path / "consumequeue")
 
     class Dying(Disk):
-        def create(self, path: Path, size_bytes: int) -> None:
-            super().create(path, size_bytes)
-            if path.parent.parent.name == "T" and path.name.endswith("800"):
+        def sync(self, path: Path) -> None:
+            if "consumequeue" in path.parts:
                 raise KeyboardInterrupt
+            super().sync(path)
 
     with pytest.raises(KeyboardInterrupt):
         open_store(tmp_path, disk=Dying())
@@ -306,3 +303,18 @@ def test_extended_queues_are_rebuilt_with_their_extension(tmp_path: Path) -> Non
     assert len(bodies(log)) == 20
     log.close()
     assert wrong(tmp_path) == []
+
+
+def test_the_only_record_of_a_lost_new_queue_is_believed(tmp_path: Path) -> None:
+    """Though others have queues and old files are gone, so that nothing speaks for it."""
+    log = filled(tmp_path, 60)
+    store(log, b"alone", "N", now_ms=START_MS + 70_000)
+    kill(log)
+    (tmp_path / "commitlog" / f"{0:020d}").unlink()
+    rmtree(tmp_path / "consumequeue" / "N")
+
+    log = open_store(tmp_path)
+
+    assert bodies(log, "N") == [b"alone"]
+    assert log.complaints == ()
+    log.close()

@@ -44,6 +44,7 @@ def recover(parts: StoreParts, *, was_clean: bool) -> list[str]:
     complaints = [*parts.log.load(), *parts.queues.load(), *parts.index.load()]
     complaints += parts.tombstones.load()
     _finish_deletions(parts)
+    parts.index.remove_before(parts.log.min_offset)  # a crash may bring such a file back in parts
     start = _start(parts, was_clean=was_clean)
     if start is not None:
         if not was_clean:
