@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from body_strategies import JSON, NAME
 from flintmq.errors import MalformedBody
-from flintmq.protocol.bodies.register import V5_0_0, BrokerRegistration
+from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.fastjson import BODY_BYTES_MAX, DEPTH_MAX
+from flintmq.protocol.version import QUEUE_MAPPING_SINCE
 
 V4_9_7, V5_3_3 = 407, 479
 COUNTS = st.integers(0, 2**31 - 1)
@@ -79,7 +80,9 @@ def test_a_topic_is_five_words_or_six() -> None:
     )
 
     assert b"t 4 3 6 SINGLE_TAG\0" in zlib.decompress(registration.to_compressed_body(V4_9_7))
-    assert b"t 4 3 6 SINGLE_TAG {}\0" in zlib.decompress(registration.to_compressed_body(V5_0_0))
+    assert b"t 4 3 6 SINGLE_TAG {}\0" in zlib.decompress(
+        registration.to_compressed_body(QUEUE_MAPPING_SINCE)
+    )
 
 
 def test_attributes_that_cannot_be_read_are_left_out() -> None:

@@ -26,9 +26,8 @@ from flintmq.protocol.bodies.body import Json, RequestBody, decoder_of, wire_fie
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.fastjson import BODY_BYTES_MAX
-
-V5_0_0 = 413
-"""The first version whose compressed body ends with queue mappings."""
+from flintmq.protocol.record import crc_of
+from flintmq.protocol.version import QUEUE_MAPPING_SINCE
 
 LENGTH = struct.Struct(">i")
 
@@ -46,14 +45,14 @@ class BrokerRegistration(RequestBody, frozen=True, kw_only=True):
     def to_compressed_body(self, version: int) -> bytes:
         """The binary form, for a header that says ``compressed`` and ``version``."""
         table = self.topic_config_serialize_wrapper
-        with_attributes = version >= V5_0_0
+        with_attributes = version >= QUEUE_MAPPING_SINCE
         parts = [
             _sized(table.data_version.to_body()),
             LENGTH.pack(len(table.topic_config_table)),
             *(_sized(_topic_text(t, with_attributes)) for t in table.topic_config_table.values()),
             _sized(fastjson.write(self.filter_server_list, wire_fields)),
         ]
-        if version >= V5_0_0:
+        if version >= QUEUE_MAPPING_SINCE:
             mappings = table.topic_queue_mapping_info_map or {}
             parts.append(LENGTH.pack(len(mappings)))
             parts += [_sized(fastjson.write(m, wire_fields)) for m in mappings.values()]
@@ -67,7 +66,7 @@ class BrokerRegistration(RequestBody, frozen=True, kw_only=True):
         topics = [_read_topic(parts.text()) for _ in parts.each()]
         filter_servers = fastjson.read(parts.text(), _texts, cls.__name__)
         mappings: dict[str, Any] | None = None
-        if version >= V5_0_0:
+        if version >= QUEUE_MAPPING_SINCE:
             found = [fastjson.read(parts.text(), _mapping, cls.__name__) for _ in parts.each()]
             mappings = {str(mapping.get("topic")): mapping for mapping in found}
         return cls(
@@ -82,7 +81,7 @@ class BrokerRegistration(RequestBody, frozen=True, kw_only=True):
 
 def body_crc32(body: bytes) -> int:
     """What ``bodyCrc32`` of the header holds: of the bytes as sent, without the sign bit."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    return crc_of(body)
 
 
 class _Parts:
