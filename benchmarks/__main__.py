@@ -28,7 +28,9 @@ RESULTS = HERE / "results"
 
 
 def main() -> int:
-    names = sorted(m.name for m in pkgutil.iter_modules([str(HERE)]) if m.name != "__main__")
+    names = sorted(
+        m.name for m in pkgutil.iter_modules([str(HERE)]) if m.name != "__main__" and not m.ispkg
+    )
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--out", type=Path, default=RESULTS / "latest.json")

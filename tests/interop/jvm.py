@@ -25,6 +25,8 @@ FETCH_TIMEOUT_S = 900  # a first fetch brings about a hundred jars
 COMPILE_TIMEOUT_S = 120
 RUN_TIMEOUT_S = 120
 
+ERRORS = "errors.txt"  # where a class that talks writes its errors
+
 # RocketMQ 4.9 reaches into these packages of the JDK; newer releases accept the same flags.
 JAVA_FLAGS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -112,8 +114,12 @@ def start_java(
     jvm_flags: Sequence[str] = (),
     reads_input: bool = False,
     output: Path | None = None,
+    talks_in: Path | None = None,
 ) -> subprocess.Popen[str]:
     """Start a class.  Its output goes to the file ``output``, or to pipes.
+
+    ``talks_in`` is the working directory of a class that answers lines for a long time: its
+    standard error goes to a file there, because an unread pipe would fill up.
 
     The JVM ends when this process does, however that happens, because its standard input ends
     then.  A class that reads its input must see to that itself (``reads_input``); every other
@@ -135,6 +141,11 @@ def start_java(
     ]
     env = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
     pipe = subprocess.PIPE
+    if talks_in is not None:
+        with (talks_in / ERRORS).open("ab") as file:
+            return subprocess.Popen(
+                command, cwd=talks_in, env=env, stdin=pipe, stdout=pipe, stderr=file, text=True
+            )
     if output is None:
         return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     with output.open("ab") as file:

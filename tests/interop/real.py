@@ -206,6 +206,11 @@ class RealRocketMQ:
     def store(self) -> Path:
         return Path(str(self.settings["storePathRootDir"]))
 
+    @property
+    def broker_pid(self) -> int:
+        assert self._broker.running is not None
+        return self._broker.running.pid
+
     def __enter__(self) -> Self:
         running.append(self)
         try:

@@ -156,7 +156,13 @@ def test_extended_queues_hold_addresses_and_readers_still_see_the_tag(tmp_path: 
     grown = log.write()
 
     found = log.read("T", 0, QueueOffset(0), 32, wanted=Selection(frozenset({ord("A")})))
-    by_bits = log.read("T", 0, QueueOffset(0), 32, wanted=Selection(bit_map=lambda bits: not bits))
+    by_bits = log.read(
+        "T",
+        0,
+        QueueOffset(0),
+        32,
+        wanted=Selection(bit_map=lambda bits, store_ms: not bits and store_ms == START_MS),
+    )
     units = (tmp_path / "consumequeue/T/0" / f"{0:020d}").read_bytes()[:60]
     assert grown[0].tags_codes == [ord("A"), ord("B"), ord("A")]
     assert [units[at + 12 : at + 20].hex() for at in (0, 20, 40)] == [

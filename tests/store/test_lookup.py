@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from flintmq.protocol.record import decode_record
 from flintmq.store.consume_queue import Bound
 from flintmq.store.lookup import is_whole
 from flintmq.store.message_log import MessageLog
-from store.stored import START_MS, draft, draft_of, open_store, read, store
+from store.stored import SMALL, START_MS, draft, draft_of, open_store, read, store
 
 EVER = (0, 2**62)
 
@@ -215,3 +216,35 @@ def test_a_lost_record_does_not_lead_a_search_by_time_astray(tmp_path: Path) -> 
     assert log.lookup.offset_by_time("T", 0, 300, Bound.LOWER) == 3
     assert log.lookup.offset_by_time("T", 0, 600, Bound.LOWER) == 6
     assert log.lookup.store_ms("T", 0, QueueOffset(4)) is None
+
+
+# By queue entry
+
+
+def test_entries_of_a_queue_lead_to_their_records(tmp_path: Path) -> None:
+    log = open_store(tmp_path)
+    appended = [store(log, body) for body in (b"a", b"bc", b"def")]
+
+    entries = log.lookup.entries("T", 0, QueueOffset(1), 10)
+
+    assert [(each.log_offset, each.size_bytes) for each in entries] == [
+        (each.log_offset, each.size_bytes) for each in appended[1:]
+    ]
+    assert log.lookup.entries("T", 0, QueueOffset(3), 10) == []
+    assert log.lookup.entries("T", 0, QueueOffset(-1), 10) == []
+    assert log.lookup.entries("T", 0, QueueOffset(0), 0) == []
+    assert log.lookup.entries("other", 0, QueueOffset(0), 10) == []
+
+
+def test_a_message_is_old_when_too_much_was_stored_after_it(tmp_path: Path) -> None:
+    log = open_store(tmp_path, replace(SMALL, in_memory_bytes=1_000))
+    store(log, b"x" * 500)
+
+    young = log.lookup.is_old("T", 0, QueueOffset(0))
+    store(log, b"x" * 500)
+
+    assert not young
+    assert log.lookup.is_old("T", 0, QueueOffset(0))
+    assert not log.lookup.is_old("T", 0, QueueOffset(1))
+    assert not log.lookup.is_old("T", 0, QueueOffset(2))
+    assert not log.lookup.is_old("other", 0, QueueOffset(0))

@@ -8,6 +8,9 @@ import typer
 
 from flintmq import __version__
 from flintmq.cli import store
+from flintmq.cli.broker import broker
+from flintmq.cli.namesrv import namesrv
+from flintmq.cli.serve import serve
 
 app = typer.Typer(
     name="flintmq",
@@ -16,6 +19,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command()(serve)
+app.command()(namesrv)
+app.command()(broker)
 app.add_typer(store.app, name="store")
 
 

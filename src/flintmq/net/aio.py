@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable
+from ipaddress import ip_address
 
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import InvalidSetting, Unreachable
@@ -158,6 +160,17 @@ async def connect(
 ) -> Channel:
     """One channel that is not shared and does not come back after a loss."""
     return await _Dialer(tls, handler, limits, timeout_ms, clock).dial(address)
+
+
+async def resolve(address: Address) -> bytes:
+    """The IP address of a host, packed; `InvalidSetting` when it has none."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM
+        )
+    except OSError as error:
+        raise InvalidSetting("address", str(address), why(error)) from None
+    return ip_address(found[0][4][0]).packed
 
 
 def _open(peer: _Peer) -> Channel | None:

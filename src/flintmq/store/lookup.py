@@ -23,6 +23,7 @@ from flintmq.protocol.record import (
 from flintmq.store.commit_log import CommitLog
 from flintmq.store.consume_queue import Bound, ConsumeQueue
 from flintmq.store.key_index import KeyIndex
+from flintmq.store.queue_extension import ExtensionUnit
 from flintmq.store.queues import Queues
 from flintmq.store.reading import RECORD_HEAD
 
@@ -35,13 +36,25 @@ class KeyMatches(NamedTuple):
     indexed_to: LogOffset
 
 
-class Lookup:
-    """Looks through one open store."""
+class QueueEntry(NamedTuple):
+    """One unit of a queue, with its extension when it has one."""
 
-    def __init__(self, log: CommitLog, queues: Queues, index: KeyIndex) -> None:
+    log_offset: LogOffset
+    size_bytes: int
+    tags_code: int
+    extension: ExtensionUnit | None
+
+
+class Lookup:
+    """Looks through one open store.  What lies further back than ``in_memory_bytes`` is old."""
+
+    def __init__(
+        self, log: CommitLog, queues: Queues, index: KeyIndex, in_memory_bytes: int = 0
+    ) -> None:
         self._log = log
         self._queues = queues
         self._index = index
+        self._in_memory_bytes = in_memory_bytes
 
     def record_view(self, log_offset: LogOffset) -> memoryview | None:
         """The bytes of the record at a place, or nothing when none stands exactly there."""
@@ -76,6 +89,30 @@ class Lookup:
         """When the oldest message of a queue was stored, or nothing without one."""
         queue = self._queues.find(topic, queue_id)
         return None if queue is None else self._store_ms_of(queue, queue.min_offset)
+
+    def is_old(self, topic: str, queue_id: int, offset: QueueOffset) -> bool:
+        """Whether the message at an offset has left memory; never so where there is none."""
+        entries = self.entries(topic, queue_id, offset, 1)
+        memory_from = self._log.end_offset - self._in_memory_bytes
+        return bool(entries) and entries[0].log_offset < memory_from
+
+    def entries(
+        self, topic: str, queue_id: int, offset: QueueOffset, count_max: int
+    ) -> list[QueueEntry]:
+        """Units of a queue from an offset on; none when it does not begin inside the queue."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or offset < queue.min_offset:
+            return []
+        extension = self._queues.find_extension(topic, queue_id)
+        entries: list[QueueEntry] = []
+        while len(entries) < count_max:
+            units = queue.units(QueueOffset(offset + len(entries)), count_max - len(entries))
+            if not len(units):
+                break
+            for log_offset, size_bytes, code in units.tolist():
+                extended = None if extension is None else extension.read(code)
+                entries.append(QueueEntry(LogOffset(log_offset), size_bytes, code, extended))
+        return entries
 
     def _store_ms_of(self, queue: ConsumeQueue, offset: QueueOffset) -> int | None:
         units = queue.units(offset, 1)

@@ -20,7 +20,6 @@ took it; and, once ``durable_to`` has passed it, after a crash.
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -36,6 +35,7 @@ from flintmq.protocol.record import SYS_FLAG_AT
 from flintmq.store.config import StoreConfig, TransferLimits
 from flintmq.store.disk import Disk
 from flintmq.store.dispatch import QUEUED_TYPES, Grown
+from flintmq.store.extent import StoreExtent
 from flintmq.store.group_commit import GroupCommit, SyncPlan
 from flintmq.store.key_index import PENDING_MAX
 from flintmq.store.layout import ABORT_FILE, LOCK_FILE
@@ -44,7 +44,7 @@ from flintmq.store.parts import StoreParts, assemble
 from flintmq.store.queues import QueueSpan
 from flintmq.store.reading import READ_BYTES_MAX, QueueReader, ReadResult
 from flintmq.store.recovery import recover
-from flintmq.store.retention import percent_used, remove_expired
+from flintmq.store.retention import percent_used, remove_expired, too_full
 from flintmq.store.selection import EVERYTHING, Selection
 from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
 
@@ -95,7 +95,8 @@ class MessageLog:
         self._over_full: DiskFailed | None = None
         self._mend_again_ms = 0
         self._must_write_again = False
-        self.lookup = Lookup(parts.log, parts.queues, parts.index)
+        self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
+        self.extent = StoreExtent(parts)
         self.config = config
         self.complaints = tuple(complaints)
 
@@ -225,6 +226,10 @@ class MessageLog:
         if self._index.pending_count >= PENDING_MAX:
             self.flush_index()
         return grown
+
+    @property
+    def has_turn(self) -> bool:  # something was appended and is not yet written
+        return self._log.staged_bytes > 0
 
     @property
     def why_not(self) -> DiskFailed | None:
@@ -382,16 +387,8 @@ class MessageLog:
     def retain(self, now_ms: int, *, due: bool = False) -> int:
         """Remove files that are no longer kept; tell how many.  ``due``: the hour has come."""
         percent = percent_used(*self._disk.usage(self._parts.directory))
-        self._note_use(percent)
+        self._over_full = too_full(self._parts, percent)
         return remove_expired(self._parts, percent, now_ms, due=due)
-
-    def _note_use(self, percent: int) -> None:
-        limit = self.config.refuse_percent
-        self._over_full = None
-        if percent > limit:
-            reason = f"the disk is {percent} % full, and {limit} % is the limit"
-            path = str(self._parts.directory)
-            self._over_full = DiskFailed(path, "append to", reason, errno.ENOSPC)
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic.  Its records stay in the log until their file goes."""

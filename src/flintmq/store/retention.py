@@ -12,9 +12,11 @@ one was begun, for then its last record was written.  Queues and index follow th
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from itertools import pairwise
 
+from flintmq.errors import DiskFailed
 from flintmq.protocol.record import store_time_ms
 from flintmq.store.config import StoreConfig
 from flintmq.store.lookup import record_view
@@ -52,6 +54,15 @@ def expired_count(
             break
         count += 1
     return count
+
+
+def too_full(parts: StoreParts, percent: int) -> DiskFailed | None:
+    """Why nothing more is appended on a disk so full, or nothing when there is room."""
+    limit = parts.config.refuse_percent
+    if percent <= limit:
+        return None
+    reason = f"the disk is {percent} % full, and {limit} % is the limit"
+    return DiskFailed(str(parts.directory), "append to", reason, errno.ENOSPC)
 
 
 def remove_expired(parts: StoreParts, percent: int, now_ms: int, *, due: bool) -> int:

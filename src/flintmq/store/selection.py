@@ -42,11 +42,11 @@ class Selection:
     """What a reader wants.  A test that is not given passes everything.
 
     ``tags_codes`` are hashes of tags.  ``bit_map`` is asked about the bit map of units that
-    have one, ``record`` about the whole record.
+    have one, and when they were stored; ``record`` about the whole record.
     """
 
     tags_codes: frozenset[int] | None = None
-    bit_map: Callable[[bytes], bool] | None = None
+    bit_map: Callable[[bytes, int], bool] | None = None
     record: Callable[[memoryview], bool] | None = None
 
     @property
@@ -106,7 +106,9 @@ def _matching(
                 code = extended.tags_code
                 if wanted.tags_codes is not None and code not in wanted.tags_codes:
                     continue
-                if wanted.bit_map is not None and not wanted.bit_map(extended.bit_map):
+                if wanted.bit_map is not None and not wanted.bit_map(
+                    extended.bit_map, extended.store_ms
+                ):
                     continue
         yield start + index, (log_offset, size, code)
 

@@ -25,6 +25,7 @@ from flintmq.protocol.bodies.body import FILE_BYTES_MAX, Body, wire_fields
 from flintmq.protocol.bodies.filter_table import FilterTable
 from flintmq.protocol.bodies.group import GroupTable
 from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets
+from flintmq.protocol.bodies.timer import TimerPositions
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.store.disk import Disk
 from flintmq.store.layout import CONFIG_DIRECTORY
@@ -101,7 +102,7 @@ def _unknown_members(content: bytes, kind: type[Body]) -> dict[str, object]:
 
 
 class Tables:
-    """The tables every broker has."""
+    """The tables every broker has, and one that only ours has."""
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         config = directory / CONFIG_DIRECTORY
@@ -110,3 +111,4 @@ class Tables:
         self.consumer_offsets = Table(disk, config / "consumerOffset.json", ConsumerOffsets)
         self.delay_offsets = Table(disk, config / "delayOffset.json", DelayOffsets)
         self.filters = Table(disk, config / "consumerFilter.json", FilterTable)
+        self.timers = Table(disk, config / "flintmqTimers.json", TimerPositions)

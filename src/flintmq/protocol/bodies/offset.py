@@ -1,5 +1,6 @@
 """Tables of offsets.  Three of them are files: consumerOffset.json and delayOffset.json of a
-broker, offsets.json of a broadcasting consumer.
+broker, offsets.json of a broadcasting consumer.  And what a broker says of an offset that
+is none.
 """
 
 from __future__ import annotations
@@ -38,3 +39,12 @@ class LocalOffsets(Body, frozen=True, kw_only=True):
     """How far a broadcasting consumer has come.  It keeps this file itself."""
 
     offset_table: dict[QueueField, Int64] = {}
+
+
+class OffsetMoved(Body, frozen=True, kw_only=True):
+    """The body of a message in OFFSET_MOVED_EVENT: a group pulled from where nothing is."""
+
+    consumer_group: str
+    message_queue: QueueField
+    offset_new: Int64
+    offset_request: Int64

@@ -1,0 +1,1 @@
+"""Requests in, outcomes out, over a store."""

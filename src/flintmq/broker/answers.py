@@ -1,0 +1,51 @@
+"""Answers as bytes: always a JSON header, whatever form the request had.
+
+Every client reads that form, and some read no other.  This is the hot path of each request,
+so the header is one template instead of a command that is built and then encoded.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from flintmq.broker.outcome import Answer
+from flintmq.errors import LocalProtocolError
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION
+from flintmq.protocol.fields import write_header
+from flintmq.protocol.frame import HeaderForm, frame_prefix
+
+_HEAD = (
+    b'{"code":%%d%%b,"flag":%d,"language":"%b","opaque":%%d%%b,'
+    b'"serializeTypeCurrentRPC":"JSON","version":%d}' % (ANSWER_BIT, LANGUAGE.encode(), VERSION)
+)
+_text = msgspec.json.Encoder().encode
+_JSON = HeaderForm.JSON
+
+Chunk = bytes | memoryview
+
+
+def encode_answer(opaque: int, answer: Answer) -> list[Chunk]:
+    """A frame in pieces; the body is not copied.  One too large for a frame says so instead."""
+    try:
+        return _encode(opaque, answer)
+    except LocalProtocolError as error:
+        return _encode(opaque, Answer(ResponseCode.SYSTEM_ERROR, remark=str(error)))
+
+
+def _encode(opaque: int, answer: Answer) -> list[Chunk]:
+    header, remark, body = answer.header, answer.remark, answer.body
+    fields = b""
+    if header is not None:
+        raw = bytes(header) if isinstance(header, Raw) else bytes(write_header(header))
+        if raw != b"{}":
+            fields = b',"extFields":' + raw
+    note = b""
+    if remark is not None:
+        # a peer may have sent us half a character, and it comes back in the remark
+        note = b',"remark":' + _text(remark.encode("utf-8", "replace").decode())
+    head = _HEAD % (answer.code, fields, opaque, note)
+    if isinstance(body, bytes):
+        return [frame_prefix(_JSON, head, len(body)) + body]
+    return [frame_prefix(_JSON, head, sum(map(len, body))), *body]

@@ -1,0 +1,298 @@
+"""The broker without sockets: requests in, turns of the store, answers out.
+
+    request · request · … ──► end_turn ─┬─► answers        (async flush, reads)
+                                        └─► unsynced ──► durable ──► answers   (sync flush)
+
+A turn is whatever came in since the last one.  Its records are written once, then the answers
+that depend on them leave, and pulls that waited for them run again.  `tick` does what is due
+by the clock.  Whoever owns the engine is its `Port`: it carries answers away, asks clients,
+and syncs the store where that may take its time.
+
+Invariant: a request that wants an answer gets exactly one, unless RocketMQ gives none; and
+`Stored` ones never get theirs before the log has their bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from flintmq.broker.chores import Chore
+from flintmq.broker.dispatch import Processor, processors
+from flintmq.broker.held_pulls import HeldPull
+from flintmq.broker.members import connection_lost
+from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Refusal, Stored
+from flintmq.broker.peer import Peer
+from flintmq.broker.pull import pull_again
+from flintmq.broker.state import BrokerState
+from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
+from flintmq.model.queue import LogOffset
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import Command
+from flintmq.protocol.headers.send import SendRefusal
+from flintmq.protocol.typed_request import TypedRequest
+from flintmq.store.config import Flush
+
+log = logging.getLogger(__name__)
+
+Request: TypeAlias = TypedRequest[Any]
+
+
+class Port(Protocol):
+    """What the owner of an engine does for it."""
+
+    def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
+        """Carry an answer to a peer, if it is still there."""
+
+    def tell(self, peer: Peer, request: Command) -> None:
+        """Send a request that takes no answer, if the peer is still there."""
+
+    def ask_client(
+        self,
+        peer: Peer,
+        request: Command,
+        timeout_ms: int,
+        then: Callable[[Command | None], None],
+    ) -> None:
+        """Send a request; give ``then`` the answer, or None without one, in a later turn."""
+
+    def close(self, peer: Peer, reason: str) -> None:
+        """End a connection."""
+
+
+class _Parked(msgspec.Struct, gc=False):
+    peer: Peer
+    request: Request
+    stored: Stored
+
+
+class Engine:
+    """One broker at work."""
+
+    def __init__(self, state: BrokerState, port: Port) -> None:
+        self.state = state
+        self._port = port
+        self._processors: Mapping[int, Processor] = processors()
+        self._unwritten: list[_Parked] = []
+        self._unsynced: deque[_Parked] = deque()
+        config, started_ms = state.config, state.started_ms
+        self._chores = (
+            Chore(config.hold_sweep_ms, self._sweep, started_ms),
+            Chore(config.client_scan_ms, self._scan, started_ms),
+        )
+
+    # Requests
+
+    def serve(self, request: Request, peer: Peer, now_ms: int) -> None:
+        """Run a request; its answer may come now, at the end of the turn, or later."""
+        processor = self._processors.get(request.code)
+        if processor is None:
+            self.refuse(request, peer, unsupported(request.code))
+            return
+        try:
+            outcome = processor(request, self.state, peer, now_ms)
+        except Exception as error:
+            outcome = self._failure(request, peer, error)
+        self._settle(request, peer, outcome)
+
+    def refuse(self, request: Request, peer: Peer, answer: Answer) -> None:
+        if not request.is_oneway:
+            self._port.answer(peer, request, answer)
+
+    def lost(self, peer: Peer, now_ms: int) -> None:
+        """A connection is gone."""
+        self.state.held.drop(peer)
+        connection_lost(self.state, peer, now_ms)
+        self._drain_outbox()
+
+    # Turns
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether something waits for `end_turn`."""
+        return bool(self._unwritten or self.state.after_write) or self.state.log.has_turn
+
+    def end_turn(self, now_ms: int) -> None:
+        """Write what was appended; answer; wake the pulls that waited for it."""
+        state = self.state
+        while self.has_turn:
+            parked, self._unwritten = self._unwritten, []
+            callbacks, state.after_write = state.after_write, []
+            failure: DiskFailed | None = None
+            grown = []
+            try:
+                grown = state.log.write()
+            except DiskFailed as error:
+                failure = error
+                log.error("%d requests refused: %s", len(parked), error)  # noqa: TRY400
+            for callback in callbacks:
+                callback(failure)
+            if failure is None:
+                self._park_or_answer(parked)
+            else:
+                answer = not_available(state, failure)
+                for each in parked:
+                    self.refuse(each.request, each.peer, answer)
+            for pull in state.held.grown(grown):
+                self._pull_again(pull, now_ms)
+            self._drain_outbox()
+
+    def durable(self) -> None:
+        """A sync ended well: answer what waited for it."""
+        durable_to = self.state.log.durable_to
+        unsynced = self._unsynced
+        while unsynced and self._stop(unsynced[0]) <= durable_to:
+            self._answer_unsynced(unsynced.popleft(), None)
+
+    def sync_failed(self, failure: DiskFailed) -> None:
+        """A sync failed: whoever waits for it must send again."""
+        log.error("%d requests refused: %s", len(self._unsynced), failure)
+        while self._unsynced:
+            self._answer_unsynced(self._unsynced.popleft(), failure)
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether somebody waits for the medium."""
+        return bool(self._unsynced)
+
+    # The clock
+
+    def tick(self, now_ms: int) -> int:
+        """Do what is due, end the turn, and tell when to come back."""
+        state = self.state
+        for chore in self._chores:
+            chore.run_if_due(now_ms)
+        for pull in state.held.due(now_ms):
+            self._pull_again(pull, now_ms)
+        state.delays.deliver(state, now_ms)
+        state.timers.deliver(state, now_ms)
+        state.halves.check(state, now_ms)
+        self._drain_outbox()
+        self.end_turn(now_ms)
+        return self.next_due_ms(now_ms)
+
+    def next_due_ms(self, now_ms: int) -> int:
+        state = self.state
+        due_ms = min(chore.due_ms for chore in self._chores)
+        for other_ms in (
+            state.held.next_due_ms(),
+            state.delays.next_due_ms(state, now_ms),
+            state.timers.next_due_ms(state, now_ms),
+            state.halves.next_due_ms(state, now_ms),
+        ):
+            if other_ms is not None and other_ms < due_ms:
+                due_ms = other_ms
+        return due_ms
+
+    def release_holds(self, now_ms: int) -> None:
+        """Answer every held pull: the broker is about to stop."""
+        for pull in self.state.held.drain():
+            self._pull_again(pull, now_ms)
+
+    # Inside
+
+    def _sweep(self, now_ms: int) -> None:
+        for pull in self.state.held.sweep():
+            self._pull_again(pull, now_ms)
+
+    def _scan(self, now_ms: int) -> None:
+        self.state.locks.forget_expired(now_ms)
+        for peer in self.state.clients.expired(now_ms):
+            self._port.close(peer, "no heartbeat came in time")
+
+    def _settle(self, request: Request, peer: Peer, outcome: Outcome) -> None:
+        self._drain_outbox()
+        if isinstance(outcome, Stored):
+            self._unwritten.append(_Parked(peer, request, outcome))
+        elif isinstance(outcome, Answer):
+            if not request.is_oneway:
+                self._port.answer(peer, request, outcome)
+        elif isinstance(outcome, Hold):
+            self.state.held.add(HeldPull(request, peer, outcome))
+        elif isinstance(outcome, Ask):
+            self._ask(request, peer, outcome)
+
+    def _ask(self, request: Request, peer: Peer, ask: Ask) -> None:
+        def then(reply: Command | None) -> None:
+            try:
+                outcome = ask.then(reply)
+            except Exception as error:
+                outcome = self._failure(request, peer, error)
+            self._settle(request, peer, outcome)
+
+        self._port.ask_client(ask.peer, ask.request, ask.timeout_ms, then)
+
+    def _pull_again(self, pull: HeldPull, now_ms: int) -> None:
+        try:
+            outcome = pull_again(pull.request, self.state, pull.peer, now_ms)
+        except Exception as error:
+            outcome = self._failure(pull.request, pull.peer, error)
+        self._settle(pull.request, pull.peer, outcome)
+
+    def _park_or_answer(self, parked: list[_Parked]) -> None:
+        state = self.state
+        waits = state.config.store.flush is Flush.SYNC
+        durable_to = state.log.durable_to
+        for each in parked:
+            stop = each.stored.stop
+            if waits and stop is not None and stop > durable_to:
+                self._unsynced.append(each)
+                state.unsynced_count += 1
+                state.unsynced_bytes += len(each.request.body)
+            elif not each.request.is_oneway:
+                self._port.answer(each.peer, each.request, each.stored.answer)
+
+    def _answer_unsynced(self, parked: _Parked, failure: DiskFailed | None) -> None:
+        self.state.unsynced_count -= 1
+        self.state.unsynced_bytes -= len(parked.request.body)
+        answer = parked.stored.answer if failure is None else not_available(self.state, failure)
+        self.refuse(parked.request, parked.peer, answer)
+
+    @staticmethod
+    def _stop(parked: _Parked) -> LogOffset:
+        assert parked.stored.stop is not None
+        return parked.stored.stop
+
+    def _drain_outbox(self) -> None:
+        outbox = self.state.outbox
+        if outbox:
+            self.state.outbox = []
+            for each in outbox:
+                self._port.tell(each.peer, each.request)
+
+    def _failure(self, request: Request, peer: Peer, error: Exception) -> Answer:
+        """What a peer is told about an error that came out of a processor."""
+        if isinstance(error, Refusal):
+            return error.answer
+        if isinstance(error, DiskFailed):
+            return not_available(self.state, error)
+        header = SendRefusal(trace_on=_text(self.state), region=self.state.config.region)
+        if isinstance(error, Overloaded):
+            return Answer(ResponseCode.SYSTEM_BUSY, header, remark=f"[OVERLOAD]{error}")
+        if isinstance(error, BodyTooLarge):
+            return Answer(ResponseCode.MESSAGE_ILLEGAL, header, remark=str(error))
+        if isinstance(error, FlintError):
+            log.info("%s: request %d failed: %s", peer.address, request.code, error)
+        else:
+            log.error("%s: request %d failed", peer.address, request.code, exc_info=error)
+        return Answer(ResponseCode.SYSTEM_ERROR, header, remark=f"{type(error).__name__}: {error}")
+
+
+def unsupported(code: int) -> Answer:
+    remark = f" request type {code} not supported"
+    return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+
+
+def not_available(state: BrokerState, failure: DiskFailed) -> Answer:
+    """The store takes nothing now."""
+    header = SendRefusal(trace_on=_text(state), region=state.config.region)
+    remark = f"service not available now. {failure}"
+    return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, header, remark=remark)
+
+
+def _text(state: BrokerState) -> str:
+    return "true" if state.config.trace_on else "false"

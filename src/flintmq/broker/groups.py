@@ -1,0 +1,114 @@
+"""The consumer groups this broker has settings for.
+
+A group that is not known is made with defaults when that is allowed, at its first heartbeat,
+pull or send-back, as RocketMQ does.  ``forbidden`` holds the topics a group may not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from flintmq.broker.config import BrokerConfig
+from flintmq.errors import InvalidName
+from flintmq.model.group import (
+    GROUP_CHARACTERS_MAX,
+    PRESET_GROUPS,
+    check_group_name,
+    is_system_group,
+)
+from flintmq.model.topic import Permission
+from flintmq.protocol.bodies.group import GroupConfig, GroupTable
+
+READ_FORBIDDEN = int(Permission.READ)
+"""The bit of the forbidden table that 5.x uses for reading; others are carried along."""
+
+
+class Groups:
+    """Groups by name.  A `GroupConfig` in here is never changed, only replaced."""
+
+    def __init__(self, config: BrokerConfig, saved: GroupTable | None, now_ms: int) -> None:
+        self._config = config
+        self._saved = saved or GroupTable()
+        self._table: dict[str, GroupConfig] = dict(self._saved.subscription_group_table)
+        self._forbidden = {
+            group: dict(topics) for group, topics in (self._saved.forbidden_table or {}).items()
+        }
+        self.version = self._saved.data_version
+        self.is_dirty = saved is None
+        for name in PRESET_GROUPS:
+            if name not in self._table:
+                self.put(GroupConfig(group_name=name), now_ms)
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._table
+
+    def __iter__(self) -> Iterator[GroupConfig]:
+        return iter(tuple(self._table.values()))
+
+    def find(self, group: str) -> GroupConfig | None:
+        return self._table.get(group)
+
+    def find_or_create(self, group: str, now_ms: int) -> GroupConfig | None:
+        """The group, or nothing when it is not there and may not be made."""
+        found = self._table.get(group)
+        if found is not None:
+            return found
+        if not (self._config.auto_create_group or is_system_group(group)):
+            return None
+        if group.strip():
+            try:
+                check_group_name(group)
+            except InvalidName:
+                return None
+        elif len(group) > GROUP_CHARACTERS_MAX:
+            return None
+        made = GroupConfig(group_name=group)
+        self.put(made, now_ms)
+        return made
+
+    def put(self, group: GroupConfig, now_ms: int) -> None:
+        if self._table.get(group.group_name) != group:
+            self._table[group.group_name] = group
+            self._note(now_ms)
+
+    def remove(self, group: str, now_ms: int) -> None:
+        forbidden = self._forbidden.pop(group, None)
+        if self._table.pop(group, None) is not None or forbidden is not None:
+            self._note(now_ms)
+
+    # Reading that is forbidden
+
+    def may_read(self, group: str, topic: str) -> bool:
+        return not self._forbidden_bits(group, topic) & READ_FORBIDDEN
+
+    def allow_reading(self, group: str, topic: str, now_ms: int, *, allowed: bool) -> None:
+        if self.may_read(group, topic) == allowed:
+            return
+        bits = self._forbidden_bits(group, topic) ^ READ_FORBIDDEN
+        topics = self._forbidden.setdefault(group, {})
+        if bits:
+            topics[topic] = bits
+        else:
+            del topics[topic]
+        if not topics:
+            del self._forbidden[group]
+        self._note(now_ms)
+
+    def _forbidden_bits(self, group: str, topic: str) -> int:
+        topics = self._forbidden.get(group)
+        return 0 if topics is None else max(topics.get(topic, 0), 0)
+
+    def table(self) -> GroupTable:
+        """All of it, to be saved or sent."""
+        return replace(
+            self._saved,
+            data_version=self.version,
+            forbidden_table={g: dict(topics) for g, topics in self._forbidden.items()},
+            subscription_group_table=dict(self._table),
+        )
+
+    def _note(self, now_ms: int) -> None:
+        self.version = self.version.next(now_ms)
+        self.is_dirty = True

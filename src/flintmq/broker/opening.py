@@ -1,0 +1,69 @@
+"""From a directory to the state of a broker that can serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from flintmq.broker.clients import Clients
+from flintmq.broker.config import BrokerConfig
+from flintmq.broker.delays import DelaySchedule
+from flintmq.broker.filters import ConsumerFilters
+from flintmq.broker.groups import Groups
+from flintmq.broker.half_messages import HalfMessages
+from flintmq.broker.held_pulls import HeldPulls
+from flintmq.broker.offsets import Offsets
+from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.queue_locks import QueueLocks
+from flintmq.broker.state import BrokerState
+from flintmq.broker.stats import Stats
+from flintmq.broker.timers import Timers
+from flintmq.broker.topics import Topics
+from flintmq.model.host import Host
+from flintmq.store.disk import Disk
+from flintmq.store.message_log import MessageLog
+from flintmq.store.tables import Tables
+
+
+def open_state(
+    directory: Path,
+    config: BrokerConfig,
+    address: str,
+    host: Host,
+    *,
+    pick: Callable[[int], int],
+    now_ms: int,
+    process_id: int,
+    disk: Disk | None = None,
+) -> tuple[BrokerState, Tables]:
+    """Open or make a store directory, with its log and its tables."""
+    disk = disk or Disk()
+    log = MessageLog.open(directory, config.store, process_id=process_id, disk=disk)
+    try:
+        config = replace(config, store=log.config)
+        tables = Tables(disk, directory)
+        state = BrokerState(
+            config=config,
+            address=address,
+            host=host,
+            log=log,
+            topics=Topics(config, tables.topics.load(), now_ms),
+            groups=Groups(config, tables.groups.load(), now_ms),
+            offsets=Offsets(tables.consumer_offsets.load()),
+            clients=Clients(config),
+            locks=QueueLocks(config.lock_ms),
+            filters=ConsumerFilters(tables.filters.load(), now_ms),
+            held=HeldPulls(log),
+            delays=DelaySchedule(tables.delay_offsets.load()),
+            timers=Timers(tables.timers.load(), log.timer_progress()),
+            halves=HalfMessages(),
+            stats=Stats(now_ms, config.cluster),
+            pick=pick,
+            started_ms=now_ms,
+            own_ids=OwnIds(host, process_id, now_ms),
+        )
+    except BaseException:
+        log.close()
+        raise
+    return state, tables

@@ -1,0 +1,115 @@
+"""What a broker tells its name servers about itself, and what it learns from their answers.
+
+All topics go out at the start and at every interval, changed ones alone as soon as they change,
+as a 5.x broker does.  A broker whose permission is cut tells every topic without what it may
+not do.  Nothing here sends: the requests are made here and carried by `server`.
+
+The list of all topics is encoded once for each state it had: ten thousand topics take tens of
+milliseconds, and nobody is served meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from flintmq.errors import MalformedBody
+from flintmq.model.topic import READ_WRITE
+from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
+from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
+from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import Command, request
+from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
+
+if TYPE_CHECKING:
+    from flintmq.broker.state import BrokerState
+
+log = logging.getLogger(__name__)
+
+NO_HA_ADDRESS = ""
+"""Where slaves would fetch the log from.  The field must be there, and nobody may."""
+
+
+class Told(NamedTuple):
+    """The encoded list of all topics, and the state it was made of."""
+
+    version: DataVersion
+    permission: int
+    body: bytes
+
+
+def register_request(state: BrokerState, topics: Iterable[str] | None = None) -> Command:
+    """103 with all topics or, if some are named, with those of them that still exist.
+
+    When none of them does, all topics go out: a name server that compares versions must not
+    take the list it has for the newest.
+    """
+    body = None if topics is None else _body_of_some(state, topics)
+    if body is None:
+        body = _body_of_all(state)
+    config = state.config
+    header = RegisterBroker(
+        broker_name=config.broker_name,
+        broker_addr=state.address,
+        cluster_name=config.cluster,
+        broker_id=config.broker_id,
+        ha_server_addr=NO_HA_ADDRESS,
+        enable_acting_master=False,
+        compressed=False,
+        body_crc32=body_crc32(body),
+    )
+    return request(RequestCode.REGISTER_BROKER, header, body)
+
+
+def unregister_request(state: BrokerState) -> Command:
+    """104: the broker is about to stop."""
+    header = BrokerIdentity(
+        broker_name=state.config.broker_name,
+        broker_addr=state.address,
+        cluster_name=state.config.cluster,
+        broker_id=state.config.broker_id,
+    )
+    return request(RequestCode.UNREGISTER_BROKER, header)
+
+
+def order_topics(answer: Command) -> list[str]:
+    """The topics a name server calls ordered, from its answer to 103."""
+    if not answer.body:
+        return []
+    try:
+        return list(KvTable.from_body(answer.body).table)
+    except MalformedBody as error:
+        log.warning("order topics of a name server are ignored: %s", error)
+        return []
+
+
+def _body_of_all(state: BrokerState) -> bytes:
+    told = state.told
+    version, permission = state.topics.version, state.config.permission
+    if told is None or told.version != version or told.permission != permission:
+        table = state.topics.table()
+        body = _encode(state, table, table.topic_config_table.values())
+        state.told = told = Told(version, permission, body)
+    return told.body
+
+
+def _body_of_some(state: BrokerState, topics: Iterable[str]) -> bytes | None:
+    found = [topic for name in topics if (topic := state.topics.find(name)) is not None]
+    if not found:
+        return None
+    return _encode(state, TopicTable(data_version=state.topics.version), found)
+
+
+def _encode(state: BrokerState, table: TopicTable, topics: Iterable[TopicConfig]) -> bytes:
+    permission = state.config.permission
+    if permission & READ_WRITE != READ_WRITE:
+        topics = (replace(topic, perm=topic.perm & permission) for topic in topics)
+    by_name = {topic.topic_name: topic for topic in topics}
+    return BrokerRegistration(
+        topic_config_serialize_wrapper=replace(table, topic_config_table=by_name)
+    ).to_body()

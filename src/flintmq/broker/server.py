@@ -1,0 +1,393 @@
+"""The broker on its sockets, its disk and its clock.
+
+    frames of all connections ─► engine ─► one turn ─► one write ─► answers
+                                              └─► sync in a worker thread ─► answers
+
+Everything happens on one event loop.  Two things do not: a sync, and the saving of tables,
+because both wait for the disk; each has one thread that does nothing else.
+
+Tables are saved as they were before a sync that has ended.  So a table on disk never speaks
+of records that a crash could still take away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from flintmq.broker.answers import encode_answer
+from flintmq.broker.chores import Chore
+from flintmq.broker.config import BrokerConfig
+from flintmq.broker.engine import Engine, Request
+from flintmq.broker.opening import open_state
+from flintmq.broker.outcome import Answer
+from flintmq.broker.peer import Peer
+from flintmq.broker.registration import order_topics, register_request, unregister_request
+from flintmq.broker.saving import take_snapshot
+from flintmq.broker.session import BrokerSession
+from flintmq.broker.state import BrokerState
+from flintmq.errors import BrokerRefused, DiskFailed, FlintError
+from flintmq.model.host import Host
+from flintmq.net.address import Address
+from flintmq.net.aio import Channels, resolve
+from flintmq.net.channel import Channel
+from flintmq.net.clock import wall_ms
+from flintmq.net.server import SERVER_LIMITS, Server, ServerLimits, serve
+from flintmq.net.tls import ClientTls, ServerTls
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import Command
+from flintmq.store.disk import Disk
+from flintmq.store.group_commit import SyncPlan
+from flintmq.store.tables import Tables
+
+log = logging.getLogger(__name__)
+
+INDEX_MS = 1_000
+"""How often collected keys are written."""
+
+FLUSH_MS = 500
+"""How often the log is synced when nobody waits for it."""
+
+UNREGISTER_MS = 3_000
+"""How long a broker that stops waits for its name servers."""
+
+STOP_MS = 5_000
+"""How long a broker that stops waits for the medium before it closes connections."""
+
+ASKS_MAX = 1_000
+"""Questions to clients that may be open at once; more count as not answered."""
+
+Then: TypeAlias = Callable[[Command | None], None]
+
+
+class BrokerServer:
+    """A broker that serves.  `start` makes one."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        tables: Tables,
+        namesrv: Sequence[Address],
+        clock: Callable[[], int],
+        client_tls: ClientTls | None,
+    ) -> None:
+        self.state = state
+        self.engine = Engine(state, self)
+        self.registered = asyncio.Event()
+        """Set once every name server that could be reached has been told."""
+        self.namesrv = tuple(str(address) for address in namesrv)
+        self._tables = tables
+        self.now_ms = clock
+        self._loop = asyncio.get_running_loop()
+        self._channels: dict[Peer, Channel] = {}
+        self._outgoing = Channels(tls=client_tls)
+        self._disk_thread = ThreadPoolExecutor(1, "flintmq-sync")
+        self._table_thread = ThreadPoolExecutor(1, "flintmq-tables")
+        self._turn_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._syncing: asyncio.Future[None] | None = None
+        self._is_saving = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._chores = _chores(self, clock())
+        self._stopped = False
+        self._server: Server
+
+    @classmethod
+    async def start(
+        cls,
+        directory: Path,
+        config: BrokerConfig,
+        *,
+        listen: Address,
+        advertise: Address | None = None,
+        namesrv: Sequence[Address] = (),
+        clock: Callable[[], int] = wall_ms,
+        tls: ServerTls | None = None,
+        client_tls: ClientTls | None = None,
+        disk: Disk | None = None,
+        limits: ServerLimits = SERVER_LIMITS,
+    ) -> BrokerServer:
+        """Open the store, listen, and tell the name servers."""
+        ip = await resolve(advertise or listen)
+        started: list[BrokerServer] = []  # filled before the loop can accept anybody
+        server = await serve(
+            listen, lambda ch: BrokerSession(started[0], ch), tls=tls, limits=limits
+        )
+        try:
+            told = advertise or server.address
+            told = Address(told.host, told.port or server.address.port)
+            state, tables = open_state(
+                directory,
+                config,
+                str(told),
+                Host(ip, told.port),
+                pick=random.randrange,
+                now_ms=clock(),
+                process_id=os.getpid(),
+                disk=disk,
+            )
+        except BaseException:
+            await server.stop(0)
+            raise
+        broker = cls(state, tables, namesrv, clock, client_tls)
+        broker._server = server
+        started.append(broker)
+        broker.clock_moved()
+        broker._announce(None)
+        return broker
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._server.address
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """Everybody who is connected."""
+        return tuple(self._channels)
+
+    def clock_moved(self) -> None:
+        """The clock was moved from outside: do what is due now."""
+        self._tick()
+
+    async def stop(self) -> None:
+        """No new sends; answer, sync and save everything; leave the name servers; close."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.state.is_stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._leave()
+        now_ms = self.now_ms()
+        self.engine.release_holds(now_ms)
+        self.engine.end_turn(now_ms)
+        try:
+            async with asyncio.timeout(STOP_MS / 1000):
+                await self._save()
+        except (DiskFailed, TimeoutError) as error:
+            log.error("stopping without saving the last changes: %s", error)  # noqa: TRY400
+        await self._server.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._outgoing.close()
+        if self._syncing is not None:
+            await asyncio.wait([self._syncing])
+        await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
+        self._disk_thread.shutdown()
+        self._table_thread.shutdown()
+
+    # What the engine asks for
+
+    def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
+        channel = self._channels.get(peer)
+        if channel is not None:
+            channel.write(encode_answer(request.opaque, answer))
+
+    def tell(self, peer: Peer, request: Command) -> None:
+        channel = self._channels.get(peer)
+        if channel is not None and not channel.is_closed:
+            channel.tell_now(request)
+
+    def ask_client(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
+        if len(self._tasks) < ASKS_MAX:
+            self._spawn(self._ask(peer, request, timeout_ms, then))
+        else:
+            self._loop.call_soon(then, None)
+
+    def close(self, peer: Peer, reason: str) -> None:
+        channel = self._channels.get(peer)
+        if channel is not None:
+            log.info("%s: closed, %s", peer.address, reason)
+            channel.abort(reason)
+
+    async def _ask(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
+        channel = self._channels.get(peer)
+        reply = None
+        if channel is not None:
+            try:
+                reply = await channel.call(request, timeout_ms)
+            except FlintError as error:
+                log.info("%s: request %d failed: %s", peer.address, request.code, error)
+        then(reply)
+        self.turn_is_due()
+
+    # Turns
+
+    def joined(self, peer: Peer, channel: Channel) -> None:
+        self._channels[peer] = channel
+
+    def left(self, peer: Peer) -> None:
+        if self._channels.pop(peer, None) is not None:
+            self.engine.lost(peer, self.now_ms())
+            self.turn_is_due()
+
+    def turn_is_due(self) -> None:
+        """End the turn when every connection that has something to say has said it."""
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn_due = False
+        now_ms = self.now_ms()
+        self.engine.end_turn(now_ms)
+        self._after_turn(now_ms)
+
+    def _after_turn(self, now_ms: int) -> None:
+        if self.engine.wants_sync:
+            self._sync()
+        if self.state.topics.changed and not self._stopped:
+            changed, self.state.topics.changed = self.state.topics.changed, set()
+            self._announce(changed)
+        due_ms = self.engine.next_due_ms(now_ms)
+        if self._timer is None or due_ms < self._timer_ms:
+            self._wake_at(due_ms, now_ms)
+
+    # The clock
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopped:
+            return
+        now_ms = self.now_ms()
+        for chore in self._chores:
+            chore.run_if_due(now_ms)
+        self.engine.tick(now_ms)
+        self._after_turn(now_ms)
+
+    def _wake_at(self, due_ms: int, now_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stopped:
+            return
+        self._timer_ms = min(due_ms, *(chore.due_ms for chore in self._chores))
+        delay_ms = max(0, self._timer_ms - now_ms)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    # The disk
+
+    def _sync(self, *, thorough: bool = False) -> asyncio.Future[None] | None:
+        """Begin a sync if none is under way; give the one that is."""
+        if self._syncing is None:
+            try:
+                plan = self.state.log.begin_sync(thorough=thorough)
+            except DiskFailed as failure:
+                self.engine.sync_failed(failure)
+                return None
+            if plan is not None:
+                self._syncing = self._loop.create_future()
+                running = self._loop.run_in_executor(self._disk_thread, plan.run)
+                running.add_done_callback(lambda _: self._synced(plan))
+        return self._syncing
+
+    def _synced(self, plan: SyncPlan) -> None:
+        done, self._syncing = self._syncing, None
+        try:
+            self.state.log.finish_sync(plan)
+        except DiskFailed as failure:
+            self.engine.sync_failed(failure)
+        else:
+            self.engine.durable()
+        if done is not None and not done.done():
+            done.set_result(None)
+        if self.engine.wants_sync:
+            self._sync()
+
+    async def _save(self) -> None:
+        """Save the tables as they are now, once everything they speak of is durable."""
+        snapshot = take_snapshot(self.state, self._tables, self.now_ms())
+        end = self.state.log.end_offset
+        failure = None
+        while self.state.log.durable_to < end and failure is None:
+            if (syncing := self._sync()) is not None:
+                await asyncio.wait([syncing])
+            failure = self.state.log.why_not
+        if failure is None:
+            await self._loop.run_in_executor(self._table_thread, snapshot.save)
+            failure = snapshot.failure
+        if failure is not None:
+            snapshot.give_back(self.state)
+            raise failure
+
+    def sync_soon(self, *, thorough: bool = False) -> None:
+        self._sync(thorough=thorough)
+
+    async def _save_and_log(self) -> None:
+        try:
+            await self._save()
+        except DiskFailed as failure:
+            log.error("tables are not saved, this is tried again: %s", failure)  # noqa: TRY400
+        finally:
+            self._is_saving = False
+
+    def save_soon(self) -> None:
+        if not self._is_saving:
+            self._is_saving = True
+            self._spawn(self._save_and_log())
+
+    def retain(self, now_ms: int) -> None:
+        hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
+        try:
+            self.state.log.retain(now_ms, due=hour == self.state.config.retain_hour)
+        except DiskFailed as failure:
+            log.error("old files cannot be removed: %s", failure)  # noqa: TRY400
+
+    # Name servers
+
+    def announce_all(self) -> None:
+        self._announce(None)
+
+    def _announce(self, changed: set[str] | None) -> None:
+        """Tell every name server about all topics, or about those that changed."""
+        command = register_request(self.state, changed)
+        self._spawn(self._register(command))
+
+    async def _register(self, command: Command) -> None:
+        await asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
+        self.registered.set()
+
+    async def _register_at(self, namesrv: str, command: Command) -> None:
+        try:
+            timeout_ms = self.state.config.register_timeout_ms
+            reply = await self._outgoing.call(namesrv, command, timeout_ms)
+            if reply.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(reply.code, reply.remark or "", namesrv)
+            self.state.topics.mark_order_topics(order_topics(reply), self.now_ms())
+        except FlintError as error:
+            log.warning("not registered: %s", error)
+
+    async def _leave(self) -> None:
+        command = unregister_request(self.state)
+        calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self.namesrv)
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, FlintError):
+                log.info("name server %s", outcome)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _chores(broker: BrokerServer, now_ms: int) -> list[Chore]:
+    config = broker.state.config
+    return [
+        Chore(INDEX_MS, lambda _: broker.state.log.flush_index(), now_ms),
+        Chore(FLUSH_MS, lambda _: broker.sync_soon(), now_ms),
+        Chore(config.sync_tables_ms, lambda _: broker.sync_soon(thorough=True), now_ms),
+        Chore(config.save_offsets_ms, lambda _: broker.save_soon(), now_ms),
+        Chore(config.retain_ms, broker.retain, now_ms),
+        Chore(config.register_ms, lambda _: broker.announce_all(), now_ms),
+    ]

@@ -1,0 +1,80 @@
+"""One connection of a client: frames in, requests to the engine.
+
+A frame whose header has a field that is missing or wrong is refused, and the connection goes
+on; one that is no command at all ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from flintmq.broker.answers import encode_answer
+from flintmq.broker.engine import Engine, unsupported
+from flintmq.broker.outcome import Answer
+from flintmq.broker.peer import Peer
+from flintmq.errors import MalformedHeader
+from flintmq.net.channel import Channel
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import Command
+from flintmq.protocol.frame import Frame
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from flintmq.protocol.typed_request import RequestReader, TypedRequest
+from flintmq.protocol.wire import decode_command
+
+_read = RequestReader(REQUEST_HEADERS).read
+
+
+class Owner(Protocol):
+    """The server, as a session sees it."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def now_ms(self) -> Callable[[], int]: ...
+
+    def joined(self, peer: Peer, channel: Channel) -> None: ...
+
+    def left(self, peer: Peer) -> None: ...
+
+    def turn_is_due(self) -> None: ...
+
+
+class BrokerSession:
+    """What the broker makes of one channel."""
+
+    def __init__(self, owner: Owner, channel: Channel) -> None:
+        self._owner = owner
+        self._engine = owner.engine
+        self._channel = channel
+        self._peer = Peer(channel.peer)
+        owner.joined(self._peer, channel)
+
+    def frames(self, frames: list[Frame]) -> None:
+        serve, peer, now_ms = self._engine.serve, self._peer, self._owner.now_ms()
+        self._owner.turn_is_due()
+        for frame in frames:
+            try:
+                request = _read(frame)
+            except MalformedHeader as error:
+                self._refuse(decode_command(frame), error)
+                continue
+            if isinstance(request, TypedRequest):
+                serve(request, peer, now_ms)
+            elif request.is_answer:
+                self._channel.answered(request)
+            elif not request.is_oneway:
+                answer = unsupported(request.code)
+                self._channel.write(encode_answer(request.opaque, answer))
+
+    def lost(self) -> None:
+        self._owner.left(self._peer)
+
+    async def finish(self) -> None:
+        """What is owed was answered before the server closed its channels."""
+
+    def _refuse(self, command: Command, error: MalformedHeader) -> None:
+        if not command.is_oneway:
+            answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+            self._channel.write(encode_answer(command.opaque, answer))

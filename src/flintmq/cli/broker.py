@@ -1,0 +1,287 @@
+"""`flintmq broker`: a broker as a process of its own; also the settings `serve` shares with it.
+
+What a flag says beats the environment, which beats the file.  The file is RocketMQ's own
+broker.conf.  Exit codes are those of `process`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config_file import BrokerSettings, read_broker_conf
+from flintmq.broker.server import BrokerServer
+from flintmq.cli.process import (
+    LogLevel,
+    choose_advertised,
+    give_up,
+    is_loopback,
+    say,
+    serve_until_told,
+    stop_signal,
+    warn_if_open,
+)
+from flintmq.errors import FlintError, InvalidSetting
+from flintmq.nameserver.config import HERE as NAMESRV_HERE
+from flintmq.net.address import Address, parse_addresses
+from flintmq.net.tls import ClientTls, ServerTls, TlsMode
+from flintmq.store.config import Flush
+from flintmq.store.disk import Disk
+
+HERE = Address("127.0.0.1", 10911)
+"""RocketMQ's own port, on loopback unless told otherwise."""
+
+DATA = Path("flintmq-data")
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        envvar="FLINTMQ_DATA",
+        metavar="DIR",
+        help=f"The store directory; {DATA} in the working directory unless told otherwise.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="FLINTMQ_CONFIG",
+        metavar="FILE",
+        help="A broker.conf: key=value lines under RocketMQ's names.",
+        show_default=False,
+    ),
+]
+HowToFlush = Annotated[
+    Flush | None,
+    typer.Option(
+        "--flush",
+        envvar="FLINTMQ_FLUSH",
+        help="When a send is acknowledged: sync, once it is on the medium, or async, once the "
+        "system has it.  sync unless told otherwise.",
+        show_default=False,
+    ),
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(
+        "--advertise",
+        envvar="FLINTMQ_ADVERTISE",
+        metavar="HOST[:PORT]",
+        help="What clients are told to connect to (brokerIP1), when it is not where we listen.",
+        show_default=False,
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        envvar="FLINTMQ_BROKER_NAME",
+        metavar="NAME",
+        help="The name of the broker in its cluster; broker-a unless told otherwise.",
+        show_default=False,
+    ),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        envvar="FLINTMQ_BROKER_LISTEN",
+        metavar="HOST:PORT",
+        help=f"Where to listen; {HERE} unless told otherwise.",
+        show_default=False,
+    ),
+]
+Namesrv = Annotated[
+    str | None,
+    typer.Option(
+        "--namesrv",
+        envvar=["FLINTMQ_NAMESRV", "NAMESRV_ADDR"],
+        metavar="HOST:PORT[;HOST:PORT…]",
+        help=f"The name servers to register at; {NAMESRV_HERE} unless told otherwise.",
+        show_default=False,
+    ),
+]
+NamesrvCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--namesrv-ca",
+        envvar="FLINTMQ_NAMESRV_CA",
+        metavar="FILE",
+        help="Speak TLS to the name servers and trust certificates signed by this one.",
+        show_default=False,
+    ),
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert",
+        envvar="FLINTMQ_TLS_CERT",
+        metavar="FILE",
+        help="Speak TLS with this certificate (PEM).",
+        show_default=False,
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-key",
+        envvar="FLINTMQ_TLS_KEY",
+        metavar="FILE",
+        help="The key of the certificate, when it is in a file of its own.",
+        show_default=False,
+    ),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-ca",
+        envvar="FLINTMQ_TLS_CLIENT_CA",
+        metavar="FILE",
+        help="Take only clients with a certificate signed by this one.",
+        show_default=False,
+    ),
+]
+Mode = Annotated[
+    TlsMode,
+    typer.Option(
+        "--tls-mode",
+        envvar="FLINTMQ_TLS_MODE",
+        help="permissive also takes clients without TLS on the same port; enforcing does not.",
+    ),
+]
+Level = Annotated[
+    LogLevel, typer.Option("--log-level", envvar="FLINTMQ_LOG_LEVEL", help="How much to log.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How to run a broker, from all sources."""
+
+    directory: Path
+    config: BrokerConfig
+    listen: Address
+    advertise: Address | None
+    namesrv: tuple[Address, ...] | None
+    """As the file says, if it does."""
+
+
+def choose(
+    *,
+    data: Path | None,
+    listen: str | None,
+    name: str | None,
+    flush: Flush | None,
+    advertise: str | None,
+    file: Path | None,
+) -> Chosen:
+    """Settings of all sources, the stronger over the weaker."""
+    settings = BrokerSettings() if file is None else _read(file)
+    config = settings.config
+    if name is not None:
+        if not name.strip():
+            raise InvalidSetting("name", name, "it must not be empty")
+        config = replace(config, broker_name=name)
+    if flush is not None:
+        config = replace(config, store=replace(config.store, flush=flush))
+    if listen is not None:
+        where = Address.parse(listen)
+    else:
+        port = HERE.port if settings.listen_port is None else settings.listen_port
+        where = Address(settings.listen_host or HERE.host, port)
+    told = choose_advertised(where, advertise or _bracketed(settings.advertise))
+    if told is not None and is_loopback(where.host) and not is_loopback(told.host):
+        say(f"warning: clients are told {told.host}, but {where} is reached from this machine only")
+    directory = (data or settings.directory or DATA).absolute()
+    return Chosen(directory, config, where, told, settings.namesrv)
+
+
+def choose_tls(
+    cert: Path | None, key: Path | None, client_ca: Path | None, mode: TlsMode
+) -> ServerTls | None:
+    if cert is None:
+        if key is not None or client_ca is not None:
+            given = str(key or client_ca)
+            raise InvalidSetting("tls", given, "it needs a certificate: --tls-cert")
+        return None
+    tls = ServerTls(
+        certificate_file=str(cert),
+        key_file=None if key is None else str(key),
+        client_ca_file=None if client_ca is None else str(client_ca),
+        mode=mode,
+    )
+    tls.context()  # now, and not when the first client comes
+    return tls
+
+
+def broker(
+    data: Data = None,
+    listen: Listen = None,
+    namesrv: Namesrv = None,
+    name: Name = None,
+    flush: HowToFlush = None,
+    advertise: Advertise = None,
+    config: Config = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    tls_mode: Mode = TlsMode.PERMISSIVE,
+    namesrv_ca: NamesrvCa = None,
+    log_level: Level = LogLevel.INFO,
+) -> None:
+    """Run a broker until it is told to stop."""
+    try:
+        chosen = choose(
+            data=data, listen=listen, name=name, flush=flush, advertise=advertise, file=config
+        )
+        tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
+        servers = chosen.namesrv or (NAMESRV_HERE,)
+        if namesrv is not None:
+            servers = parse_addresses(namesrv)
+        client_tls = None if namesrv_ca is None else ClientTls(ca_file=str(namesrv_ca))
+    except FlintError as error:
+        give_up(error)
+    warn_if_open([chosen.listen], tls)
+    serve_until_told(_serve(chosen, servers, tls, client_tls), log_level)
+
+
+async def _serve(
+    chosen: Chosen,
+    namesrv: tuple[Address, ...],
+    tls: ServerTls | None,
+    client_tls: ClientTls | None,
+) -> None:
+    stopping = stop_signal()
+    server = await BrokerServer.start(
+        chosen.directory,
+        chosen.config,
+        listen=chosen.listen,
+        advertise=chosen.advertise,
+        namesrv=namesrv,
+        tls=tls,
+        client_tls=client_tls,
+    )
+    try:
+        await server.registered.wait()
+        typer.echo(f"flintmq ready broker={server.state.address} data={chosen.directory}")
+        await stopping.wait()
+    finally:
+        await server.stop()
+
+
+def _read(file: Path) -> BrokerSettings:
+    with Disk() as disk:
+        settings, warnings = read_broker_conf(disk.read_all(file))
+    for warning in warnings:
+        say(f"{file}: {warning}")
+    return settings
+
+
+def _bracketed(host: str | None) -> str | None:
+    return f"[{host}]" if host is not None and ":" in host else host

@@ -1,0 +1,124 @@
+"""`flintmq namesrv`: a name server as a process of its own.
+
+What a flag says beats the environment, which beats the file.  The file is RocketMQ's own
+namesrv.conf.  Settings that people put over the wire are kept in kvConfig.json in the data
+directory, or at the file's kvConfigPath; with neither they end with the process.
+
+    exit 0   it was asked to stop, by SIGTERM or SIGINT
+    exit 1   it could not start: the reason is on stderr
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flintmq.errors import FlintError
+from flintmq.nameserver.config import HERE, NameServerConfig, read_config
+from flintmq.nameserver.server import NameServer
+from flintmq.net.address import Address
+from flintmq.net.loop import run
+from flintmq.store.disk import Disk
+
+KV_FILE = "kvConfig.json"
+"""What RocketMQ calls the file of its settings."""
+
+NOT_STARTED = 1
+
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        envvar="FLINTMQ_NAMESRV_LISTEN",
+        metavar="HOST:PORT",
+        help=f"Where to listen; {HERE} unless told otherwise.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="FLINTMQ_NAMESRV_CONFIG",
+        metavar="FILE",
+        help="A namesrv.conf: key=value lines under RocketMQ's names.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        envvar="FLINTMQ_NAMESRV_DATA",
+        metavar="DIR",
+        help=f"Where to keep {KV_FILE}.",
+        show_default=False,
+    ),
+]
+
+
+def namesrv(listen: Listen = None, config: Config = None, data: Data = None) -> None:
+    """Run a name server until it is told to stop."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        with Disk() as disk:
+            chosen = _choose(disk, listen, config, data)
+            run(_serve(disk, chosen))
+    except FlintError as error:
+        typer.echo(f"flintmq: {error}", err=True)
+        raise typer.Exit(NOT_STARTED) from None
+
+
+def _choose(
+    disk: Disk, listen: str | None, file: Path | None, data: Path | None
+) -> NameServerConfig:
+    """Settings of all sources, the stronger over the weaker."""
+    config = NameServerConfig()
+    if file is not None:
+        config, warnings = read_config(disk.read_all(file))
+        for warning in warnings:
+            typer.echo(f"flintmq: {file}: {warning}", err=True)
+    if listen is not None:
+        config = replace(config, listen=Address.parse(listen))
+    if data is not None:
+        config = replace(config, kv_config_path=str(data / KV_FILE))
+    if not _is_loopback(config.listen.host):
+        typer.echo(
+            f"flintmq: {config.listen} is open to the network without TLS and access control",
+            err=True,
+        )
+    return config
+
+
+async def _serve(disk: Disk, config: NameServerConfig) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    loaded, save = None, None
+    if config.kv_config_path is not None:
+        path = Path(config.kv_config_path)
+        disk.make_directory(path.parent)
+        loaded = disk.read_all(path) if disk.is_file(path) else None
+        save = partial(disk.replace, path)
+    server = await NameServer.start(config, loaded=loaded, save=save)
+    try:
+        typer.echo(f"flintmq ready namesrv={server.address}")
+        await stopping.wait()
+    finally:
+        await server.stop()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

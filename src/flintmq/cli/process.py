@@ -1,0 +1,159 @@
+"""What the commands that serve have in common: the log, limits, signals and how they end.
+
+    exit 0   it was asked to stop, by SIGTERM or SIGINT, and everything is stored
+    exit 1   it could not start, or what it stores is not all stored: why is on stderr
+    exit 2   the command line makes no sense
+
+The log goes to stderr.  Only the line that says it is ready goes to stdout, so that a script
+can wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Coroutine
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Any, NoReturn
+
+import typer
+
+from flintmq.errors import FlintError, InvalidSetting
+from flintmq.net.address import Address
+from flintmq.net.loop import run
+from flintmq.net.tls import ServerTls
+
+NOT_STARTED = 1
+
+FILES_WANTED = 65_536
+"""Ten thousand connections and as many queues, with room to spare."""
+
+FAR_AWAY = ("192.0.2.1", 9)
+"""A documentation address: nobody is there, but the way to it starts at our outer address."""
+
+
+class LogLevel(StrEnum):
+    """How much to log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def serve_until_told(main: Coroutine[Any, Any, None], level: LogLevel) -> None:
+    """Run a server to its end, and tell in one line why it could not."""
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    raise_file_limit()
+    try:
+        run(main)
+    except FlintError as error:
+        give_up(error)
+
+
+def give_up(error: FlintError) -> NoReturn:
+    say(str(error))
+    raise typer.Exit(NOT_STARTED) from None
+
+
+def say(line: str) -> None:
+    """One line for people, on stderr."""
+    typer.echo(f"flintmq: {line}", err=True)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set when the process is asked to stop.  Asked once more, it ends at once."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        stopping.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return stopping
+
+
+def raise_file_limit() -> None:
+    """Take as many file descriptors as the system lets us, up to what is wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # some systems have a lower limit of their own
+            say(f"only {soft} files may be open at once")
+
+
+# Addresses
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether listening there means on every address of the machine."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def parse_advertised(text: str) -> Address:
+    """Read ``HOST[:PORT]``; without a port it is 0, which means the one that is listened on."""
+    bare = text.strip()
+    has_port = bare.rpartition("]")[2].startswith(":") if bare.startswith("[") else ":" in bare
+    try:
+        address = Address.parse(bare if has_port else f"{bare}:0")
+    except InvalidSetting as error:
+        raise InvalidSetting("advertise", text, error.reason) from None
+    if is_everywhere(address.host):
+        raise InvalidSetting("advertise", text, "nobody can be reached there; give one address")
+    return address
+
+
+def outer_address(listen: Address) -> Address:
+    """The first address by which other machines reach this one; nothing is sent to find it."""
+    family = socket.AF_INET6 if listen.is_v6 else socket.AF_INET
+    target = ("2001:db8::1", 9) if listen.is_v6 else FAR_AWAY
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(target)
+            host = str(probe.getsockname()[0])
+    except OSError:
+        reason = "this machine has no way to others; say what clients are told with --advertise"
+        raise InvalidSetting("listen address", str(listen), reason) from None
+    return Address(host, 0)
+
+
+def choose_advertised(listen: Address, advertise: str | None) -> Address | None:
+    """What clients are told about a listening address; None when it is that address itself."""
+    if advertise is not None:
+        return parse_advertised(advertise)
+    if not is_everywhere(listen.host):
+        return None
+    found = outer_address(listen)
+    say(f"clients are told {found.host}, the first outer address; --advertise changes it")
+    return found
+
+
+def warn_if_open(listens: list[Address], tls: ServerTls | None) -> None:
+    """Say so when others can reach us and nothing keeps them out."""
+    opened = [str(listen) for listen in listens if not is_loopback(listen.host)]
+    if not opened or (tls is not None and tls.client_ca_file is not None):
+        return
+    lacking = "access control" if tls is not None else "TLS and access control"
+    say(f"warning: {' and '.join(opened)} is open to the network without {lacking}")

@@ -1,0 +1,138 @@
+"""`flintmq serve`: a name server and a broker in one process.
+
+Once both answer and the broker is registered, one line goes to stdout:
+
+    flintmq ready namesrv=HOST:PORT broker=HOST:PORT data=DIR
+
+What a flag says beats the environment, which beats the file, RocketMQ's broker.conf.  Exit
+codes are those of `process`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from flintmq.cli.broker import HERE as BROKER_HERE
+from flintmq.cli.broker import (
+    Advertise,
+    Chosen,
+    Config,
+    Data,
+    HowToFlush,
+    Level,
+    Mode,
+    Name,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
+    choose,
+    choose_tls,
+)
+from flintmq.cli.process import (
+    LogLevel,
+    give_up,
+    is_everywhere,
+    say,
+    serve_until_told,
+    stop_signal,
+    warn_if_open,
+)
+from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
+from flintmq.errors import FlintError
+from flintmq.nameserver.config import HERE as NAMESRV_HERE
+from flintmq.nameserver.config import NameServerConfig
+from flintmq.net.address import Address
+from flintmq.net.tls import ServerTls, TlsMode
+
+SETTINGS_FILE = "namesrv/kvConfig.json"
+"""In the data directory: what people put over the wire into the name server."""
+
+NamesrvListen = Annotated[
+    str | None,
+    typer.Option(
+        "--namesrv-listen",
+        envvar="FLINTMQ_NAMESRV_LISTEN",
+        metavar="HOST:PORT",
+        help=f"Where the name server listens; {NAMESRV_HERE} unless told otherwise.",
+        show_default=False,
+    ),
+]
+BrokerListen = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-listen",
+        envvar="FLINTMQ_BROKER_LISTEN",
+        metavar="HOST:PORT",
+        help=f"Where the broker listens; {BROKER_HERE} unless told otherwise.",
+        show_default=False,
+    ),
+]
+
+
+def serve(
+    data: Data = None,
+    namesrv_listen: NamesrvListen = None,
+    broker_listen: BrokerListen = None,
+    flush: HowToFlush = None,
+    advertise: Advertise = None,
+    config: Config = None,
+    name: Name = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    tls_mode: Mode = TlsMode.PERMISSIVE,
+    log_level: Level = LogLevel.INFO,
+) -> None:
+    """Run a name server and a broker until they are told to stop."""
+    try:
+        chosen = choose(
+            data=data,
+            listen=broker_listen,
+            name=name,
+            flush=flush,
+            advertise=advertise,
+            file=config,
+        )
+        namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
+        tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
+    except FlintError as error:
+        give_up(error)
+    if chosen.namesrv is not None:
+        say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
+    warn_if_open([namesrv, chosen.listen], tls)
+    serve_until_told(_serve(chosen, namesrv, tls), log_level)
+
+
+async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> None:
+    stopping = stop_signal()
+    servers = await Servers.start(
+        [
+            BrokerPlan(
+                directory=chosen.directory,
+                config=chosen.config,
+                listen=chosen.listen,
+                advertise=chosen.advertise,
+            )
+        ],
+        [
+            NameServerPlan(
+                config=NameServerConfig(listen=namesrv),
+                settings_file=chosen.directory / SETTINGS_FILE,
+            )
+        ],
+        tls=tls,
+    )
+    try:
+        (broker,) = servers.brokers.values()
+        where = servers.namesrv[0]
+        if is_everywhere(where.host):  # nobody connects to that
+            where = replace(where, host=Address.parse(broker.state.address).host)
+        typer.echo(
+            f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
+        )
+        await stopping.wait()
+    finally:
+        await servers.stop()

@@ -1,0 +1,1 @@
+"""Name servers and brokers inside the caller's process."""

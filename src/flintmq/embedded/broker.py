@@ -1,0 +1,272 @@
+"""A name server and a broker inside the caller's process, for tests, demos and one machine.
+
+    with EmbeddedBroker() as broker:
+        producer = Producer("shop", namesrv=broker.namesrv)
+        ...
+        broker.advance(10)  # what waits for ten seconds is due now
+
+They are the real ones, on real sockets, on an event loop of their own in one thread.  Every
+method may be called from any thread.  Without a directory they work on a temporary one, which
+is removed when they stop.
+
+Invariant: `start` gives servers that answer, or raises what went wrong and leaves nothing
+behind: no thread, no port, no temporary directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from string import ascii_lowercase
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+from flintmq.broker.config import BrokerConfig
+from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
+from flintmq.net.loop import run
+from flintmq.net.tls import ServerTls
+from flintmq.store.config import Flush, StoreConfig
+
+T = TypeVar("T")
+
+BROKERS_MAX = len(ascii_lowercase)
+"""Brokers are named by letters."""
+
+NAME_SERVERS_MAX = 8
+"""Two show all there is to see of several."""
+
+
+class _Started(NamedTuple):
+    """What the thread hands over once servers run."""
+
+    servers: Servers
+    loop: asyncio.AbstractEventLoop
+    stopping: asyncio.Event
+
+
+@dataclass(slots=True)
+class _Running:
+    """What exists only while servers run."""
+
+    servers: Servers
+    loop: asyncio.AbstractEventLoop
+    stopping: asyncio.Event
+    thread: threading.Thread
+    ended: Future[None]
+    directory: Path
+    temporary: tempfile.TemporaryDirectory[str] | None
+
+
+class EmbeddedBroker:
+    """One name server and one broker, or several; usable with ``with`` and ``async with``.
+
+    ``directory`` is the store of the one broker; several have a directory each in it.
+    Unless ``flush`` or ``config`` says otherwise, sends are acknowledged when the system has
+    them: what a power cut would take, tests do not mind.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        *,
+        brokers: int = 1,
+        name_servers: int = 1,
+        config: BrokerConfig | None = None,
+        flush: Literal["sync", "async"] | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
+        if not 1 <= brokers <= BROKERS_MAX:
+            raise ValueError(f"brokers must be 1 to {BROKERS_MAX}")
+        if not 1 <= name_servers <= NAME_SERVERS_MAX:
+            raise ValueError(f"name_servers must be 1 to {NAME_SERVERS_MAX}")
+        config = config or BrokerConfig(store=StoreConfig(flush=Flush.ASYNC))
+        if flush is not None:
+            config = replace(config, store=replace(config.store, flush=Flush(flush)))
+        self._config = config
+        self._broker_count = brokers
+        self._name_server_count = name_servers
+        self._given = None if directory is None else Path(directory)
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+
+    def __repr__(self) -> str:
+        running = self._running
+        return f"<EmbeddedBroker {self.namesrv if running else 'not running'}>"
+
+    # Life
+
+    def start(self) -> Self:
+        """Start, and come back when the brokers are registered."""
+        with self._lock:
+            if self._running is not None:
+                raise RuntimeError("this embedded broker is running already")
+            self._running = self._launch()
+        return self
+
+    def stop(self) -> None:
+        """Stop everything that runs, and remove the directory if it was a temporary one."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            running.loop.call_soon_threadsafe(running.stopping.set)
+            running.ended.result()
+        finally:
+            running.thread.join()
+            if running.temporary is not None:
+                running.temporary.cleanup()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # Where things are
+
+    @property
+    def namesrv(self) -> str:
+        """What clients are given: ``host:port``, with ``;`` between several."""
+        return ";".join(map(str, self._require().servers.namesrv))
+
+    @property
+    def broker(self) -> str:
+        """``host:port`` of the first broker that runs."""
+        return self.brokers[0]
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """``host:port`` of every broker that runs, in the order of their names."""
+        return self.call(
+            lambda servers: tuple(
+                servers.brokers[name].state.address for name in sorted(servers.brokers)
+            )
+        )
+
+    @property
+    def directory(self) -> Path:
+        return self._require().directory
+
+    # What can be done
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock, and come back when what fell due is done.
+
+        Connections, queue locks and registrations stay as alive as they were.
+        """
+        self._run(lambda servers: servers.advance(round(seconds * 1000)))
+
+    def stop_broker(self, name: str) -> None:
+        """Stop one broker of several, as ``broker-b``."""
+        self._run(lambda servers: servers.stop_broker(name))
+
+    def start_broker(self, name: str) -> None:
+        """Start a stopped broker again, on the same port and directory."""
+        self._run(lambda servers: servers.start_broker(name))
+
+    def call(self, act: Callable[[Servers], T]) -> T:
+        """Look at the servers, or do something to them, on the thread they run in."""
+
+        async def on_the_loop(servers: Servers) -> T:
+            return act(servers)
+
+        return self._run(on_the_loop)
+
+    # Inside
+
+    def _require(self) -> _Running:
+        running = self._running
+        if running is None:
+            raise RuntimeError("this embedded broker is not running")
+        return running
+
+    def _run(self, work: Callable[[Servers], Coroutine[Any, Any, T]]) -> T:
+        with self._lock:  # so that nobody stops the loop meanwhile
+            running = self._require()
+            return asyncio.run_coroutine_threadsafe(work(running.servers), running.loop).result()
+
+    def _launch(self) -> _Running:
+        temporary: tempfile.TemporaryDirectory[str] | None = None
+        directory = self._given
+        if directory is None:
+            temporary = tempfile.TemporaryDirectory(prefix="flintmq-")
+            directory = Path(temporary.name)
+        started: Future[_Started] = Future()
+        ended: Future[None] = Future()
+        thread = threading.Thread(
+            target=self._live,
+            args=(directory, started, ended),
+            name="flintmq-embedded",
+            daemon=True,
+        )
+        thread.start()
+        try:
+            alive = started.result()
+        except BaseException:
+            started.add_done_callback(_stop_if_started)  # it was not the start that failed
+            thread.join()
+            if temporary is not None:
+                temporary.cleanup()
+            raise
+        return _Running(*alive, thread, ended, directory, temporary)
+
+    def _live(
+        self,
+        directory: Path,
+        started: Future[_Started],
+        ended: Future[None],
+    ) -> None:
+        """What the thread does from its first moment to its last."""
+
+        async def live() -> None:
+            name_servers = [NameServerPlan()] * self._name_server_count
+            servers = await Servers.start(self._plans(directory), name_servers, tls=self._tls)
+            stopping = asyncio.Event()
+            started.set_result(_Started(servers, asyncio.get_running_loop(), stopping))
+            await stopping.wait()
+            await servers.stop()
+
+        try:
+            run(live())
+        except BaseException as error:
+            (ended if started.done() else started).set_exception(error)
+        else:
+            ended.set_result(None)
+
+    def _plans(self, directory: Path) -> list[BrokerPlan]:
+        if self._broker_count == 1:
+            return [BrokerPlan(directory=directory, config=self._config)]
+        names = [f"broker-{letter}" for letter in ascii_lowercase[: self._broker_count]]
+        return [
+            BrokerPlan(directory=directory / name, config=replace(self._config, broker_name=name))
+            for name in names
+        ]
+
+
+def _stop_if_started(started: Future[_Started]) -> None:
+    if started.exception() is None:
+        alive = started.result()
+        alive.loop.call_soon_threadsafe(alive.stopping.set)

@@ -1,0 +1,184 @@
+"""A running name server: sockets, a timer and a clock around the processors.
+
+    frame ─► typed request ─► processor ─► answer
+    connection lost ─► its brokers leave
+    timer ─► silent brokers leave, and their connections are closed
+
+The wall clock is given from outside.  Who moves it calls `carry`, so that brokers do not
+look silent for a time that never passed for them.
+
+A request that cannot be served is answered with its reason.  Only bytes that are no frame, or
+a header that is no header, end a connection: there is nobody to answer then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from flintmq.errors import FlintError, LocalProtocolError, MalformedHeader
+from flintmq.nameserver.config import NameServerConfig
+from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
+from flintmq.nameserver.settings import Save, Settings
+from flintmq.nameserver.state import NameServerState
+from flintmq.net.address import Address
+from flintmq.net.channel import Channel
+from flintmq.net.limits import LINGER_MS, Limits
+from flintmq.net.server import Server, serve
+from flintmq.net.tls import ServerTls
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION, Command
+from flintmq.protocol.fields import NO_FIELDS, write_header
+from flintmq.protocol.frame import Frame
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from flintmq.protocol.typed_request import RequestReader, TypedRequest
+from flintmq.protocol.wire import decode_command, encode_command
+
+log = logging.getLogger(__name__)
+
+_READER = RequestReader({code: REQUEST_HEADERS[code] for code in PROCESSORS})
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class NameServer:
+    """A name server that listens.  It belongs to the loop it was started on."""
+
+    def __init__(self, server: Server, state: NameServerState, clock: Callable[[], int]) -> None:
+        self.state = state
+        self._server = server
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+        self._wait()
+
+    @classmethod
+    async def start(
+        cls,
+        config: NameServerConfig | None = None,
+        *,
+        clock: Callable[[], int] = wall_ms,
+        tls: ServerTls | None = None,
+        loaded: bytes | None = None,
+        save: Save | None = None,
+    ) -> NameServer:
+        """Listen.  ``loaded`` and ``save`` are the content of kvConfig.json and its keeper.
+
+        Raises `InvalidSetting` when it cannot listen and `MalformedBody` for a bad file.
+        """
+        config = config or NameServerConfig()
+        settings = Settings(loaded, save)
+        state = NameServerState(config, settings, clock(), config.listen)
+        server = await serve(
+            config.listen,
+            lambda channel: _Session(channel, state, clock),
+            tls=tls,
+            channel_limits=Limits(idle_ms=config.idle_ms),
+        )
+        state.address = server.address
+        return cls(server, state, clock)
+
+    def __repr__(self) -> str:
+        return f"<NameServer {self.address}, {self.state.routes!r}>"
+
+    @property
+    def address(self) -> Address:
+        """Where it really listens, when port 0 was asked for."""
+        return self._server.address
+
+    def tick(self, now_ms: int) -> None:
+        """Forget brokers that were silent for too long.  The timer calls it, and tests may."""
+        for peer in self.state.routes.expire(now_ms):
+            cast(Channel, peer).abort("the broker was silent for too long")
+
+    def carry(self, delta_ms: int) -> None:
+        """The clock was moved by so much; no broker gets older by it."""
+        self.state.carry(delta_ms)
+
+    async def stop(self, timeout_ms: int = LINGER_MS) -> None:
+        """Accept no more, let peers read what they were answered until the deadline, close."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        await self._server.stop(timeout_ms)
+
+    def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.state.config.scan_interval_ms / 1000, self._scan)
+
+    def _scan(self) -> None:
+        self._wait()  # first: a scan that fails is not the last one
+        self.tick(self._clock())
+
+
+class _Session:
+    """One connection: a broker's, a client's or an admin's; they are served alike."""
+
+    def __init__(self, channel: Channel, state: NameServerState, clock: Callable[[], int]) -> None:
+        self._channel = channel
+        self._state = state
+        self._clock = clock
+
+    def frames(self, frames: list[Frame]) -> None:
+        now_ms = self._clock()
+        for frame in frames:
+            try:
+                request = _READER.read(frame)
+            except MalformedHeader as error:
+                command = decode_command(frame)  # raises when not even this can be read
+                self._reply(command, self._failure(command, error))
+                continue
+            if isinstance(request, Command) and request.is_answer:
+                self._channel.answered(request)
+            else:
+                self._reply(request, self._process(request, now_ms))
+
+    def lost(self) -> None:
+        self._state.routes.connection_lost(self._channel)
+
+    async def finish(self) -> None:
+        """Nothing is ever owed: answers are written as requests are read."""
+
+    def _process(self, request: TypedRequest[Any] | Command, now_ms: int) -> Answer:
+        if isinstance(request, Command):
+            return not_served(request.code)
+        processor = PROCESSORS[RequestCode(request.code)]
+        try:
+            return processor(request, self._state, self._channel, now_ms)
+        except Exception as error:
+            return self._failure(request, error)
+
+    def _reply(self, request: TypedRequest[Any] | Command, reply: Answer) -> None:
+        if request.is_oneway:
+            return
+        try:
+            data = _encode(request.opaque, reply)
+        except LocalProtocolError as error:  # too large for a frame
+            data = _encode(request.opaque, self._failure(request, error))
+        self._channel.write((data,))
+
+    def _failure(self, request: TypedRequest[Any] | Command, error: Exception) -> Answer:
+        if isinstance(error, FlintError):
+            log.info("%s: request %d failed: %s", self._channel.peer, request.code, error)
+        else:
+            log.error("%s: request %d failed", self._channel.peer, request.code, exc_info=error)
+        return Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
+def _encode(opaque: int, reply: Answer) -> bytes:
+    return encode_command(
+        Command(
+            code=reply.code,
+            opaque=opaque,
+            flag=ANSWER_BIT,
+            version=VERSION,
+            language=LANGUAGE,
+            remark=reply.remark,
+            fields=NO_FIELDS if reply.header is None else write_header(reply.header),
+            body=reply.body,
+        )
+    )

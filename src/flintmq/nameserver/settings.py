@@ -1,0 +1,73 @@
+"""What people asked a name server to remember: text by namespace and key.
+
+One namespace means something to RocketMQ: ORDER_TOPIC_CONFIG fixes the queues of ordered
+topics.  Brokers are told it when they register, clients with the route where that is enabled.
+
+Settings are kept as the file kvConfig.json, by whoever made this object: it gives the content
+the file had and takes the new content after every change.
+
+Refused: a change after which the file would be over `SETTINGS_BYTES_MAX`.
+
+Invariant: a change that could not be saved did not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from flintmq.errors import Overloaded
+from flintmq.protocol.bodies.kv import ORDER_TOPIC_NAMESPACE, KvConfig, KvTable
+
+SETTINGS_BYTES_MAX = 1024 * 1024
+"""The file is written anew for every change, and one namespace goes to every broker."""
+
+Save: TypeAlias = Callable[[bytes], None]
+"""Takes the whole content of the file; comes back when it is safe, or raises."""
+
+
+class Settings:
+    """The table.  Without ``save`` it lives as long as the process."""
+
+    def __init__(self, loaded: bytes | None = None, save: Save | None = None) -> None:
+        """Raises `MalformedBody` when ``loaded`` is no such file."""
+        self.changes = 0
+        """Grows with every change."""
+        content = (loaded or b"").strip()
+        self._table = KvConfig.from_file(content).config_table if content else {}
+        self._save = save
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Remember a value in place of the one before.  Raises `Overloaded` when full."""
+        self._replace(namespace, {**self._table.get(namespace, {}), key: value})
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Forget a value.  Its namespace stays, empty or not, as in RocketMQ."""
+        table = self._table.get(namespace)
+        if table is not None and key in table:
+            self._replace(namespace, {name: table[name] for name in table if name != key})
+
+    def value(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> KvTable | None:
+        """All values of a namespace, or None when nothing was ever put there."""
+        table = self._table.get(namespace)
+        return None if table is None else KvTable(table=table)
+
+    def order_of(self, topic: str) -> str | None:
+        """The fixed queues of an ordered topic, as ``broker-a:4;broker-b:4``."""
+        return self.value(ORDER_TOPIC_NAMESPACE, topic)
+
+    def order_table(self) -> KvTable | None:
+        return self.namespace(ORDER_TOPIC_NAMESPACE)
+
+    def _replace(self, namespace: str, table: dict[str, str]) -> None:
+        changed = {**self._table, namespace: table}
+        content = KvConfig(config_table=changed).to_file()
+        if len(content) > SETTINGS_BYTES_MAX:
+            raise Overloaded("bytes of settings", SETTINGS_BYTES_MAX, "SETTINGS_BYTES_MAX")
+        if self._save is not None:
+            self._save(content)
+        self._table = changed
+        self.changes += 1

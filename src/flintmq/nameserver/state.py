@@ -1,0 +1,55 @@
+"""All that the processors of a name server may touch."""
+
+from __future__ import annotations
+
+from flintmq.nameserver.config import NameServerConfig
+from flintmq.nameserver.routes import Routes
+from flintmq.nameserver.settings import Settings
+from flintmq.net.address import Address
+
+ROUTE_BODIES_MAX = 20_000
+"""Encoded routes kept at once: two forms of ten thousand topics, some 5 MB."""
+
+
+class NameServerState:
+    """Tables, settings and configuration, and the routes that were encoded from them.
+
+    Every client asks for each of its topics every 30 seconds, and brokers rarely change, so
+    the bytes of an answer are kept until anything does.
+    """
+
+    def __init__(
+        self, config: NameServerConfig, settings: Settings, started_ms: int, address: Address
+    ) -> None:
+        self.config = config
+        self.settings = settings
+        self.started_ms = started_ms
+        self.address = address
+        """Where the server listens, when port 0 was asked for."""
+        self.routes = Routes()
+        self._bodies: dict[tuple[str, bool], bytes] = {}
+        self._bodies_of: tuple[int, int, NameServerConfig] | None = None
+
+    def route_body(self, topic: str, *, bare_keys: bool) -> bytes | None:
+        """The body that answers who asks for a topic; None for one that is not known."""
+        basis = (self.routes.changes, self.settings.changes, self.config)
+        if self._bodies_of != basis or len(self._bodies) >= ROUTE_BODIES_MAX:
+            self._bodies.clear()
+            self._bodies_of = basis
+        body = self._bodies.get((topic, bare_keys))
+        if body is not None:
+            return body
+        route = self.routes.route(
+            topic,
+            order=self.settings.order_of(topic) if self.config.order_message_enable else None,
+            acting_masters=self.config.support_acting_master,
+        )
+        if route is None:
+            return None
+        body = self._bodies[topic, bare_keys] = route.to_body(bare_keys=bare_keys)
+        return body
+
+    def carry(self, delta_ms: int) -> None:
+        """The clock was moved by so much: nothing gets older by it."""
+        self.started_ms += delta_ms
+        self.routes.carry(delta_ms)

@@ -1,0 +1,426 @@
+"""The broker on real sockets: turns, group commit, stopping, and peers that misbehave.
+
+Everything here goes through a connection, as a client's requests do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from broker.world import SMALL_STORE
+from flintmq.broker.config import BrokerConfig
+from flintmq.broker.server import BrokerServer
+from flintmq.errors import InvalidSetting, StoreLocked, Unreachable
+from flintmq.net.address import Address
+from flintmq.net.aio import connect
+from flintmq.net.channel import Channel
+from flintmq.net.commands import Handler, refuse
+from flintmq.net.loop import run
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import Command, answer, request
+from flintmq.protocol.fields import Header
+from flintmq.protocol.frame import FrameReader
+from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.offset import (
+    OffsetAnswer,
+    QueryConsumerOffset,
+    UpdateConsumerOffset,
+)
+from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
+from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
+from flintmq.protocol.received import decode_messages
+from flintmq.protocol.wire import decode_command, encode_command
+from flintmq.store.config import Flush
+from flintmq.store.disk import Disk
+from flintmq.store.message_log import MessageLog
+from net.support import until
+from store.refusing_disk import RefusingDisk
+
+LOOPBACK = Address("127.0.0.1", 0)
+ASYNC = BrokerConfig(store=SMALL_STORE)
+SYNC = BrokerConfig(store=replace(SMALL_STORE, flush=Flush.SYNC))
+DEADLINE_S = 10.0
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path, config: BrokerConfig = ASYNC, *, disk: Disk | None = None
+) -> AsyncIterator[BrokerServer]:
+    broker = await BrokerServer.start(directory, config, listen=LOOPBACK, disk=disk)
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def connected(broker: BrokerServer, handler: Handler = refuse) -> Channel:
+    return await connect(str(broker.address), handler=handler)
+
+
+def sending(body: bytes = b"hello", *, topic: str = "T", queue_id: int = 0) -> Command:
+    header = SendMessageV2(
+        producer_group="producers",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=1,
+        flag=0,
+        properties="",
+    )
+    return request(RequestCode.SEND_MESSAGE_V2, header, body)
+
+
+def pulling(offset: int, *, suspend_ms: int = 0, topic: str = "T") -> Command:
+    flag = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else PullFlag(0))
+    header = PullMessage(
+        consumer_group="g",
+        topic=topic,
+        queue_id=0,
+        queue_offset=offset,
+        max_msg_nums=32,
+        sys_flag=int(flag),
+        suspend_timeout_millis=suspend_ms,
+        subscription="*",
+    )
+    return request(RequestCode.PULL_MESSAGE, header)
+
+
+def bodies_of(reply: Command) -> list[bytes]:
+    return [m.body for m in decode_messages(reply.body, broker="b").messages]
+
+
+def test_what_is_sent_is_pulled(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker)
+
+            sent = await channel.call(sending(b"one"), 5_000)
+            pulled = await channel.call(pulling(0), 5_000)
+
+            assert sent.code == 0
+            assert sent.header(SendAnswer).queue_offset == 0
+            assert pulled.code == 0
+            assert bodies_of(pulled) == [b"one"]
+            assert pulled.header(PullAnswer).next_begin_offset == 1
+            await channel.close(0)
+
+    run(main())
+
+
+def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            producer, consumer = await connected(broker), await connected(broker)
+            await producer.call(sending(b"one"), 5_000)
+            waiting = asyncio.ensure_future(consumer.call(pulling(1, suspend_ms=60_000), 5_000))
+            await until(lambda: len(broker.state.held) == 1)
+
+            await producer.call(sending(b"two"), 5_000)
+            pulled = await waiting
+
+            assert bodies_of(pulled) == [b"two"]
+            assert len(broker.state.held) == 0
+            await asyncio.gather(producer.close(0), consumer.close(0))
+
+    run(main())
+
+
+def test_a_held_pull_is_forgotten_when_its_connection_closes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(), 5_000)
+            waiting = asyncio.ensure_future(channel.call(pulling(1, suspend_ms=60_000), 60_000))
+            await until(lambda: len(broker.state.held) == 1)
+
+            await channel.close(0)
+
+            await until(lambda: len(broker.state.held) == 0)
+            with pytest.raises(Unreachable):
+                await waiting
+
+    run(main())
+
+
+class SlowDisk(Disk):
+    """Syncs wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_sync = Event()
+        self.may_sync.set()
+        self.sync_count = 0
+
+    def sync(self, path: Path) -> None:
+        assert self.may_sync.wait(DEADLINE_S)
+        self.sync_count += 1
+        super().sync(path)
+
+
+def test_with_sync_flush_a_send_is_answered_only_when_it_is_durable(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def main() -> None:
+        async with serving(tmp_path, SYNC, disk=disk) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(), 5_000)  # makes the topic and its files
+            disk.may_sync.clear()
+
+            waiting = [asyncio.ensure_future(channel.call(sending(), 9_000)) for _ in range(20)]
+            await until(lambda: broker.state.unsynced_count > 0)
+            pulled = await channel.call(pulling(0), 5_000)
+            were_done = [each.done() for each in waiting]
+            disk.may_sync.set()
+            answers = await asyncio.gather(*waiting)
+
+            assert pulled.code == 0, "readers do not wait for the medium"
+            assert not any(were_done)
+            assert all(reply.code == 0 for reply in answers)
+            assert broker.state.unsynced_count == 0
+            assert broker.state.unsynced_bytes == 0
+            await channel.close(0)
+
+    run(main())
+
+
+def test_a_sync_that_fails_refuses_the_sends_that_waited_for_it(tmp_path: Path) -> None:
+    disk = RefusingDisk()
+
+    async def main() -> None:
+        async with serving(tmp_path, SYNC, disk=disk) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(), 5_000)
+            disk.changes_left = 2  # the record and its unit are written; then the disk is full
+
+            refused = await channel.call(sending(), 5_000)
+            disk.changes_left = None
+            accepted = await eventually_accepted(channel)
+
+            assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "service not available now" in (refused.remark or "")
+            assert accepted.code == 0
+            await channel.close(0)
+
+    run(main())
+
+
+async def eventually_accepted(channel: Channel) -> Command:
+    """Send until the store takes it again."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            reply = await channel.call(sending(), 5_000)
+            if reply.code == 0:
+                return reply
+
+
+def test_a_full_disk_refuses_sends_and_goes_on_serving_reads(tmp_path: Path) -> None:
+    disk = RefusingDisk()
+
+    async def main() -> None:
+        async with serving(tmp_path, disk=disk) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(b"kept"), 5_000)
+            disk.changes_left = 0
+
+            refused = await channel.call(sending(b"lost"), 5_000)
+            pulled = await channel.call(pulling(0), 5_000)
+            disk.changes_left = None
+            accepted = await eventually_accepted(channel)
+
+            assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "No space left" in (refused.remark or "")
+            assert bodies_of(pulled) == [b"kept"]
+            assert accepted.header(SendAnswer).queue_offset == 1
+            await channel.close(0)
+
+    run(main())
+
+
+def test_stopping_answers_held_pulls_and_keeps_what_was_sent(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = await BrokerServer.start(tmp_path, ASYNC, listen=LOOPBACK)
+        channel = await connected(broker)
+        await channel.call(sending(b"one"), 5_000)
+        await channel.call(pulling(0), 5_000)  # makes the group known
+        committed = await channel.call(commit("g", 1), 5_000)
+        waiting = asyncio.ensure_future(channel.call(pulling(1, suspend_ms=60_000), 60_000))
+        await until(lambda: len(broker.state.held) == 1)
+
+        await broker.stop()
+        held = await waiting
+        await channel.close(0)
+
+        assert committed.code == 0
+        assert held.code == ResponseCode.PULL_NOT_FOUND
+        async with serving(tmp_path) as again:
+            channel = await connected(again)
+            pulled = await channel.call(pulling(0), 5_000)
+            where = await channel.call(offset_of("g"), 5_000)
+            await channel.close(0)
+            assert bodies_of(pulled) == [b"one"]
+            assert where.header(OffsetAnswer).offset == 1
+
+    run(main())
+
+
+def commit(group: str, offset: int) -> Command:
+    header = UpdateConsumerOffset(consumer_group=group, topic="T", queue_id=0, commit_offset=offset)
+    return request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+
+def offset_of(group: str) -> Command:
+    header = QueryConsumerOffset(consumer_group=group, topic="T", queue_id=0)
+    return request(RequestCode.QUERY_CONSUMER_OFFSET, header)
+
+
+def test_a_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
+    disk = Disk()
+    held = MessageLog.open(tmp_path, SMALL_STORE, process_id=1, disk=disk)
+    held.close()
+
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            taken = broker.address
+            with pytest.raises((StoreLocked, InvalidSetting)):
+                await BrokerServer.start(tmp_path, ASYNC, listen=taken)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (RequestCode.SEND_MESSAGE_V2, None),
+        (RequestCode.PULL_MESSAGE, OfQueue(topic="T", queue_id=1)),
+        (RequestCode.GET_MAX_OFFSET, None),
+    ],
+)
+def test_a_request_with_missing_fields_is_refused_and_the_connection_goes_on(
+    tmp_path: Path, code: RequestCode, fields: Header | None
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker)
+
+            refused = await channel.call(request(code, fields), 5_000)
+            unknown = await channel.call(request(987_654), 5_000)
+
+            assert refused.code == ResponseCode.SYSTEM_ERROR
+            assert "is missing" in (refused.remark or "")
+            assert unknown.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            assert unknown.remark == " request type 987654 not supported"
+            await channel.close(0)
+
+    run(main())
+
+
+def test_bytes_that_are_no_frame_end_that_connection_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker)
+            reader, writer = await asyncio.open_connection("127.0.0.1", broker.address.port)
+
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            ended = await asyncio.wait_for(reader.read(), DEADLINE_S)
+            sent = await channel.call(sending(), 5_000)
+
+            assert ended == b""
+            assert sent.code == 0
+            writer.close()
+            await channel.close(0)
+
+    run(main())
+
+
+def test_oneway_requests_are_served_and_never_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            reader, writer = await asyncio.open_connection("127.0.0.1", broker.address.port)
+            oneway = request(
+                RequestCode.SEND_MESSAGE_V2,
+                sending().header(SendMessageV2),
+                b"quiet",
+                oneway=True,
+                opaque=1,
+            )
+            unknown = request(987_654, oneway=True, opaque=2)
+            last = request(RequestCode.GET_MAX_OFFSET, OfQueue(topic="T", queue_id=0), opaque=3)
+
+            writer.write(encode_command(oneway) + encode_command(unknown))
+            await until(lambda: broker.state.log.max_offset("T", 0) == 1)
+            writer.write(encode_command(last))
+            frames = []
+            frame_reader = FrameReader()
+            while not frames:
+                frames = frame_reader.feed(await asyncio.wait_for(reader.read(4096), DEADLINE_S))
+
+            assert [decode_command(frame).opaque for frame in frames] == [3]
+            writer.close()
+
+    run(main())
+
+
+def test_many_connections_share_one_turn(tmp_path: Path) -> None:
+    """Requests that arrive together are written together."""
+
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            channels = [await connected(broker) for _ in range(16)]
+            await channels[0].call(sending(), 5_000)
+            writes = 0
+            write = broker.state.log.write
+
+            def counted() -> object:
+                nonlocal writes
+                writes += 1
+                return write()
+
+            broker.state.log.write = counted  # type: ignore[method-assign,assignment]
+            calls: list[Awaitable[Command]] = [
+                channel.call(sending(), 5_000) for channel in channels for _ in range(8)
+            ]
+            answers = await asyncio.gather(*calls)
+
+            assert all(reply.code == 0 for reply in answers)
+            assert writes < len(answers) / 4
+            await asyncio.gather(*(channel.close(0) for channel in channels))
+
+    run(main())
+
+
+def test_a_request_of_the_broker_reaches_its_client(tmp_path: Path) -> None:
+    async def main() -> None:
+        asked: list[int] = []
+        replies: list[Command | None] = []
+
+        def handler(command: Command, _channel: Channel) -> Command:
+            asked.append(command.code)
+            return answer(command, 0, remark="here")
+
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker, handler)
+            await channel.call(sending(), 5_000)
+            (peer,) = broker.peers
+
+            broker.ask_client(peer, request(307), 5_000, replies.append)
+            await until(lambda: bool(replies))
+            await channel.close(0)
+            await until(lambda: not broker.peers)
+            broker.ask_client(peer, request(307), 5_000, replies.append)
+            await until(lambda: len(replies) == 2)
+
+            assert asked == [307]
+            assert replies[0] is not None
+            assert replies[0].remark == "here"
+            assert replies[1] is None, "nobody is there to answer"
+
+    run(main())

@@ -1,0 +1,192 @@
+"""`flintmq serve` runs both servers, says when they are ready, and tells plainly what is wrong."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.serving import ANYWHERE, failing, running
+from embedded.asking import ask, cluster, pull, send
+from flintmq.net.tls import ClientTls
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from net.certificates import Authority
+
+FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
+
+
+def test_it_says_where_it_is_once_the_broker_is_registered(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path / "store") as served:
+        found = cluster(served.namesrv)
+
+        assert found == {"broker-a": served.broker}
+        assert served.data == tmp_path / "store"
+        assert served.line == (
+            f"flintmq ready namesrv={served.namesrv} broker={served.broker} "
+            f"data={tmp_path / 'store'}\n"
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_when_asked(number: signal.Signals, tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        send(served.broker, "orders", b"kept")
+
+        code = served.stop(number)
+
+    assert code == 0
+    assert "Traceback" not in served.errors
+    assert not (tmp_path / "abort").exists()
+
+
+def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        send(served.broker, "orders", b"kept")
+        served.stop()
+
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        found = pull(served.broker, "orders")
+
+    assert b"kept" in found.body
+
+
+def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flintmq", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "--advertise" in done.stdout
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        code, errors = failing(
+            "serve", "--namesrv-listen", ANYWHERE, "--broker-listen", where, "--data", tmp_path
+        )
+
+    assert code == 1
+    assert f"flintmq: listen address '{where}': " in errors
+    assert "Traceback" not in errors
+
+
+def test_a_directory_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path):
+        code, errors = failing("serve", *FREE, "--data", tmp_path)
+
+    assert code == 1
+    assert "is locked: another broker has this store open" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--broker-listen", "nowhere"], "address 'nowhere': give host:port"),
+        (["--advertise", "0.0.0.0"], "advertise '0.0.0.0': nobody can be reached there"),
+        (["--config", "missing.conf"], "missing.conf"),
+        (["--name", ""], "name '': it must not be empty"),
+        (["--tls-key", "key.pem"], "it needs a certificate"),
+        (["--tls-cert", "missing.pem"], "certificate_file 'missing.pem'"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_told_in_one_line(
+    arguments: list[str], complaint: str, tmp_path: Path
+) -> None:
+    code, errors = failing("serve", "--data", tmp_path, *arguments)
+
+    assert code == 1
+    assert errors.startswith("flintmq: ")
+    assert complaint in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_bad_value_in_the_file_is_told_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("flushDiskType=SOMETIMES\n")
+
+    code, errors = failing("serve", "--config", file)
+
+    assert (code, errors) == (
+        1,
+        "flintmq: flushDiskType 'SOMETIMES': it must be SYNC_FLUSH or ASYNC_FLUSH\n",
+    )
+
+
+def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        f"brokerName=of-file\nstorePathRootDir={tmp_path / 'of-file'}\nlistenPort=0\n"
+        "namesrvAddr=10.0.0.1:9876\nfrobnicate=1\n"
+    )
+    arguments = ("serve", "--namesrv-listen", ANYWHERE, "--config", file)
+
+    with running(*arguments) as by_file:
+        by_file.stop()
+    with running(*arguments, FLINTMQ_BROKER_NAME="of-env") as by_environment:
+        found = cluster(by_environment.namesrv)
+    with running(*arguments, "--name", "of-flag", FLINTMQ_BROKER_NAME="of-env") as by_flag:
+        told = cluster(by_flag.namesrv)
+
+    assert by_file.data == tmp_path / "of-file"
+    assert f"flintmq: {file}: frobnicate is not used by this broker" in by_file.errors
+    assert f"flintmq: {file}: namesrvAddr is not used" in by_file.errors
+    assert list(found) == ["of-env"]
+    assert list(told) == ["of-flag"]
+
+
+def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--advertise", "localhost:1234", "--data", tmp_path) as served:
+        found = cluster(served.namesrv)
+
+    assert served.broker == "localhost:1234"
+    assert list(found.values()) == ["localhost:1234"]
+
+
+def test_an_advertised_host_keeps_the_port_that_is_listened_on(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--advertise", "localhost", "--data", tmp_path) as served:
+        host, port = served.broker.split(":")
+
+        assert host == "localhost"
+        assert ask(f"127.0.0.1:{port}", RequestCode.GET_BROKER_RUNTIME_INFO).is_answer
+
+
+def test_nothing_is_said_about_loopback(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        served.stop()
+
+    assert "warning" not in served.errors
+    assert "clients are told" not in served.errors
+
+
+def test_who_listens_everywhere_is_told_what_that_means(tmp_path: Path) -> None:
+    everywhere = ("--namesrv-listen", "0.0.0.0:0", "--broker-listen", "0.0.0.0:0")
+
+    with running("serve", *everywhere, "--data", tmp_path) as served:
+        host = served.broker.partition(":")[0]
+        reply = ask(served.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+        served.stop()
+
+    assert reply.code == ResponseCode.SUCCESS
+    assert host != "0.0.0.0"
+    assert f"clients are told {host}, the first outer address" in served.errors
+    assert "0.0.0.0:0 is open to the network without TLS and access control" in served.errors
+
+
+def test_tls_is_spoken_when_there_is_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    tls = ("--tls-cert", authority.sign("server"), "--tls-mode", "enforcing")
+
+    with running("serve", *FREE, *tls, "--data", tmp_path / "store") as served:
+        trusting = ClientTls(ca_file=authority.ca_file)
+        reply = ask(served.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO, tls=trusting)
+
+    assert reply.code == ResponseCode.SUCCESS
