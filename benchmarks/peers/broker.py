@@ -145,7 +145,7 @@ def real_side(version: str, directory: Path) -> Iterator[Running]:
 class Load:
     """The Java process that makes the load."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         lib = jars(["client"], CLIENT_VERSION)
         classes = compile_java([ROOT / "benchmarks" / "java" / "Load.java"], lib)
         self._process = start_java(
@@ -155,7 +155,7 @@ class Load:
             {"rocketmq.client.rebalance.waitInterval": "1000"},
             jvm_flags=("-Xms512m", "-Xmx512m"),
             reads_input=True,
-            errors=Path(os.devnull),
+            talks_in=directory,
         )
 
     def run(self, command: str) -> dict[str, float]:
@@ -251,7 +251,7 @@ def main() -> int:
         sides += [
             stack.enter_context(real_side(version, work / version)) for version in chosen.peers
         ]
-        load = Load()
+        load = Load(work)
         stack.callback(load.close)
         for side in sides:
             console.print(f"{side.name} ready after {side.ready_s:.1f} s; warming up …")

@@ -74,7 +74,7 @@ def crashed(directory: Path, to: Path) -> Path:
 
 def damage(directory: Path, log_offset: int, size_bytes: int) -> None:
     """Turn the bytes of a record in the first file of the log into something else."""
-    file = sorted((directory / "commitlog").iterdir())[0]
+    file = min((directory / "commitlog").iterdir())
     with file.open("r+b") as log:
         log.seek(log_offset + 8)
         log.write(b"\xff" * (size_bytes - 8))

@@ -31,14 +31,18 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":false,'
-        b'"consumeFromMinEnable":true,"groupName":"g","notifyConsumerIdsChangedEnable":true,'
-        b'"retryMaxTimes":3,"retryQueueNums":2,"whichBrokerWhenConsumeSlowly":1}',
-        b'{"attributes":{},"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":false,'
-        b'"consumeFromMinEnable":true,"consumeMessageOrderly":false,"consumeTimeoutMinute":15,'
-        b'"groupName":"g","groupRetryPolicy":{"type":"CUSTOMIZED"},"groupSysFlag":0,'
-        b'"notifyConsumerIdsChangedEnable":true,"retryMaxTimes":3,"retryQueueNums":2,'
-        b'"whichBrokerWhenConsumeSlowly":1}',
+        (
+            b'{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":false,'
+            b'"consumeFromMinEnable":true,"groupName":"g","notifyConsumerIdsChangedEnable":true,'
+            b'"retryMaxTimes":3,"retryQueueNums":2,"whichBrokerWhenConsumeSlowly":1}'
+        ),
+        (
+            b'{"attributes":{},"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":false,'
+            b'"consumeFromMinEnable":true,"consumeMessageOrderly":false,"consumeTimeoutMinute":15,'
+            b'"groupName":"g","groupRetryPolicy":{"type":"CUSTOMIZED"},"groupSysFlag":0,'
+            b'"notifyConsumerIdsChangedEnable":true,"retryMaxTimes":3,"retryQueueNums":2,'
+            b'"whichBrokerWhenConsumeSlowly":1}'
+        ),
     ],
     ids=["4.9", "5.3"],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from broker.heartbeats import consumer, golden_heartbeats, heartbeat, wants
 from broker.world import SMALL_STORE, World, body_of, header_of
+from flintmq.broker import clients as clients_module
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
@@ -18,7 +19,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.heartbeat import Heartbeat
 from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
-from flintmq.protocol.bodies.subscription import CheckClientConfig, ConsumerIds
+from flintmq.protocol.bodies.subscription import ConsumerIds
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.common import OfConsumerGroup
@@ -114,6 +115,19 @@ def test_a_group_with_a_bad_name_is_passed_over(world: World) -> None:
     assert answer is not None
     assert answer.code == 0
     assert [found.group for found in world.state.clients.consumer_groups()] == ["G"]
+
+
+def test_too_many_groups_are_refused_before_any_is_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients_module, "CONNECTION_GROUPS_MAX", 1)
+
+    answer = beat(world, P1, heartbeat("c", consumer("G"), consumer("H")))
+
+    assert answer is not None
+    assert answer.code == 2
+    assert "G" not in world.state.groups
+    assert world.state.clients.consumer_groups() == []
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"clientID":"c","consumerDataSet":1}'])
@@ -370,53 +384,3 @@ def test_what_is_no_queue_is_refused(world: World, code: RequestCode, queue: byt
 
     assert answer is not None
     assert answer.code == 1
-
-
-# Checking a subscription
-
-
-def check(world: World, text: str, kind: str = "SQL92") -> Answer:
-    subscription = msgspec.structs.replace(wants("T", text), expression_type=kind)
-    body = CheckClientConfig(client_id="c", group="G", subscription_data=subscription).to_body()
-    answer = world.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body)
-    assert answer is not None
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"), [("a > 5 AND b = 'x'", "SQL92"), ("A || B", "TAG"), ("a >", "")]
-)
-def test_a_good_subscription_is_taken(world: World, text: str, kind: str) -> None:
-    assert check(world, text, kind) == Answer()
-
-
-@pytest.mark.parametrize(("text", "part"), [("a > '5'", "'5'"), ("a >", "a >"), ("", "")])
-def test_an_expression_that_does_not_compile_is_refused(world: World, text: str, part: str) -> None:
-    answer = check(world, text)
-
-    assert answer.code == 23
-    assert answer.remark
-    assert part in answer.remark
-
-
-def test_an_unknown_kind_of_expression_is_refused(world: World) -> None:
-    assert check(world, "a > 5", "XPATH").code == 23
-
-
-def test_without_property_filters_only_tags_are_taken(tmp_path: Path) -> None:
-    with World(tmp_path, config(property_filter=False)) as world:
-        refused = check(world, "a > 5")
-        taken = check(world, "A", "TAG")
-
-    remark = "The broker does not support consumer to filter message by SQL92"
-    assert refused == Answer(1, remark=remark)
-    assert taken == Answer()
-
-
-def test_nothing_to_check_is_fine_and_nonsense_is_not(world: World) -> None:
-    empty = world.ask(RequestCode.CHECK_CLIENT_CONFIG)
-    broken = world.ask(RequestCode.CHECK_CLIENT_CONFIG, None, b"{")
-
-    assert empty == Answer()
-    assert broken is not None
-    assert broken.code == 1

@@ -174,32 +174,6 @@ def test_a_clone_stands_where_its_source_stands_and_goes_its_own_way() -> None:
     assert offsets.topics_of("H") == ["T"]
 
 
-@pytest.mark.parametrize(
-    ("stored", "is_subscribed", "is_kept"),
-    [
-        ({0: 10, 1: 5}, False, False),
-        ({0: 11, 1: 5}, False, True),
-        ({0: 10, 1: 5}, True, True),
-        ({0: -1}, False, False),
-    ],
-)
-def test_only_offsets_that_nobody_needs_are_forgotten(
-    stored: dict[int, int], is_subscribed: bool, is_kept: bool
-) -> None:
-    offsets = Offsets(ConsumerOffsets(offset_table={"T@G": stored}))
-
-    offsets.forget_unsubscribed(
-        lambda group, topic: (group, topic) == ("G", "T") and is_subscribed,
-        lambda topic, queue_id: {("T", 0): 10, ("T", 1): 5}[topic, queue_id],
-    )
-
-    assert offsets.queues("G", "T") == (stored if is_kept else {})
-    assert offsets.is_dirty != is_kept
-
-
-# Saving
-
-
 def test_a_table_of_4_9_is_read_and_gets_a_version() -> None:
     table = ConsumerOffsets.from_file(b'{"offsetTable":{"T@G":{0:7,1:9},"%RETRY%G@G":{0:1}}}')
 

@@ -357,13 +357,12 @@ def test_the_first_check_that_fails_counts(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Status:
-    """A read of a queue that has offsets [first, 5), or none when first is None."""
+    """A read of queue 0, which has offsets [0, 5), or of queue 1, which has none."""
 
     name: str
     code: int
     offset: int
     next_offset: int
-    first: int | None = 0
     text: str = "*"
     queue_id: int = 0
 
@@ -378,9 +377,9 @@ STATUSES = [
     Status("OFFSET_OVERFLOW_BADLY", 21, 6, 5),
     Status("OFFSET_OVERFLOW_BADLY", 21, 2**63 - 1, 5),
     Status("OFFSET_TOO_SMALL", 21, -1, 0),
-    Status("NO_MATCHED_LOGIC_QUEUE", 19, 0, 0, queue_id=1),
-    Status("NO_MATCHED_LOGIC_QUEUE", 21, 1, 0, queue_id=1),
-    Status("NO_MATCHED_LOGIC_QUEUE", 21, -1, 0, queue_id=1),
+    Status("NO_MESSAGE_IN_QUEUE", 19, 0, 0, queue_id=1),
+    Status("NO_MESSAGE_IN_QUEUE", 21, 1, 0, queue_id=1),
+    Status("NO_MESSAGE_IN_QUEUE", 21, -1, 0, queue_id=1),
 ]
 
 

@@ -79,7 +79,6 @@ class World:
             Host.parse(ADDRESS),
             pick=random.Random(0).randrange,
             now_ms=start_ms,
-            process_id=1,
             disk=disk,
         )
         self.engine = Engine(self.state, self)

@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from flintmq.cli.main import app
+
 COMMAND = Path(sys.executable).with_name("flintmq")
 ANYWHERE = "127.0.0.1:0"
 
@@ -72,14 +76,23 @@ def running(*arguments: str | Path, **variables: str) -> Iterator[Served]:
         process.communicate()
 
 
-def failing(*arguments: str | Path, **variables: str) -> tuple[int, str]:
-    """Run a command that cannot start; its exit code and what it said."""
+def failing(*arguments: str | Path) -> tuple[int, str]:
+    """Run a command that ends before it serves; its exit code and what it said."""
+    texts = [str(argument) for argument in arguments]
+    hidden = {name: None for name in os.environ if name not in environment()}
+    done = CliRunner().invoke(app, texts, env=hidden)
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
+
+
+def ending(*arguments: str | Path) -> tuple[int, str]:
+    """The same in a process of its own, for commands that end when they begin to serve."""
     done = subprocess.run(
         [COMMAND, *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env=environment(**variables),
+        env=environment(),
         timeout=60,
     )
     assert done.stdout == ""

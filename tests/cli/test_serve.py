@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.serving import ANYWHERE, failing, running
+from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -22,35 +22,29 @@ FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
 def test_it_says_where_it_is_once_the_broker_is_registered(tmp_path: Path) -> None:
     with running("serve", *FREE, "--data", tmp_path / "store") as served:
         found = cluster(served.namesrv)
-
-        assert found == {"broker-a": served.broker}
-        assert served.data == tmp_path / "store"
-        assert served.line == (
-            f"flintmq ready namesrv={served.namesrv} broker={served.broker} "
-            f"data={tmp_path / 'store'}\n"
-        )
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_cleanly_when_asked(number: signal.Signals, tmp_path: Path) -> None:
-    with running("serve", *FREE, "--data", tmp_path) as served:
-        send(served.broker, "orders", b"kept")
-
-        code = served.stop(number)
-
-    assert code == 0
-    assert "Traceback" not in served.errors
-    assert not (tmp_path / "abort").exists()
-
-
-def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
-    with running("serve", *FREE, "--data", tmp_path) as served:
-        send(served.broker, "orders", b"kept")
         served.stop()
 
-    with running("serve", *FREE, "--data", tmp_path) as served:
-        found = pull(served.broker, "orders")
+    assert found == {"broker-a": served.broker}
+    assert served.line == (
+        f"flintmq ready namesrv={served.namesrv} broker={served.broker} data={tmp_path / 'store'}\n"
+    )
+    assert "warning" not in served.errors
+    assert "clients are told" not in served.errors
 
+
+def test_it_stops_cleanly_when_asked_and_forgets_nothing(tmp_path: Path) -> None:
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        send(served.broker, "orders", b"kept")
+        code = served.stop(signal.SIGTERM)
+
+    was_clean = not (tmp_path / "abort").exists()
+    with running("serve", *FREE, "--data", tmp_path) as again:
+        found = pull(again.broker, "orders")
+        code_of_interrupt = again.stop(signal.SIGINT)
+
+    assert (code, code_of_interrupt) == (0, 0)
+    assert "Traceback" not in served.errors + again.errors
+    assert was_clean
     assert b"kept" in found.body
 
 
@@ -69,7 +63,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
 
-        code, errors = failing(
+        code, errors = ending(
             "serve", "--namesrv-listen", ANYWHERE, "--broker-listen", where, "--data", tmp_path
         )
 
@@ -80,7 +74,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     with running("serve", *FREE, "--data", tmp_path):
-        code, errors = failing("serve", *FREE, "--data", tmp_path)
+        code, errors = ending("serve", *FREE, "--data", tmp_path)
 
     assert code == 1
     assert "is locked: another broker has this store open" in errors
@@ -143,28 +137,13 @@ def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
     assert list(told) == ["of-flag"]
 
 
-def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
-    with running("serve", *FREE, "--advertise", "localhost:1234", "--data", tmp_path) as served:
-        found = cluster(served.namesrv)
-
-    assert served.broker == "localhost:1234"
-    assert list(found.values()) == ["localhost:1234"]
-
-
 def test_an_advertised_host_keeps_the_port_that_is_listened_on(tmp_path: Path) -> None:
     with running("serve", *FREE, "--advertise", "localhost", "--data", tmp_path) as served:
         host, port = served.broker.split(":")
 
         assert host == "localhost"
+        assert list(cluster(served.namesrv).values()) == [served.broker]
         assert ask(f"127.0.0.1:{port}", RequestCode.GET_BROKER_RUNTIME_INFO).is_answer
-
-
-def test_nothing_is_said_about_loopback(tmp_path: Path) -> None:
-    with running("serve", *FREE, "--data", tmp_path) as served:
-        served.stop()
-
-    assert "warning" not in served.errors
-    assert "clients are told" not in served.errors
 
 
 def test_who_listens_everywhere_is_told_what_that_means(tmp_path: Path) -> None:

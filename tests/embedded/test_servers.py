@@ -19,13 +19,15 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.setting import PutSetting, SettingAnswer, SettingOf
 from net.certificates import Authority
 
+OTHER = BrokerConfig(broker_name="broker-b")
+
 
 def test_a_port_that_is_taken_stops_all_of_them(tmp_path: Path) -> None:
     async def start(taken: Address) -> None:
         await Servers.start(
             [
                 BrokerPlan(directory=tmp_path / "a"),
-                BrokerPlan(directory=tmp_path / "b", listen=taken),
+                BrokerPlan(directory=tmp_path / "b", config=OTHER, listen=taken),
             ]
         )
 

@@ -1,25 +1,69 @@
-"""What the tests against real systems share: skips, and the output of servers in reports."""
+"""What the tests against real systems share: skips, the broker under test, output in reports."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
-from interop.real import missing_tools, running
+from interop import ours, real
+from interop.javaclient import NEW, OLD, JavaClient, MqAdmin
+from interop.jvm import missing_tools
+from interop.ours import Kind, Served, chosen_kind, serving
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
     """Ask for this fixture to be skipped, with the reason, where Java or Maven is missing."""
-    reason = missing_tools("java", "mvn")
+    skip_without("java", "mvn")
+
+
+def skip_without(*tools: str) -> None:
+    reason = missing_tools(*tools)
     if reason is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", params=["sync", "async"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """The broker under test, in both ways of flushing.  One is up at a time."""
+    if chosen_kind() is not Kind.OURS:
+        skip_without("java", "mvn")
+    with serving(tmp_path_factory.mktemp("served"), flush=request.param) as up:
+        yield up
+
+
+@pytest.fixture(scope="session", params=[OLD, NEW])
+def version(request: pytest.FixtureRequest, java: None) -> str:
+    """A release of the Java client and its tools."""
+    release: str = request.param
+    if release == NEW and chosen_kind() is Kind.REAL_4_9:
+        pytest.skip("tools of 5.x ask a broker for codes 351 and 361, which 4.9 does not know")
+    return release
+
+
+@pytest.fixture(scope="session")
+def client(
+    served: Served, version: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaClient]:
+    with JavaClient(version, served.namesrv, tmp_path_factory.mktemp("client")) as up:
+        yield up
+
+
+@pytest.fixture(scope="session")
+def mqadmin(
+    served: Served, version: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MqAdmin]:
+    with MqAdmin(version, served.namesrv, tmp_path_factory.mktemp("mqadmin")) as up:
+        yield up
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        report.sections += [("real servers", rocketmq.output()) for rocketmq in running]
+        report.sections += [("real servers", rocketmq.output()) for rocketmq in real.running]
+        report.sections += [("our server", served.output()) for served in ours.running]
     return report

@@ -155,6 +155,10 @@ class Clients:
 
     # Coming
 
+    def require_room(self, heartbeat: Heartbeat, peer: Peer) -> None:
+        """Raise `Overloaded` when a connection would have too many groups."""
+        (self._memberships.get(peer) or _Membership()).require_room(heartbeat)
+
     def heartbeat(
         self, heartbeat: Heartbeat, peer: Peer, language: str, version: int, now_ms: int
     ) -> HeartbeatResult:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flintmq.broker.half_check import HalfCheck
-from flintmq.broker.half_ops import OP_SEPARATOR, OP_TAG
+from flintmq.broker.half_ops import OP_TAG
 from flintmq.broker.put import NewMessage, append
 from flintmq.model import properties as names
 from flintmq.model.sys_flag import TransactionType, with_transaction_type
@@ -48,13 +48,16 @@ class HalfMessages:
         return append(state, message, now_ms)
 
     def mark_ended(self, state: BrokerState, half: Record, now_ms: int) -> Appended:
-        """Store the mark of a half message that was committed or rolled back."""
+        """Store the mark of a half message that was committed or rolled back.
+
+        Its body is one number and no list, since 4.9 reads nothing else.
+        """
         return append(
             state,
             NewMessage(
                 OP_HALF_TOPIC,
                 half.queue_id,
-                f"{half.queue_offset}{OP_SEPARATOR}".encode(),
+                b"%d" % half.queue_offset,
                 {names.TAGS: OP_TAG, names.WAIT: "true"},
                 now_ms,
                 state.host,

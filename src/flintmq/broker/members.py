@@ -37,6 +37,7 @@ def heart_beat(
 ) -> Outcome:
     """34: a client tells its groups.  One that may not be made is passed over silently."""
     heartbeat = Heartbeat.from_body(request.body)
+    state.clients.require_room(heartbeat, peer)
     known = tuple(each for each in heartbeat.consumer_data_set if _prepare(state, each, now_ms))
     if len(known) < len(heartbeat.consumer_data_set):
         heartbeat = replace(heartbeat, consumer_data_set=known)

@@ -123,26 +123,6 @@ class Offsets:
     def remove_group(self, group: str) -> None:
         self._remove(lambda key: key[1] == group)
 
-    def forget_unsubscribed(
-        self,
-        is_subscribed: Callable[[str, str], bool],
-        min_offset: Callable[[str, int], int],
-    ) -> None:
-        """Remove what nobody needs: of groups that no longer want a topic, and in all of its
-        queues stand at or before the oldest message.
-
-        ``is_subscribed`` is asked by group and topic, ``min_offset`` by topic and queue id.
-        """
-        idle = {
-            (topic, group)
-            for (topic, group), queues in self._table.items()
-            if queues
-            and not is_subscribed(group, topic)
-            and all(offset <= min_offset(topic, queue_id) for queue_id, offset in queues.items())
-        }
-        if idle:
-            self._remove(idle.__contains__)
-
     def _remove(self, goes: Callable[[tuple[str, str]], bool]) -> None:
         for table in (self._table, self._pulled):
             for key in [key for key in table if goes(key)]:

@@ -34,11 +34,11 @@ def open_state(
     *,
     pick: Callable[[int], int],
     now_ms: int,
-    process_id: int,
     disk: Disk | None = None,
 ) -> tuple[BrokerState, Tables]:
     """Open or make a store directory, with its log and its tables."""
     disk = disk or Disk()
+    process_id = disk.process_id()
     log = MessageLog.open(directory, config.store, process_id=process_id, disk=disk)
     try:
         config = replace(config, store=log.config)

@@ -78,6 +78,8 @@ CODES: Final = {
 """Offset 0 of an empty queue is right: there MOVED becomes NOT_FOUND."""
 
 _EMPTY = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+"""A queue comes into being with its first message here and when it is asked for in RocketMQ,
+so clients are told the second in both cases."""
 
 # Plain numbers: operations on flags of an enum cost ten times as much.
 _COMMIT_OFFSET = int(PullFlag.COMMIT_OFFSET)
@@ -194,8 +196,9 @@ def _verdict(result: ReadResult, offset: int) -> tuple[int, str]:
     if status is GetStatus.FOUND:
         return SUCCESS, "FOUND"
     code = CODES[status]
-    if offset == 0 and status in _EMPTY:
-        code = NOT_FOUND
+    if status in _EMPTY:
+        status = GetStatus.NO_MESSAGE_IN_QUEUE
+        code = code if offset else NOT_FOUND
     return code, status.value
 
 

@@ -69,10 +69,10 @@ def _names(
     """The group and the topic, if they are there and may be read."""
     header, config = request.header, state.config
     if not config.permission & _READ:
-        remark = f"the broker[{state.host.ip}] pulling message is forbidden"
+        remark = f"the broker[{_own_name(state)}] pulling message is forbidden"
         raise _forbidden(ForbiddenBy.BROKER, remark)
     if request.code == _LITE_PULL and not config.lite_pull:
-        remark = f"the broker[{state.host.ip}] for lite pull consumer is forbidden"
+        remark = f"the broker[{_own_name(state)}] for lite pull consumer is forbidden"
         raise _forbidden(ForbiddenBy.BROKER, remark)
     group = state.groups.find_or_create(header.consumer_group, now_ms)
     if group is None:
@@ -172,6 +172,10 @@ def _require_property_filter(state: BrokerState, kind: str) -> None:
             ResponseCode.SYSTEM_ERROR,
             f"The broker does not support consumer to filter message by {kind}",
         )
+
+
+def _own_name(state: BrokerState) -> str:
+    return state.address.rpartition(":")[0]
 
 
 def _forbidden(by: ForbiddenBy, remark: str) -> Refusal:

@@ -76,15 +76,20 @@ def put_message(state: BrokerState, message: NewMessage, now_ms: int) -> Appende
 
 
 def append(
-    state: BrokerState, message: NewMessage, now_ms: int, *, delay_level: int = 0
+    state: BrokerState,
+    message: NewMessage,
+    now_ms: int,
+    *,
+    delay_level: int = 0,
+    encoded: bytes | None = None,
 ) -> Appended:
-    """Append a message as it is."""
+    """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
     properties = message.properties
     try:
         draft = draft_record(
             message.topic,
             message.body,
-            encode_properties(properties),
+            encode_properties(properties) if encoded is None else encoded,
             queue_id=message.queue_id,
             born_ms=message.born_ms,
             born_host=message.born_host,

@@ -19,7 +19,7 @@ from flintmq.broker.put import NewMessage, illegal, put_message
 from flintmq.broker.send import begin_hooks, code_of
 from flintmq.broker.send_answer import message_id, refusal_header
 from flintmq.broker.send_checks import SendHeader, SendRequest, check_send
-from flintmq.broker.send_properties import taken_properties, waits_for_medium
+from flintmq.broker.send_properties import mark, waits_for_medium
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.model import properties as names
@@ -28,7 +28,7 @@ from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.send import PushReply, SendAnswer, SendRefusal
-from flintmq.protocol.properties import format_properties
+from flintmq.protocol.properties import format_properties, parse_properties
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _hand_over(
     if len(given.body) > state.config.store.message_bytes_max:
         raise illegal(state)
     queue_id = header.queue_id if header.queue_id >= 0 else state.pick(topic.write_queue_nums)
-    properties = taken_properties(state, header.properties)
+    properties = parse_properties(header.properties or "")
+    mark(properties, state.config)
     reply = Reply(state, queue_id, sending)
     if state.config.store_replies:
         message = NewMessage(

@@ -130,9 +130,10 @@ def _timer_figures(state: BrokerState) -> dict[str, object]:
         "timerEnqueueTps": 0.0,
         "timerDequeueTps": 0.0,
     }
-    for level, offset in state.delays.table().offset_table.items():
+    delivered = state.delays.table().offset_table
+    for level in range(1, len(state.config.store.delay_levels_ms) + 1):
         stop = state.log.max_offset(SCHEDULE_TOPIC, level - 1)
-        figures[f"scheduleMessageOffset_{level}"] = f"{offset},{stop}"
+        figures[f"scheduleMessageOffset_{level}"] = f"{delivered.get(level, 0)},{stop}"
     return figures
 
 

@@ -11,23 +11,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flintmq.broker.config import BrokerConfig
 from flintmq.broker.hooks import Sending, Sent, run_before_send, run_hooks
 from flintmq.broker.outcome import Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import NewMessage, illegal, put_message, wanted_level
+from flintmq.broker.put import NewMessage, append, illegal, put_message, wanted_level
 from flintmq.broker.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send_batch import store_batch
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest, broker_forbids, check_send
-from flintmq.broker.send_properties import taken_properties, waits_for_medium
+from flintmq.broker.send_properties import mark, plain_string, waits_for_medium
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed
 from flintmq.model import properties as names
-from flintmq.model.group import RETRY_PREFIX, dead_letter_topic, group_of_retry_topic
+from flintmq.model.group import (
+    RETRY_PREFIX,
+    dead_letter_topic,
+    group_of_retry_topic,
+    is_retry_topic,
+)
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.properties import parse_properties
+from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
     from flintmq.broker.dispatch import Processor
@@ -60,11 +67,12 @@ def _take(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> 
 def _store_one(
     request: SendRequest, topic: TopicConfig, state: BrokerState, peer: Peer, now_ms: int
 ) -> SentMessages:
-    header = request.header
+    header, config = request.header, state.config
     queue_id = header.queue_id
     if queue_id < 0:
         queue_id = state.pick(topic.write_queue_nums)
-    properties = taken_properties(state, header.properties)
+    text = header.properties or ""
+    properties = parse_properties(text)
     message = NewMessage(
         header.topic,
         queue_id,
@@ -77,35 +85,50 @@ def _store_one(
         header.sys_flag,
         header.reconsume_times,
     )
-    if header.topic.startswith(RETRY_PREFIX) and is_exhausted(request, state, now_ms):
-        topic = _bury(message, state, now_ms)
     if topic.topic_filter_type == MULTI_TAG:
         message.sys_flag |= MULTI_TAGS
-    unique_id = properties.get(names.UNIQ_KEY)
-    if unique_id is None:
-        unique_id = properties[names.UNIQ_KEY] = state.own_ids.make(now_ms)
-    properties[names.CLUSTER] = state.config.cluster
-    is_half = names.TRAN_MSG in properties and _is_half(message, state)
-    if (
-        len(request.body) > state.config.store.message_bytes_max
-        or header.sys_flag & INNER_BATCH
-        or names.INNER_NUM in properties  # no topic of ours holds inner batches
-    ):
-        raise illegal(state)
-    if is_half:
-        appended = state.halves.put(state, message, now_ms)
+    encoded = None
+    if names.UNIQ_KEY in properties and not header.topic.startswith(RETRY_PREFIX):
+        encoded = plain_string(text, properties, config)
+    if encoded is not None and _may_be_stored(message, config):
+        appended = append(state, message, now_ms, encoded=encoded)
     else:
-        appended = put_message(state, message, now_ms)
+        appended = _store_special(request, message, state, now_ms)
     size_bytes = appended.size_bytes
     state.stats.sent(message.topic, 1, size_bytes, now_ms)
     id_text = message_id(state.host, appended.log_offset)
     return SentMessages(
-        sent_answer(state, id_text, queue_id, appended.queue_offset, unique_id),
+        sent_answer(state, id_text, queue_id, appended.queue_offset, properties[names.UNIQ_KEY]),
         LogOffset(appended.log_offset + size_bytes) if waits_for_medium(properties) else None,
         id_text,
         1,
         size_bytes,
     )
+
+
+def _store_special(
+    request: SendRequest, message: NewMessage, state: BrokerState, now_ms: int
+) -> Appended:
+    """Store a message that is not simply put where it says."""
+    properties, config = message.properties, state.config
+    if is_retry_topic(message.topic) and is_exhausted(request, state, now_ms):
+        _bury(message, state, now_ms)
+    mark(properties, config)
+    properties[names.CLUSTER] = config.cluster
+    if names.UNIQ_KEY not in properties:
+        properties[names.UNIQ_KEY] = state.own_ids.make(now_ms)
+    is_half = names.TRAN_MSG in properties and _is_half(message, state)
+    if names.INNER_NUM in properties or not _may_be_stored(message, config):
+        raise illegal(state)
+    if is_half:
+        return state.halves.put(state, message, now_ms)
+    return put_message(state, message, now_ms)
+
+
+def _may_be_stored(message: NewMessage, config: BrokerConfig) -> bool:
+    """Neither too large nor an inner batch, which no topic of ours holds."""
+    is_small = len(message.body) <= config.store.message_bytes_max
+    return is_small and not message.sys_flag & INNER_BATCH
 
 
 def is_exhausted(request: SendRequest, state: BrokerState, now_ms: int) -> bool:
@@ -126,12 +149,12 @@ def is_exhausted(request: SendRequest, state: BrokerState, now_ms: int) -> bool:
     return header.reconsume_times >= times_max or state.locks.is_orderly(name, now_ms)
 
 
-def _bury(message: NewMessage, state: BrokerState, now_ms: int) -> TopicConfig:
+def _bury(message: NewMessage, state: BrokerState, now_ms: int) -> None:
     """Make a retry message one of the dead letters of its group."""
     message.topic = dead_letter_topic(group_of_retry_topic(message.topic))
     message.queue_id = state.pick(DEAD_LETTER_QUEUES)
     message.properties[names.DELAY] = "-1"
-    return state.topics.ensure(message.topic, DEAD_LETTER_QUEUES, now_ms)
+    state.topics.ensure(message.topic, DEAD_LETTER_QUEUES, now_ms)
 
 
 def _is_half(message: NewMessage, state: BrokerState) -> bool:

@@ -36,7 +36,7 @@ def refusal_header(state: BrokerState) -> SendRefusal:
 
 def message_id(host: Host, log_offset: LogOffset) -> str:
     """The offset message id of a record stored at ``host``."""
-    return f"{_id_prefix(host.packed, host.port)}{log_offset:016X}"
+    return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
 def sent_answer(
@@ -53,7 +53,7 @@ def sent_answer(
         f'{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}",'
         f"{own}{_ending(config.region, config.trace_on)}"
     )
-    return Answer(SUCCESS, Raw(text.encode()))
+    return Answer(SUCCESS, Raw(text))
 
 
 @lru_cache(maxsize=KEPT_MAX)

@@ -17,7 +17,7 @@ from flintmq.broker.peer import Peer
 from flintmq.broker.put import TIMER_NAMES, illegal, wanted_level
 from flintmq.broker.send_answer import SentMessages, message_id, sent_answer
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest
-from flintmq.broker.send_properties import taken_properties, waits_for_medium
+from flintmq.broker.send_properties import mark, waits_for_medium
 from flintmq.broker.state import BrokerState
 from flintmq.errors import LocalProtocolError, MalformedBody
 from flintmq.model import properties as names
@@ -53,7 +53,8 @@ def store_batch(
             ResponseCode.MESSAGE_ILLEGAL,
             f"batch request does not support retry group {header.topic}",
         )
-    properties = taken_properties(state, header.properties)
+    properties = parse_properties(header.properties or "")
+    mark(properties, state.config)
     properties[names.CLUSTER] = state.config.cluster
     _check_kind(request, properties, state)
     bodies, texts = _split(request, properties, state)

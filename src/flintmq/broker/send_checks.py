@@ -45,23 +45,23 @@ _WRITE = int(Permission.WRITE)  # with an enum the test would cost ten times as 
 def check_send(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> TopicConfig:
     """The topic of a send that may be taken, made if need be."""
     header, config = request.header, state.config
+    name = header.topic
     require_room(state)
     if not request.body:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "the message has no body")
     if now_ms < config.accept_sends_from_ms:
         until = _readable(config.accept_sends_from_ms)
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {until}")
-    topic = state.topics.find(header.topic)
+    topic = state.topics.find(name)
     if not config.permission & _WRITE and topic is not None and topic.order:
         raise broker_forbids(state, "sending message")
-    fault = name_fault(header.topic)
+    fault = name_fault(name)
     if fault is not None:
         raise Refusal(*fault)
     if topic is None:
         topic = _create(header, state, now_ms)
-    if header.queue_id >= topic.write_queue_nums and header.queue_id >= topic.read_queue_nums:
-        raise _illegal_queue(header, topic, peer)
-    if header.queue_id < 0 and topic.write_queue_nums <= 0:
+    queue_id, queue_count = header.queue_id, topic.write_queue_nums
+    if not 0 <= queue_id < queue_count and not _is_other_queue(queue_id, topic):
         raise _illegal_queue(header, topic, peer)
     return topic
 
@@ -134,6 +134,11 @@ def _create(header: SendHeader, state: BrokerState, now_ms: int) -> TopicConfig:
             ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!"
         )
     return made
+
+
+def _is_other_queue(queue_id: int, topic: TopicConfig) -> bool:
+    """Whether it is a queue that is only read, or stands for any that is written."""
+    return topic.write_queue_nums > 0 if queue_id < 0 else queue_id < topic.read_queue_nums
 
 
 def _illegal_queue(header: SendHeader, topic: TopicConfig, peer: Peer) -> Refusal:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -131,7 +130,6 @@ class BrokerServer:
                 Host(ip, told.port),
                 pick=random.randrange,
                 now_ms=clock(),
-                process_id=os.getpid(),
                 disk=disk,
             )
         except BaseException:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from flintmq.broker.answers import encode_answer
+from flintmq.broker.dispatch import processors
 from flintmq.broker.engine import Engine, unsupported
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
@@ -22,7 +23,9 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command
 
-_read = RequestReader(REQUEST_HEADERS).read
+_served = processors()
+_read = RequestReader({code: k for code, k in REQUEST_HEADERS.items() if code in _served}).read
+"""Requests that nobody serves stay untyped: they are refused as such, whatever they carry."""
 
 
 class Owner(Protocol):

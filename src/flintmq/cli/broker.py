@@ -14,7 +14,6 @@ import typer
 
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.config_file import BrokerSettings, read_broker_conf
-from flintmq.broker.server import BrokerServer
 from flintmq.cli.process import (
     LogLevel,
     choose_advertised,
@@ -257,6 +256,8 @@ async def _serve(
     tls: ServerTls | None,
     client_tls: ClientTls | None,
 ) -> None:
+    from flintmq.broker.server import BrokerServer  # only who serves waits for it to load
+
     stopping = stop_signal()
     server = await BrokerServer.start(
         chosen.directory,

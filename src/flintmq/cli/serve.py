@@ -40,7 +40,6 @@ from flintmq.cli.process import (
     stop_signal,
     warn_if_open,
 )
-from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig
@@ -107,6 +106,9 @@ def serve(
 
 
 async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> None:
+    # only who serves waits for them to load
+    from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
+
     stopping = stop_signal()
     servers = await Servers.start(
         [

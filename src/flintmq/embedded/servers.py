@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,13 +21,14 @@ from pathlib import Path
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
-from flintmq.errors import Unreachable
+from flintmq.errors import StoreLocked, Unreachable
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.disk import Disk
+from flintmq.store.layout import LOCK_FILE
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,10 @@ ANY_PORT = Address("127.0.0.1", 0)
 
 TICKS_MAX = 10_000
 """How often work that is due is looked for after the clock moved; the timer finds the rest."""
+
+_taken: set[Path] = set()
+"""Store directories that brokers of this process work on."""
+_taken_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +87,10 @@ class Servers:
             for plan in name_servers:
                 servers.name_servers.append(await servers._start_name_server(plan))
             for broker in brokers:
-                servers._plans[broker.config.broker_name] = broker
-                await servers.start_broker(broker.config.broker_name)
+                name = broker.config.broker_name
+                assert name not in servers._plans, f"two brokers are called {name}"
+                servers._plans[name] = broker
+                await servers.start_broker(name)
         except BaseException:
             try:
                 await servers.stop()
@@ -100,16 +108,21 @@ class Servers:
         """Start a broker of the plan that does not run."""
         assert name not in self.brokers, name
         plan = self._plans[name]
-        broker = await BrokerServer.start(
-            plan.directory,
-            plan.config,
-            listen=plan.listen,
-            advertise=plan.advertise,
-            namesrv=self.namesrv,
-            clock=self.clock,
-            tls=self._tls,
-            client_tls=_tls_among_ourselves(self._tls),
-        )
+        _take(plan.directory)
+        try:
+            broker = await BrokerServer.start(
+                plan.directory,
+                plan.config,
+                listen=plan.listen,
+                advertise=plan.advertise,
+                namesrv=self.namesrv,
+                clock=self.clock,
+                tls=self._tls,
+                client_tls=_tls_among_ourselves(self._tls),
+            )
+        except BaseException:
+            _give_back(plan.directory)
+            raise
         self.brokers[name] = broker
         # started again, it is where clients look for it
         self._plans[name] = replace(plan, listen=broker.address)
@@ -121,7 +134,11 @@ class Servers:
 
     async def stop_broker(self, name: str) -> None:
         """Stop a broker; `start_broker` starts it again on the same port and directory."""
-        await self.brokers.pop(name).stop()
+        broker = self.brokers.pop(name)
+        try:
+            await broker.stop()
+        finally:
+            _give_back(self._plans[name].directory)
 
     async def advance(self, delta_ms: int) -> None:
         """Move the clock, then do what has fallen due.  Connections and locks stay alive."""
@@ -137,11 +154,8 @@ class Servers:
 
     async def stop(self) -> None:
         """Stop the brokers, then the name servers; the first failure is raised at the end."""
-        failures: list[BaseException | None] = []
-        brokers, self.brokers = list(self.brokers.values()), {}
-        failures += await asyncio.gather(
-            *(broker.stop() for broker in brokers), return_exceptions=True
-        )
+        brokers = (self.stop_broker(name) for name in tuple(self.brokers))
+        failures = await asyncio.gather(*brokers, return_exceptions=True)
         name_servers, self.name_servers = self.name_servers, []
         failures += await asyncio.gather(
             *(server.stop() for server in name_servers), return_exceptions=True
@@ -174,6 +188,20 @@ class Servers:
             now_ms = self.clock()
             if broker.engine.next_due_ms(now_ms) > now_ms:
                 return
+
+
+def _take(directory: Path) -> None:
+    """Keep others of this process out: the lock of the store keeps out other processes only."""
+    path = directory.resolve()
+    with _taken_lock:
+        if path in _taken:
+            raise StoreLocked(str(path / LOCK_FILE))
+        _taken.add(path)
+
+
+def _give_back(directory: Path) -> None:
+    with _taken_lock:
+        _taken.discard(directory.resolve())
 
 
 def _tls_among_ourselves(tls: ServerTls | None) -> ClientTls | None:

@@ -43,10 +43,6 @@ _SEEK_DATA = getattr(os, "SEEK_DATA", None)
 _SEEK_HOLE = getattr(os, "SEEK_HOLE", None)
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
-_LOCKED: dict[int, tuple[int, int]] = {}
-"""Lock files this process holds, by descriptor.  The system's lock does not keep a second taker
-out of the same process, and is given up when any descriptor of the file is closed."""
-
 
 class Disk:
     """Files of one store.  Not shared between threads, but for `sync_file`."""
@@ -87,6 +83,10 @@ class Disk:
         with _named(directory, "statvfs"):
             facts = os.statvfs(directory)
         return (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_bavail * facts.f_frsize
+
+    def process_id(self) -> int:
+        """Who has the disk, for the files that say so."""
+        return os.getpid()
 
     def memory_bytes(self) -> int:
         """How much memory the machine has."""
@@ -232,13 +232,10 @@ class Disk:
         other.  Give the number back to `unlock`.
         """
         with _named(path, "lock"):
-            if path.exists() and _identity(path.stat()) in _LOCKED.values():
-                raise StoreLocked(str(path))
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             os.pwrite(descriptor, b"lock", 0)
-            _LOCKED[descriptor] = _identity(os.fstat(descriptor))
         except OSError as error:
             os.close(descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
@@ -247,7 +244,6 @@ class Disk:
         return descriptor
 
     def unlock(self, descriptor: int) -> None:
-        _LOCKED.pop(descriptor, None)
         os.close(descriptor)
 
     def __enter__(self) -> Self:
@@ -321,10 +317,6 @@ def _write_all(descriptor: int, at: int, chunks: Sequence[Buffer]) -> None:
             written -= len(left.pop(0))
         if written:
             left[0] = left[0][written:]
-
-
-def _identity(facts: os.stat_result) -> tuple[int, int]:
-    return facts.st_dev, facts.st_ino
 
 
 @contextmanager

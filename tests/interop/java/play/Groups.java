@@ -31,7 +31,7 @@ final class Groups {
         leaving.shutdown();
         awaitQueues(stage, "left", topic, List.of(staying));
         sendToEach(stage, topic, "alone again");
-        Calls.await("all alone", () -> first.bodies().size() + second.count() >= 2 * QUEUES);
+        Calls.await("all alone", () -> first.different() + second.count() >= 2 * QUEUES);
         first.tell(stage, "seen by staying in all");
     }
 

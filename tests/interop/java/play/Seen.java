@@ -8,35 +8,33 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** The messages a listener was given, in the order of arrival. */
+/** What a listener was given, in the order of arrival, as it was then: a retry changes messages. */
 final class Seen {
-    private final List<MessageExt> messages = new ArrayList<>();
+    private final List<Object[]> facts = new ArrayList<>();
+    private final Set<String> bodies = new HashSet<>();
 
-    synchronized void add(List<MessageExt> more) {
-        messages.addAll(more);
+    synchronized void add(List<MessageExt> messages) {
+        for (MessageExt message : messages) {
+            facts.add(Stage.facts(message));
+            bodies.add(Stage.body(message));
+        }
     }
 
     synchronized int count() {
-        return messages.size();
+        return facts.size();
     }
 
-    synchronized List<MessageExt> all() {
-        return List.copyOf(messages);
-    }
-
-    synchronized Set<String> bodies() {
-        Set<String> bodies = new HashSet<>();
-        messages.forEach(message -> bodies.add(Stage.body(message)));
-        return bodies;
+    synchronized int different() {
+        return bodies.size();
     }
 
     /** Wait for so many different bodies. */
     void await(int different) throws Exception {
-        Calls.await(different + " deliveries", () -> bodies().size() >= different);
+        Calls.await(different + " deliveries", () -> different() >= different);
     }
 
-    void tell(Stage stage, String event) {
-        all().forEach(message -> stage.tell(event, Stage.facts(message)));
+    synchronized void tell(Stage stage, String event) {
+        facts.forEach(one -> stage.tell(event, one));
     }
 
     MessageListenerConcurrently concurrently() {

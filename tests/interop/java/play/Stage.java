@@ -6,6 +6,7 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQBrokerException;
@@ -204,7 +205,7 @@ final class Stage implements AutoCloseable {
             "msgId", message.getMsgId(),
             "bornAt", message.getBornTimestamp(),
             "storedAt", message.getStoreTimestamp(),
-            "properties", message.getProperties(),
+            "properties", new TreeMap<>(message.getProperties()),
         };
     }
 
