@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -241,3 +242,13 @@ def test_live_settings_are_no_paths_and_no_addresses() -> None:
     live = {setting.path for setting in SETTINGS.values() if setting.live}
 
     assert live <= {f"config.{one.name}" for one in fields(BrokerConfig)}
+
+
+def test_every_setting_is_documented_and_marked_if_it_is_live() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+    named = set(re.findall(r"`(\w+)`", page))
+    marked = set(re.findall(r"`(\w+)`\*", page))
+
+    assert SETTINGS.keys() | ONLY.keys() | ELSEWHERE.keys() <= named
+    assert marked == {key for key, setting in SETTINGS.items() if setting.live}

@@ -204,6 +204,20 @@ def test_a_failed_write_is_tried_again_and_nothing_arrives_twice(tmp_path: Path)
         assert world.state.delays.delivered_count == 3
 
 
+def test_every_failed_write_is_followed_by_another_try(tmp_path: Path) -> None:
+    disk = RefusingDisk()
+    with World(tmp_path, disk=disk) as world:
+        put(world, TOPIC, DELAY=1)
+        disk.changes_left = 0
+        world.now_ms += 1_000
+
+        for _ in range(5):
+            due_ms = world.engine.tick(world.now_ms)
+            assert due_ms == world.now_ms + RETRY_MS
+            world.now_ms = due_ms
+        disk.changes_left = None
+
+
 def test_a_disk_that_refuses_for_long_loses_nothing(tmp_path: Path) -> None:
     disk = RefusingDisk()
     with World(tmp_path, disk=disk) as world:
@@ -237,6 +251,21 @@ def test_a_record_that_cannot_be_read_is_skipped_counted_and_logged(
         assert world.state.delays.unreadable_count == 1
         assert f"queue offset 1, log offset {bad.log_offset}" in caplog.text
         assert world.state.delays.table().offset_table == {1: 3}
+
+
+def test_a_unit_that_leads_to_another_message_delivers_nothing_twice(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        put(world, TOPIC, b"a", DELAY=1)
+        put(world, TOPIC, b"b", DELAY=1)
+        (file,) = (tmp_path / "consumequeue" / SCHEDULE_TOPIC / "0").iterdir()
+        with file.open("r+b") as queue:
+            unit = queue.read(20)
+            queue.write(unit)
+
+        world.advance(1_000)
+
+        assert bodies(world, TOPIC) == [b"a"]
+        assert world.state.delays.unreadable_count == 1
 
 
 def test_a_message_too_large_for_today_holds_up_its_level_alone_and_is_kept(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ bodies that are not what the code says, before and after the broker has somethin
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from broker.admin import join, make_topic
 from broker.world import World
@@ -29,6 +27,7 @@ from flintmq.model.message_id import offset_id
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ONEWAY_BIT, Command
+from flintmq.protocol.fields import write_fields
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.wire import decode_command, encode_command
@@ -65,7 +64,6 @@ WORDS = (
     "../../etc",
     "a\x00b",
     "😀é",
-    "\ud83d",
     "T@g",
     "+message.type=FIFO",
     "TOPIC_PUT_NUMS",
@@ -121,7 +119,7 @@ class Wire:
             opaque=self._opaque,
             flag=ONEWAY_BIT if oneway else 0,
             version=479,
-            fields=Raw(json.dumps(fields).encode()),  # half a character can be written so
+            fields=write_fields(fields),
             body=body,
         )
         self._session.frames(FrameReader().feed(encode_command(command)))
@@ -220,12 +218,10 @@ def test_every_code_is_answered_once_whatever_it_carries(
         check(code, wire.ask(code, fields, body), caplog)
 
 
-@pytest.mark.parametrize("code", list(RequestCode), ids=lambda code: str(code.name))
-def test_a_oneway_request_is_never_answered(
-    wire: Wire, code: RequestCode, caplog: pytest.LogCaptureFixture
-) -> None:
-    for fields in ({}, plain(code), dict.fromkeys(plain(code), "abc")):
-        assert wire.ask(code, fields, b"{}", oneway=True) == []
+def test_a_oneway_request_is_never_answered(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    for code in RequestCode:
+        for fields in ({}, plain(code), dict.fromkeys(plain(code), "abc")):
+            assert wire.ask(code, fields, b"{}", oneway=True) == [], code
 
     assert [r for r in caplog.records if r.exc_info is not None] == []
 

@@ -307,6 +307,24 @@ def test_a_long_round_works_in_parts(tmp_path: Path) -> None:
         assert positions(world) == (900, 450)
 
 
+def test_many_marks_are_read_in_parts_too(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        join(world)
+        put_half(world, b"x")
+        world.advance(0)
+        for n in range(1_000):
+            put_op(world, b"%d" % (n % 7 + 10))
+        world.now_ms += CHECK_MS + 1_000
+
+        world.engine.tick(world.now_ms)
+        first = list(world.told)
+        world.advance(100)
+
+        assert first == []
+        assert asked_about(world) == [b"x"]
+        assert positions(world) == (1, 1_000)
+
+
 def test_nobody_is_asked_and_nothing_moves_when_the_disk_refuses(tmp_path: Path) -> None:
     disk = RefusingDisk()
     with World(tmp_path, disk=disk) as world:

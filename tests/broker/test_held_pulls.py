@@ -182,13 +182,6 @@ class AgainstTheModel(RuleBasedStateMachine):
     def drain(self) -> None:
         self.check(self.pulls.drain(), set(self.model))
 
-    @rule(delta_ms=st.integers(-100, 100))
-    def carry(self, delta_ms: int) -> None:
-        self.pulls.carry(delta_ms)
-
-        self.now_ms += delta_ms
-        self.model = {pull: ms + delta_ms for pull, ms in self.model.items()}
-
     @invariant()
     def knows_how_many_and_until_when(self) -> None:
         assert len(self.pulls) == len(self.model)

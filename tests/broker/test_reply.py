@@ -139,6 +139,16 @@ def test_a_reply_is_stored_as_it_came_with_our_marks(tmp_path: Path) -> None:
         }
 
 
+def test_what_the_store_makes_of_a_reply_is_not_handed_over(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        register(world)
+
+        submit(world, properties=f"{PROPERTIES}DELAY\x011\x02")
+
+        push = world.asked[0].request.header(PushReply)
+        assert parse_properties(push.properties or "").keys().isdisjoint({"REAL_TOPIC", "REAL_QID"})
+
+
 @pytest.mark.parametrize("said", [None, Command(code=1, flag=1, remark="no")])
 def test_a_client_that_does_not_take_it_makes_the_answer_an_error(
     said: Command | None, tmp_path: Path

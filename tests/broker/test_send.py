@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.sends import ask, configured, last_record, stored_properties
@@ -21,7 +22,7 @@ from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendAnswer, SendMessage
-from flintmq.protocol.properties import format_properties, parse_properties
+from flintmq.protocol.properties import parse_properties
 from flintmq.store.config import Flush
 
 
@@ -108,30 +109,46 @@ def test_a_topic_of_several_tags_marks_its_messages(tmp_path: Path) -> None:
         assert last_record(world, "T").sys_flag == MULTI_TAGS
 
 
-@given(
-    properties=st.dictionaries(
-        st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1),
-        st.text(st.characters(exclude_characters="\x02", codec="utf-8"), min_size=1),
-        max_size=8,
-    ).filter(lambda found: not {"DELAY", "TRAN_MSG", "INNER_NUM", "POP_CK"} & found.keys())
-)
-@settings(max_examples=60, deadline=None)
-def test_properties_survive_the_way_into_the_log(
-    tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]
-) -> None:
+@pytest.fixture(scope="module")
+def world_of_many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with World(tmp_path_factory.mktemp("store")) as world:
-        answer = ask(world, "T", properties=format_properties(properties))
+        yield world
 
-        stored = stored_properties(world, "T")
-        unique_id = header_of(answer, SendAnswer).transaction_id
-        assert stored["UNIQ_KEY"] == unique_id == properties.get("UNIQ_KEY", unique_id)
-        ours = {
-            "MSG_REGION": "DefaultRegion",
-            "TRACE_ON": "true",
-            "CLUSTER": "DefaultCluster",
-            "UNIQ_KEY": unique_id,
-        }
-        assert stored == properties | ours
+
+LETTERS = st.characters(exclude_characters="\x02", codec="utf-8")
+PIECES = st.one_of(
+    st.text(LETTERS, max_size=6),
+    st.sampled_from(
+        ["a", "b", "UNIQ_KEY", "CLUSTER", "TRACE_ON", "POP_CK", "TAGS", "KEYS"]
+    ).flatmap(lambda name: st.text(LETTERS, max_size=4).map(lambda value: f"{name}\x01{value}")),
+)
+
+
+@given(pieces=st.lists(PIECES, max_size=8), ending=st.sampled_from(["", "\x02"]))
+@settings(max_examples=150, deadline=None)
+@example(pieces=["UNIQ_KEY\x01u", "a\x011", "a\x012"], ending="\x02")
+@example(pieces=["UNIQ_KEY\x01u", "a\x01"], ending="")
+@example(pieces=["UNIQ_KEY\x01u", "a\x01x\x01y"], ending="")
+def test_properties_are_stored_as_they_are_read(
+    world_of_many: World, pieces: list[str], ending: str
+) -> None:
+    text = "\x02".join(pieces) + ending
+    sent = parse_properties(text)
+
+    answer = ask(world_of_many, "T", properties=text)
+
+    stored = stored_properties(world_of_many, "T")
+    unique_id = header_of(answer, SendAnswer).transaction_id
+    sent.pop("POP_CK", None)
+    assert unique_id == sent.get("UNIQ_KEY", unique_id)
+    assert stored == sent | {
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+        "UNIQ_KEY": unique_id,
+    }
+    octets = last_record(world_of_many, "T").properties
+    assert octets.count(b"\x02") == len(stored)
 
 
 def test_pieces_that_are_no_properties_vanish_and_the_last_of_equal_names_wins(
@@ -237,7 +254,9 @@ def test_a_retry_message_is_a_dead_letter_at_the_maximum(
 
 def test_the_dead_letter_topic_has_one_queue_and_both_permissions(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        answer = ask(world, "%RETRY%g", queue_id=2, reconsume_times=16)
+        answer = ask(
+            world, "%RETRY%g", queue_id=2, reconsume_times=16, properties="UNIQ_KEY\x01u\x02"
+        )
 
         made = world.state.topics.find("%DLQ%g")
         assert made is not None

@@ -236,6 +236,7 @@ def test_a_small_body_may_not_grow_into_more_than_a_file_holds(tmp_path: Path) -
         answer = ask(world, body, properties=f"a\x01{'x' * 32_000}\x02")
 
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert (answer.remark or "").startswith("the message is illegal")
         assert not world.state.log.has_turn
 
 

@@ -350,6 +350,7 @@ def test_nothing_is_saved_before_what_waits_is_read_again(tmp_path: Path) -> Non
         save(world)
     with World(tmp_path, start_ms=START_MS + 60_000) as world:
         world.state.timers.deliver(world.state, world.now_ms)
+        world.settle()
 
         assert world.state.timers.table() is None
         assert bodies(world, TOPIC) == []

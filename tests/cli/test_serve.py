@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
+from flintmq.cli.main import app
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from net.certificates import Authority
@@ -169,3 +171,18 @@ def test_tls_is_spoken_when_there_is_a_certificate(tmp_path: Path) -> None:
         reply = ask(served.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO, tls=trusting)
 
     assert reply.code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("command", ["serve", "broker", "namesrv"])
+def test_every_flag_and_variable_is_documented(command: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    group = typer.main.get_group(app)
+
+    flags, variables = set[str](), set[str]()
+    for parameter in group.commands[command].params:
+        flags.update(parameter.opts)
+        named = parameter.envvar or []
+        variables.update([named] if isinstance(named, str) else named)
+
+    assert len(flags) >= 3
+    assert {name for name in flags | variables if f"`{name}`" not in page} <= {"--help"}

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from flintmq.broker.admin_topics import QUEUES_MAX
 from flintmq.broker.attributes import GROUP_ATTRIBUTES, altered
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.names import group_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
-from flintmq.model.group import GROUP_CHARACTERS_MAX
-from flintmq.model.topic import NAME_PATTERN
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import NoFields, OfGroup
@@ -28,7 +27,9 @@ def create_group(
 ) -> Outcome:
     """200: create or change one."""
     asked = GroupConfig.from_body(request.body)
-    check_group(asked.group_name)
+    fault = group_fault(asked.group_name)
+    if fault is not None:
+        raise _invalid(fault)
     if not 0 <= asked.retry_queue_nums <= QUEUES_MAX:
         raise _invalid(f"a group has 0 to {QUEUES_MAX} retry queues, not {asked.retry_queue_nums}")
     found = state.groups.find(asked.group_name)
@@ -39,18 +40,6 @@ def create_group(
     log.info("%s: group %s is set", peer.address, asked.group_name)
     state.groups.put(replace(asked, attributes=attributes), now_ms)
     return Answer()
-
-
-def check_group(name: str) -> None:
-    """Refuse a name no group may have."""
-    if not name.strip():
-        raise _invalid("The specified group is blank.")
-    if not NAME_PATTERN.fullmatch(name):
-        raise _invalid(
-            "The specified group contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-        )
-    if len(name) > GROUP_CHARACTERS_MAX:
-        raise _invalid("The specified group is longer than group max length.")
 
 
 def _invalid(remark: str) -> Refusal:

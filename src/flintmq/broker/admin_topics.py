@@ -13,18 +13,15 @@ from msgspec.structs import replace
 
 from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.names import topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
+from flintmq.broker.send_checks import MULTI_TAG
 from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import TOPIC_PUT_NUMS
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.model.topic import (
-    NAME_PATTERN,
-    SYSTEM_TOPICS,
-    TOPIC_CHARACTERS_MAX,
-    Permission,
-)
+from flintmq.model.topic import SYSTEM_TOPICS, Permission
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.subscription import GroupSubscription
@@ -40,7 +37,6 @@ log = logging.getLogger(__name__)
 QUEUES_MAX = 65_536
 """Queues of one topic.  Several answers list them all."""
 
-MULTI_TAG = "MULTI_TAG"
 NOT_SET = "not set any response code"
 """The remark RocketMQ leaves in some answers that went well."""
 
@@ -86,7 +82,9 @@ def create_topics(
 def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
     """The topic as it will be: ``asked`` has changes where a topic has attributes."""
     name = asked.topic_name
-    check_topic(name)
+    fault = topic_fault(name)
+    if fault is not None:
+        raise _invalid(fault)
     _refuse_system_topic(state, name)
     if asked.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
         remark = f"topicFilterType = [{asked.topic_filter_type[:80]}] value invalid"
@@ -101,18 +99,6 @@ def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
     attributes = altered(current, asked.attributes or {}, TOPIC_ATTRIBUTES)
     extra = asked.extra or ({} if found is None else found.extra)
     return replace(asked, attributes=attributes, extra=extra)
-
-
-def check_topic(name: str) -> None:
-    """Refuse a name no topic may have."""
-    if not name.strip():
-        raise _invalid("The specified topic is blank.")
-    if not NAME_PATTERN.fullmatch(name):
-        raise _invalid(
-            "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-        )
-    if len(name) > TOPIC_CHARACTERS_MAX:
-        raise _invalid("The specified topic is longer than topic max length.")
 
 
 def _refuse_system_topic(state: BrokerState, name: str) -> None:

@@ -51,20 +51,17 @@ SHARE_RECORDS = 32
 class _Level:
     """One level: where it stands, and the units ahead."""
 
-    __slots__ = ("_ahead", "_at", "level", "position", "reached", "retry_ms")
+    __slots__ = ("_ahead", "_at", "level", "position", "queue_id", "reached", "retry_ms")
 
     def __init__(self, level: int, position: int) -> None:
         self.level = level
+        self.queue_id = level - 1
         self.position = QueueOffset(position)
         self.reached = self.position
         """The position once the turn under way is written."""
         self.retry_ms = 0
         self._ahead: list[QueueEntry] = []
         self._at = 0
-
-    @property
-    def queue_id(self) -> int:
-        return self.level - 1
 
     @property
     def is_read_out(self) -> bool:
@@ -75,11 +72,11 @@ class _Level:
         """The first unit that is not delivered."""
         if self._at == len(self._ahead):
             stop = state.log.max_offset(SCHEDULE_TOPIC, self.queue_id)
+            if self.reached == stop:
+                return None
             start = state.log.min_offset(SCHEDULE_TOPIC, self.queue_id)
             if not start <= self.reached <= stop:
                 self._correct(start, stop)
-            if self.reached == stop:
-                return None
             self._ahead = state.log.lookup.entries(
                 SCHEDULE_TOPIC, self.queue_id, self.reached, READ_UNITS
             )
@@ -127,10 +124,14 @@ class DelaySchedule:
         self._turn = 0
         self._is_under_way = False
         self._is_failing = False
-        self._read_to = -1  # where the log ended when every level was looked at
+        self._has_new = True  # a level may have more than is known
         self.delivered_count = 0
         self.unreadable_count = 0
         """Records that were skipped."""
+
+    def note_new(self) -> None:
+        """A message was put into the schedule topic."""
+        self._has_new = True
 
     def deliver(self, state: BrokerState, now_ms: int) -> None:
         """Append what is due, some of it at a time; `after_write` moves the positions on."""
@@ -151,13 +152,12 @@ class DelaySchedule:
             )
 
     def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
-        """When `deliver` should run next; None: when the schedule topic grows."""
-        log_stop = state.log.end_offset
-        has_grown = log_stop != self._read_to
-        self._read_to = log_stop
+        """When `deliver` should run next; None: after `note_new`."""
+        has_new = self._has_new
+        self._has_new = state.log.has_turn  # what is not written yet has to be looked for again
         earliest_ms = None
         for level in self._all(state):
-            if level.is_read_out and not has_grown:
+            if level.is_read_out and not has_new:
                 continue
             unit = level.first(state)
             if unit is None:
@@ -253,7 +253,7 @@ class DelaySchedule:
         now_ms: int,
     ) -> None:
         self._is_under_way = False
-        self._read_to = -1
+        self._has_new = True
         if failure is not None:
             self._note_failure(failure)
             for level in moved:

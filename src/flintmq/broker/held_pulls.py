@@ -137,10 +137,6 @@ class HeldPulls:
             heapq.heappop(deadlines)
         return None
 
-    def carry(self, delta_ms: int) -> None:
-        """Move all deadlines along with the clock."""
-        self._deadlines = [(ms + delta_ms, serial, pull) for ms, serial, pull in self._deadlines]
-
     # Inside
 
     def _wake(self, pulls: _Pulls, grown: Grown) -> list[HeldPull]:

@@ -139,4 +139,5 @@ def _delay(state: BrokerState, message: NewMessage, level: int) -> int:
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic = SCHEDULE_TOPIC
     message.queue_id = level - 1
+    state.delays.note_new()
     return level

@@ -14,16 +14,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypeAlias
 
+from flintmq.broker.names import topic_fault
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
-from flintmq.model.topic import (
-    NAME_PATTERN,
-    NOT_FOR_PRODUCERS,
-    TIMER_TOPIC,
-    TOPIC_CHARACTERS_MAX,
-    Permission,
-)
+from flintmq.model.topic import NOT_FOR_PRODUCERS, TIMER_TOPIC, Permission
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.headers.send import SendMessage, SendMessageV2
@@ -88,18 +83,9 @@ def broker_forbids(state: BrokerState, what: str) -> Refusal:
 @lru_cache(maxsize=NAMES_KEPT_MAX)
 def name_fault(topic: str) -> tuple[ResponseCode, str] | None:
     """Why nobody may send to a topic of this name: code and remark."""
-    if not topic.strip():
-        return ResponseCode.INVALID_PARAMETER, "The specified topic is blank."
-    if not NAME_PATTERN.fullmatch(topic):
-        return (
-            ResponseCode.INVALID_PARAMETER,
-            "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
-        )
-    if len(topic) > TOPIC_CHARACTERS_MAX:
-        return (
-            ResponseCode.INVALID_PARAMETER,
-            "The specified topic is longer than topic max length.",
-        )
+    fault = topic_fault(topic)
+    if fault is not None:
+        return ResponseCode.INVALID_PARAMETER, fault
     if topic in NOT_FOR_PRODUCERS or topic == TIMER_TOPIC:
         return ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."
     if topic.startswith(LIGHT_QUEUE_PREFIX):

@@ -132,10 +132,10 @@ class BrokerServer:
                 now_ms=clock(),
                 disk=disk,
             )
+            broker = cls(state, tables, namesrv, clock, client_tls)
         except BaseException:
             await server.stop(0)
             raise
-        broker = cls(state, tables, namesrv, clock, client_tls)
         broker._server = server
         started.append(broker)
         broker.clock_moved()

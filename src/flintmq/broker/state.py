@@ -81,5 +81,4 @@ class BrokerState:
         """The clock is about to move by so much: what is alive stays as alive as it was."""
         self.clients.carry(delta_ms)
         self.locks.carry(delta_ms)
-        self.held.carry(delta_ms)
         self.stats.carry(delta_ms)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flintmq.filter.sql_parse import parse_sql
 from flintmq.filter.sql_tree import (
     AllOf,
     AnyOf,
@@ -89,6 +88,8 @@ class SqlPredicate:
 
 def compile_sql(text: str) -> SqlPredicate:
     """Compile an expression, or raise `InvalidExpression`."""
+    from flintmq.filter.sql_parse import parse_sql  # loads a parser, and few need one
+
     parsed = parse_sql(text)
     names: set[str] = set()
     decide = _test(parsed.tree, names)

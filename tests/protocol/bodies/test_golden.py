@@ -101,6 +101,9 @@ PARTS = {
 }
 """Classes that only occur inside others."""
 
+OURS = {"TimerPositions"}
+"""Classes of files that only our broker has."""
+
 
 def test_every_body_has_a_real_example() -> None:
-    assert CLASSES.keys() - PARTS == {line["kind"] for line in LINES}
+    assert CLASSES.keys() - PARTS - OURS == {line["kind"] for line in LINES}

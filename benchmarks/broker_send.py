@@ -1,0 +1,151 @@
+"""What a send costs the broker: reading the request, checks and record, and the turn's write.
+
+    python -m benchmarks broker_send
+
+Requests come as Java clients send them, a turn has 32 of them, and nothing is synced.  A
+batch counts by its messages.  Of several rounds the best counts, the others were disturbed.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flintmq.broker.config import BrokerConfig
+from flintmq.broker.engine import Engine, Request
+from flintmq.broker.opening import open_state
+from flintmq.broker.outcome import Answer
+from flintmq.broker.peer import Peer
+from flintmq.model.host import Host
+from flintmq.protocol.batch import BatchEntry, encode_batch
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import Command, request
+from flintmq.protocol.frame import Frame, FrameReader
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from flintmq.protocol.headers.send import SendMessageV2
+from flintmq.protocol.typed_request import RequestReader, TypedRequest
+from flintmq.protocol.wire import encode_command
+from flintmq.store.config import Flush, StoreConfig
+
+NOW_MS = 1_700_000_000_000
+ADDRESS = "127.0.0.1:10911"
+TURN = 32
+ROUNDS = 200
+UNIQUE_ID = "FD00000000000000000000000000000252FD5FFD2B274DB84EEE"
+
+Row = dict[str, object]
+
+
+class Nobody:
+    """Takes answers and sends nothing."""
+
+    def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
+        pass
+
+    def tell(self, peer: Peer, request: Command) -> None:
+        pass
+
+    def ask_client(
+        self,
+        peer: Peer,
+        request: Command,
+        timeout_ms: int,
+        then: Callable[[Command | None], None],
+    ) -> None:
+        pass
+
+    def close(self, peer: Peer, reason: str) -> None:
+        pass
+
+
+def run() -> list[Row]:
+    rows: list[Row] = []
+    for name, body, properties in (
+        ("128 B", b"x" * 128, "TAGS\x01TagA\x02"),
+        ("1 KiB, with keys", b"x" * 1024, "TAGS\x01TagA\x02KEYS\x01order-1 vip\x02"),
+        ("128 B, delayed", b"x" * 128, "DELAY\x013\x02"),
+    ):
+        read, served, written = measure([single(i, body, properties) for i in range(TURN)])
+        rows.append(row(f"send {name}: request read", read))
+        rows.append(row(f"send {name}: served, unwritten", served))
+        rows.append(row(f"send {name}: end of turn", written))
+    _, served, _ = measure([batch(BatchEntry(b"x" * 128, b"TAGS\x01TagA\x02"), 100)])
+    rows.append(row("batch of 100 of 128 B: served, a message", served / 100))
+    return rows
+
+
+def measure(frames: list[Frame]) -> tuple[float, float, float]:
+    """Microseconds of each request: to read it, to serve it, and its share of the write."""
+    with tempfile.TemporaryDirectory(prefix="flintmq-bench-") as scratch:
+        store = StoreConfig(flush=Flush.ASYNC, commit_log_file_bytes=64 * 1024 * 1024)
+        state, _ = open_state(
+            Path(scratch),
+            BrokerConfig(store=store),
+            ADDRESS,
+            Host.parse(ADDRESS),
+            pick=random.Random(0).randrange,
+            now_ms=NOW_MS,
+        )
+        engine, reader, peer = (
+            Engine(state, Nobody()),
+            RequestReader(REQUEST_HEADERS),
+            Peer(ADDRESS),
+        )
+        best = [float("inf")] * 3
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            requests = [typed(reader, frame) for frame in frames]
+            read = time.process_time()
+            for each in requests:
+                engine.serve(each, peer, NOW_MS)
+            served = time.process_time()
+            engine.end_turn(NOW_MS)
+            ended = time.process_time()
+            best = list(map(min, best, (read - began, served - read, ended - served)))
+        state.log.close()
+    first, second, third = (seconds / len(frames) * 1e6 for seconds in best)
+    return first, second, third
+
+
+def typed(reader: RequestReader, frame: Frame) -> TypedRequest[Any]:
+    found = reader.read(frame)
+    assert isinstance(found, TypedRequest)
+    return found
+
+
+def single(number: int, body: bytes, properties: str) -> Frame:
+    unique = f"UNIQ_KEY\x01{UNIQUE_ID}{number:04X}\x02WAIT\x01true\x02"
+    return frame_of(RequestCode.SEND_MESSAGE_V2, body, unique + properties, number)
+
+
+def batch(entry: BatchEntry, count: int) -> Frame:
+    body = encode_batch([entry] * count)
+    return frame_of(RequestCode.SEND_BATCH_MESSAGE, body, "WAIT\x01true\x02", 0, is_batch=True)
+
+
+def frame_of(
+    code: RequestCode, body: bytes, properties: str, number: int, *, is_batch: bool = False
+) -> Frame:
+    header = SendMessageV2(
+        producer_group="producers",
+        topic="orders",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=number % 4,
+        sys_flag=0,
+        born_timestamp=NOW_MS,
+        flag=0,
+        properties=properties,
+        is_batch=is_batch,
+        broker_name="broker-a",
+    )
+    (frame,) = FrameReader().feed(encode_command(request(code, header, body, opaque=number)))
+    return frame
+
+
+def row(name: str, microseconds: float) -> Row:
+    return {"name": name, "value": round(microseconds, 2), "unit": "µs"}
