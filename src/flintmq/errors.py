@@ -20,6 +20,10 @@ caller ever has to parse a message.
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
     ├── BrokerRefused            a reply, and it says no
+    ├── NoRoute                  no name server knows a broker that has the topic
+    ├── SendFailed               every try to send a message failed
+    ├── NoReply                  a request message was sent, and nobody replied in time
+    ├── WrongState               a client that is not started, is stopped, or is of another process
     ├── CorruptRecord            bytes on disk that cannot be what we wrote
     ├── DiskFailed               the disk refused: full, read-only, broken
     ├── StoreLocked              another process has the store
@@ -212,6 +216,74 @@ class BrokerRefused(FlintError):
     def __str__(self) -> str:
         who = self.address or "broker"
         return f"{who} answered {self.code}: {self.remark}"
+
+
+class NoRoute(FlintError):
+    """No broker is known that could serve a topic."""
+
+    retriable = True
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(topic, reason)
+        self.topic = topic
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no route to topic {self.topic!r}: {self.reason}"
+
+
+class SendFailed(FlintError):
+    """Every try failed.  The message may be stored all the same, once or more than once.
+
+    ``brokers`` are those tried, joined by commas; ``code`` is the last answer's, or 0.
+    """
+
+    retriable = True
+
+    def __init__(
+        self, topic: str, tries: int, elapsed_ms: int, brokers: str, code: int, reason: str
+    ) -> None:
+        super().__init__(topic, tries, elapsed_ms, brokers, code, reason)
+        self.topic = topic
+        self.tries = tries
+        self.elapsed_ms = elapsed_ms
+        self.brokers = brokers
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"sending to topic {self.topic!r} failed after {self.tries} tries in "
+            f"{self.elapsed_ms} ms (brokers: {self.brokers or 'none'}): {self.reason}"
+        )
+
+
+class NoReply(FlintError):
+    """A request message was sent, and no reply came.  Somebody may have acted on it."""
+
+    retriable = True
+
+    def __init__(self, topic: str, timeout_ms: int, reason: str) -> None:
+        super().__init__(topic, timeout_ms, reason)
+        self.topic = topic
+        self.timeout_ms = timeout_ms
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
+
+
+class WrongState(FlintError):
+    """A call that the object cannot serve as it is now.  ``state`` says how it is."""
+
+    def __init__(self, what: str, state: str, reason: str) -> None:
+        super().__init__(what, state, reason)
+        self.what = what
+        self.state = state
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.state}: {self.reason}"
 
 
 class CorruptRecord(FlintError):

@@ -62,6 +62,21 @@ def test_settings_are_changed_and_the_change_is_shown(world: World) -> None:
     assert version(world).counter == before.counter + 1
 
 
+def test_topics_and_groups_are_made_by_themselves_only_while_that_is_allowed(world: World) -> None:
+    forbidden = {"autoCreateTopicEnable": "false", "autoCreateSubscriptionGroup": "false"}
+    allowed = dict.fromkeys(forbidden, "true")
+
+    done(world, CHANGE, None, write_properties(forbidden))
+    refused_code = world.send("made_by_a_send").code
+    no_group = world.state.groups.find_or_create("made_by_a_pull", world.now_ms)
+    done(world, CHANGE, None, write_properties(allowed))
+
+    assert refused_code == ResponseCode.TOPIC_NOT_EXIST
+    assert no_group is None
+    assert world.send("made_by_a_send").code == 0
+    assert world.state.groups.find_or_create("made_by_a_pull", world.now_ms) is not None
+
+
 def test_what_is_as_it_was_is_no_change(world: World) -> None:
     before = version(world)
 

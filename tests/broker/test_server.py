@@ -26,7 +26,7 @@ from flintmq.net.loop import run
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.fields import Header
-from flintmq.protocol.frame import FrameReader
+from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.headers.common import OfQueue
 from flintmq.protocol.headers.offset import (
     OffsetAnswer,
@@ -358,7 +358,7 @@ def test_oneway_requests_are_served_and_never_answered(tmp_path: Path) -> None:
             writer.write(encode_command(oneway) + encode_command(unknown))
             await until(lambda: broker.state.log.max_offset("T", 0) == 1)
             writer.write(encode_command(last))
-            frames = []
+            frames: list[Frame] = []
             frame_reader = FrameReader()
             while not frames:
                 frames = frame_reader.feed(await asyncio.wait_for(reader.read(4096), DEADLINE_S))

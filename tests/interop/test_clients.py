@@ -76,9 +76,11 @@ def test_a_batch_is_answered_with_an_id_and_a_place_for_each_message(client: Jav
     parts = [event for event in seen.all("stored") if event["body"].startswith("batch")]
     parts.sort(key=lambda event: event["body"])
     assert batch["status"] == "SEND_OK"
-    if client.version == OLD:  # 5.3 makes new ids after it has written the batch
-        assert batch["msgId"].split(",") == [part["msgId"] for part in parts]
-    assert len({part["msgId"] for part in parts}) == 3
+    ids = [part["msgId"] for part in parts]
+    if client.version == OLD:
+        assert ids == batch["msgId"].split(",")
+    else:  # 5.3 puts an id on the batch as well, and that one every broker gives to all of it
+        assert len(set(ids)) == 1
     assert len(batch["offsetMsgId"].split(",")) == 3
     assert [(part["queue"], part["offset"]) for part in parts] == [
         (batch["queue"], batch["offset"] + n) for n in range(3)
@@ -303,7 +305,9 @@ def test_a_pull_says_what_it_found_and_where_to_go_on(client: JavaClient, served
     assert outcome("beyond end") == ("OFFSET_ILLEGAL", 0, 40, 0, 40)
     full = seen.one("default limit")
     assert full["next"] == len(full["bodies"])
-    assert len(full["bodies"]) == (40 if served.kind is Kind.OURS else 32)
+    # Ours gives more than 32 to clients that tell how many bytes they can take.
+    more = served.kind is Kind.OURS and client.version != OLD
+    assert len(full["bodies"]) == (40 if more else 32)
     in_range = seen.one("range")
     assert (in_range["min"], in_range["max"], in_range["atOnce"]) == (0, 40, 0)
     assert in_range["future"] == (39 if served.kind is Kind.REAL_4_9 else 40)

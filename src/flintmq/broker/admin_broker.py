@@ -63,6 +63,8 @@ def change_settings(
     if state.config != before:
         log.info("%s: settings are changed: %s", peer.address, texts)
         state.config_version = state.config_version.next(now_ms)
+        state.topics.configure(state.config, now_ms)
+        state.groups.configure(state.config)
     if state.config.permission != before.permission:
         state.topics.announce_all(now_ms)
     return Answer()

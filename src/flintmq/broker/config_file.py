@@ -164,8 +164,8 @@ SETTINGS: Mapping[str, Setting] = {
     "regionId": _text("config.region"),
     # topics and groups
     "brokerPermission": _number("config.permission", 0, 7, live=True),
-    "autoCreateTopicEnable": _truth("config.auto_create_topic"),
-    "autoCreateSubscriptionGroup": _truth("config.auto_create_group"),
+    "autoCreateTopicEnable": _truth("config.auto_create_topic", live=True),
+    "autoCreateSubscriptionGroup": _truth("config.auto_create_group", live=True),
     "defaultTopicQueueNums": _number("config.default_topic_queues", 1, 65_536),
     "traceTopicEnable": _truth("config.trace_topic"),
     # sending

@@ -68,6 +68,10 @@ class Groups:
         self.put(made, now_ms)
         return made
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Go on with changed settings."""
+        self._config = config
+
     def put(self, group: GroupConfig, now_ms: int) -> None:
         if self._table.get(group.group_name) != group:
             self._table[group.group_name] = group

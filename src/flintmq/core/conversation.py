@@ -29,3 +29,14 @@ SENT = Command(flag=ANSWER_BIT)
 """What a conversation is sent for a oneway request: it left, and nothing more is known."""
 
 Conversation: TypeAlias = Generator[Call, Command, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing is asked for a while.  What is sent for it is `SENT`."""
+
+    wait_ms: int
+
+
+PausingConversation: TypeAlias = Generator[Call | Pause, Command, T]
+"""A conversation that may also wait, as one that backs off does."""
