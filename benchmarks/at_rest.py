@@ -30,6 +30,8 @@ CONNECTIONS = 1_000
 HOLDS = 10_000
 TOPICS, QUEUES = 625, 16
 WATCHED_S = 10
+SETTLE_S = 12
+"""By then what was written has been synced, queues and index too, and the tables are saved."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,7 +68,7 @@ def private_mib(pid: int) -> float:
 
 async def idle_percent(pid: int) -> float:
     """The share of a core used while nothing arrives."""
-    await asyncio.sleep(1)
+    await asyncio.sleep(SETTLE_S)
     before, started = cpu_s(pid), time.monotonic()
     await asyncio.sleep(WATCHED_S)
     return (cpu_s(pid) - before) / (time.monotonic() - started) * 100

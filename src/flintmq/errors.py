@@ -17,6 +17,7 @@ caller ever has to parse a message.
     ├── InvalidExpression        a filter expression that cannot be compiled
     ├── InvalidName              a topic, group or property name RocketMQ would refuse
     ├── InvalidSetting           a setting of ours that cannot be used: an address, a file, a number
+    ├── InvalidResult            a listener returned something that means nothing
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
     ├── BrokerRefused            a reply, and it says no
@@ -173,6 +174,18 @@ class InvalidSetting(FlintError):
 
     def __str__(self) -> str:
         return f"{self.setting} {self.value!r}: {self.reason}"
+
+
+class InvalidResult(FlintError):
+    """A listener returned something that says nothing about its messages; they come again."""
+
+    def __init__(self, value: str, reason: str) -> None:
+        super().__init__(value, reason)
+        self.value = value
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.value} is no result: {self.reason}"
 
 
 class Unreachable(FlintError):

@@ -39,6 +39,12 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
+def message_ids(host: Host, log_offsets: list[LogOffset]) -> list[str]:
+    """The same for many records."""
+    prefix = _id_prefix(host.packed, host.port)
+    return ["%s%016X" % (prefix, each) for each in log_offsets]  # noqa: UP031  # faster
+
+
 def sent_answer(
     state: BrokerState, message_ids: str, queue_id: int, queue_offset: int, unique_id: str | None
 ) -> Answer:

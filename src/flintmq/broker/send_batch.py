@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.put import TIMER_NAMES, illegal, wanted_level
-from flintmq.broker.send_answer import SentMessages, message_id, sent_answer
+from flintmq.broker.send_answer import SentMessages, message_ids, sent_answer
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest
 from flintmq.broker.send_properties import mark, waits_for_medium
 from flintmq.broker.state import BrokerState
@@ -34,13 +34,15 @@ from flintmq.protocol.properties import (
     parse_properties,
 )
 from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.record_draft import draft_records
 from flintmq.store.dispatch import keys_of
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
 """All records of a batch: what a full body of small messages grows to, and twice that."""
 
 _SEPARATOR = b"\x02"
+_LOOKED_AT = (names.TAGS, names.KEYS, names.UNIQ_KEY)
+"""What a record is filtered and found by."""
 
 
 def store_batch(
@@ -57,30 +59,26 @@ def store_batch(
     mark(properties, state.config)
     properties[names.CLUSTER] = state.config.cluster
     _check_kind(request, properties, state)
-    bodies, texts = _split(request, properties, state)
+    entries, texts = _split(request, properties, state)
     queue_id = header.queue_id
     if queue_id < 0:
         queue_id = state.pick(topic.write_queue_nums)
     sys_flag = header.sys_flag
     if topic.topic_filter_type == MULTI_TAG:
         sys_flag |= MULTI_TAGS
-    parsed = [parse_properties(text) for text in texts]
+    common = {name: properties[name] for name in _LOOKED_AT if name in properties}
+    parsed = [parse_properties(entry.properties) | common for entry in entries]
     appended = state.log.append_batch(
-        [
-            draft_record(
-                header.topic,
-                entry.body,
-                text,
-                queue_id=queue_id,
-                born_ms=header.born_timestamp,
-                born_host=peer.host,
-                store_host=state.host,
-                flag=entry.flag,
-                sys_flag=sys_flag,
-                reconsume_times=header.reconsume_times,
-            )
-            for entry, text in zip(bodies, texts, strict=True)
-        ],
+        draft_records(
+            header.topic,
+            [(entry.body, text, entry.flag) for entry, text in zip(entries, texts, strict=True)],
+            queue_id=queue_id,
+            born_ms=header.born_timestamp,
+            born_host=peer.host,
+            store_host=state.host,
+            sys_flag=sys_flag,
+            reconsume_times=header.reconsume_times,
+        ),
         header.topic,
         queue_id,
         tags_codes=[tags_code(each.get(names.TAGS)) for each in parsed],
@@ -91,7 +89,7 @@ def store_batch(
     stop = LogOffset(last.log_offset + last.size_bytes)
     size_bytes = stop - first.log_offset
     state.stats.sent(header.topic, len(appended), size_bytes, now_ms)
-    ids = ",".join([message_id(state.host, each.log_offset) for each in appended])
+    ids = ",".join(message_ids(state.host, [each.log_offset for each in appended]))
     unique_id = properties.get(names.UNIQ_KEY)
     return SentMessages(
         sent_answer(state, ids, queue_id, first.queue_offset, unique_id),

@@ -14,6 +14,7 @@ from flintmq.core.ask import CLIENT_CALL_MS, NameServers, ask
 from flintmq.core.conversation import Conversation
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import (
+    PRESET_GROUPS,
     ConsumeFromWhere,
     ConsumeType,
     MessageModel,
@@ -117,21 +118,8 @@ def _summary(name: str, places: list[tuple[str, GroupConfig]]) -> GroupSummary:
         tuple(broker for broker, _ in places),
         first.retry_max_times,
         all(config.consume_enable for _, config in places),
-        is_system_group(name) or name in _PRESET,
+        is_system_group(name) or name in PRESET_GROUPS,
     )
-
-
-_PRESET = frozenset(
-    {
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PULL",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-    }
-)
 
 
 def create_group(
@@ -272,9 +260,7 @@ def describe_consumer(
     address = cluster.readable().get(member.brokers[0])
     if address is None:
         raise InvalidSetting("client", client_id, f"its broker {member.brokers[0]} has gone")
-    header = DescribeConsumer(
-        consumer_group=group, client_id=client_id, jstack_enable=with_stacks
-    )
+    header = DescribeConsumer(consumer_group=group, client_id=client_id, jstack_enable=with_stacks)
     reply = yield from ask(
         address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout_ms=CLIENT_CALL_MS
     )

@@ -129,9 +129,7 @@ def groups_of_topic(address: str, topic: str) -> Conversation[tuple[str, ...]]:
     return tuple(group for group in groups if group != topic)
 
 
-def topic_settings(
-    address: str, broker: str, topic: str
-) -> Conversation[TopicSettings | None]:
+def topic_settings(address: str, broker: str, topic: str) -> Conversation[TopicSettings | None]:
     """351, or 21 where that is not known; None when the broker has no such topic."""
     reply = yield from ask(
         address,
@@ -292,9 +290,7 @@ def _put(
 
 def _as_changes(attributes: Mapping[str, str]) -> str:
     """``+key=value,-key``, the way 5.x takes them."""
-    return ",".join(
-        f"+{key}={value}" if value else f"-{key}" for key, value in attributes.items()
-    )
+    return ",".join(f"+{key}={value}" if value else f"-{key}" for key, value in attributes.items())
 
 
 def _settings(broker: str, config: TopicConfig) -> TopicSettings:

@@ -8,18 +8,21 @@ go, because this is the hot path of every send.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
 from zlib import crc32
 
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.record import (
     CRC_MASK,
     HEAD,
     HEADS,
     KEPT_MAX,
     QUEUE_OFFSET_AT,
+    RECORD_BYTES_MAX,
     TOPIC_BYTES_MAX,
     V6_BITS,
     Version,
@@ -29,6 +32,9 @@ from flintmq.protocol.record import (
 )
 
 _SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_WHAT_DIFFERS = struct.Struct(">i4sI4si")
+"""Size, magic, checksum, queue and flag: what stands before the queue offset."""
 _LONG = struct.Struct(">q")
 _TWO_LONGS = struct.Struct(">qq")
 _NOTHING = bytearray()
@@ -83,6 +89,54 @@ def draft_record(
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit: {error}") from None
     return _NOTHING.join((fixed, body, topic_field, _SHORT.pack(len(properties)), properties))
+
+
+def draft_records(
+    topic: str,
+    parts: Iterable[tuple[bytes, bytes, int]],
+    *,
+    queue_id: int,
+    born_ms: int,
+    born_host: Host,
+    store_host: Host,
+    sys_flag: int = 0,
+    reconsume_times: int = 0,
+) -> list[bytes]:
+    """Records that differ in body, properties and flag alone, in the order given."""
+    pattern = draft_record(
+        topic,
+        b"",
+        b"",
+        queue_id=queue_id,
+        born_ms=born_ms,
+        born_host=born_host,
+        store_host=store_host,
+        sys_flag=sys_flag,
+        reconsume_times=reconsume_times,
+    )
+    _, topic_field = _topic_version(topic)
+    head_bytes = len(pattern) - len(topic_field) - _SHORT.size
+    magic = bytes(pattern[4:8])
+    queue = bytes(pattern[12:16])
+    rest = bytes(pattern[20 : head_bytes - 4])
+    fixed_bytes = len(pattern)
+    pack = _WHAT_DIFFERS.pack
+    drafts = []
+    for body, properties, flag in parts:
+        body_bytes, properties_bytes = len(body), len(properties)
+        size_bytes = fixed_bytes + body_bytes + properties_bytes
+        if size_bytes > RECORD_BYTES_MAX or properties_bytes > PROPERTIES_BYTES_MAX:
+            checked_size(head_bytes, body, topic_field, properties)
+        drafts.append(
+            pack(size_bytes, magic, crc32(body) & CRC_MASK, queue, flag)
+            + rest
+            + _INT.pack(body_bytes)
+            + body
+            + topic_field
+            + _SHORT.pack(properties_bytes)
+            + properties
+        )
+    return drafts
 
 
 def stamp_record(

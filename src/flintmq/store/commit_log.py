@@ -18,6 +18,7 @@ Invariant: bytes at and past ``end_offset`` are zeros, or belong to the turn und
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from flintmq.model.queue import LogOffset, QueueOffset
@@ -140,6 +141,21 @@ class CommitLog:
         stamp_record(staging, at, queue_offset, log_offset, store_ms)
         self._placed = log_offset + size_bytes
         return LogOffset(log_offset)
+
+    def append_all(
+        self, drafts: Sequence[bytes | bytearray], queue_offset: QueueOffset, store_ms: int
+    ) -> list[LogOffset]:
+        """Take records of one queue into the turn, one after the other in the same file."""
+        self.reserve(sum(map(len, drafts)))
+        staging, base = self._staging, self._placed - len(self._staging)
+        offsets: list[LogOffset] = []
+        for draft in drafts:
+            at = len(staging)
+            staging += draft
+            stamp_record(staging, at, queue_offset + len(offsets), base + at, store_ms)
+            offsets.append(LogOffset(base + at))
+        self._placed = base + len(staging)
+        return offsets
 
     def _roll(self) -> None:
         left = self._file_stop - self._placed

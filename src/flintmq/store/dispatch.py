@@ -131,6 +131,24 @@ class Dispatch:
         growth.stop = QueueOffset(growth.stop + 1)
         growth.log_stop = LogOffset(log_offset + size_bytes)
 
+    def add_all(
+        self,
+        growth: Growth,
+        log_offsets: Sequence[LogOffset],
+        sizes: Sequence[int],
+        codes: Sequence[int],
+        store_ms: int,
+    ) -> None:
+        """The records at these places are the next of their queue."""
+        if growth.extension is not None:
+            for log_offset, size_bytes, code in zip(log_offsets, sizes, codes, strict=True):
+                self.add(growth, log_offset, size_bytes, code, store_ms)
+            return
+        growth.units += b"".join(map(UNIT_STRUCT.pack, log_offsets, sizes, codes))
+        growth.tags_codes += codes
+        growth.stop = QueueOffset(growth.stop + len(log_offsets))
+        growth.log_stop = LogOffset(log_offsets[-1] + sizes[-1])
+
     def add_keys(
         self, topic: str, keys: Sequence[str], log_offset: LogOffset, store_ms: int
     ) -> None:

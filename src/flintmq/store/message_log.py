@@ -178,7 +178,7 @@ class MessageLog:
 
     def append_batch(
         self,
-        drafts: Sequence[bytearray],
+        drafts: Sequence[bytes | bytearray],
         topic: str,
         queue_id: int,
         *,
@@ -187,23 +187,23 @@ class MessageLog:
         now_ms: int,
     ) -> list[Appended]:
         """Give records of one queue their places, one after the other in the same file."""
-        for draft in drafts:
-            self._require_room(len(draft), now_ms)
-        total_bytes = sum(map(len, drafts))
+        sizes = [len(draft) for draft in drafts]
+        self._require_room(max(sizes), now_ms)
+        total_bytes = sum(sizes)
         if total_bytes > self.config.batch_bytes_max:
             raise BodyTooLarge(self.config.batch_bytes_max, f"a batch of {total_bytes} bytes")
         growth = self._dispatch.growth(topic, queue_id)
-        self._log.reserve(total_bytes)
-        appended = []
-        for draft, code, record_keys in zip(drafts, tags_codes, keys, strict=True):
-            queue_offset = growth.stop
-            log_offset = self._log.append(draft, queue_offset, now_ms)
-            self._dispatch.add(growth, log_offset, len(draft), code, now_ms)
+        queue_offset = growth.stop
+        offsets = self._log.append_all(drafts, queue_offset, now_ms)
+        self._dispatch.add_all(growth, offsets, sizes, tags_codes, now_ms)
+        for log_offset, record_keys in zip(offsets, keys, strict=True):
             if record_keys:
                 self._dispatch.add_keys(topic, record_keys, log_offset, now_ms)
-            appended.append(Appended(log_offset, queue_offset, len(draft), now_ms))
         self._staged_ms = now_ms
-        return appended
+        return [
+            Appended(log_offset, QueueOffset(queue_offset + index), sizes[index], now_ms)
+            for index, log_offset in enumerate(offsets)
+        ]
 
     def write(self) -> list[Grown]:
         """Store what was appended; tell which queues grew.  `DiskFailed`: nothing was stored."""

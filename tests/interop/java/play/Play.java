@@ -47,6 +47,10 @@ public final class Play {
         SCENARIOS.put("request", Lookups::request);
         SCENARIOS.put("query", Lookups::query);
         SCENARIOS.put("company", Groups::company);
+        SCENARIOS.put("traffic", Traffic::begin);
+        SCENARIOS.put("traffic-so-far", Traffic::soFar);
+        SCENARIOS.put("traffic-end", Traffic::end);
+        SCENARIOS.put("send-to-new-topics", Traffic::toNewTopics);
     }
 
     private Play() {}

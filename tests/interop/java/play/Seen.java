@@ -28,6 +28,10 @@ final class Seen {
         return bodies.size();
     }
 
+    synchronized Set<String> bodies() {
+        return new HashSet<>(bodies);
+    }
+
     /** Wait for so many different bodies. */
     void await(int different) throws Exception {
         Calls.await(different + " deliveries", () -> different() >= different);

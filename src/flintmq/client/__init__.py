@@ -1,0 +1,1 @@
+"""What users import: producer, consumers, admin.  One asyncio engine and two faces."""

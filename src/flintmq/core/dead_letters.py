@@ -1,0 +1,147 @@
+"""Messages a group gave up on: what they were, and how they come back.
+
+A dead letter keeps the properties of the message it was, so its way back is known.  A replay
+goes to the group's retry topic: this group gets it once more and no other one does.  To send
+it to everyone who reads the original topic is the other choice.
+
+The dead letter itself stays where it is: a queue has no way to take one out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flintmq.core.admin_cluster import fetch_route
+from flintmq.core.ask import NameServers
+from flintmq.core.conversation import Conversation
+from flintmq.core.plain_send import Stored, send_to
+from flintmq.core.read_span import SpanReader, read_messages
+from flintmq.core.spans import LocatedSpan, locate_spans
+from flintmq.errors import InvalidName, NoRoute
+from flintmq.model import properties as names
+from flintmq.model.group import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, Span
+
+LIST_MAX = 256
+"""Dead letters shown at once unless told otherwise."""
+
+LEFT_BEHIND = frozenset(
+    {
+        names.DELAY,
+        names.TIMER_DELAY_SEC,
+        names.TIMER_DELAY_MS,
+        names.TIMER_DELIVER_MS,
+        names.TIMER_OUT_MS,
+        names.REAL_TOPIC,
+        names.REAL_QUEUE_ID,
+        names.RECONSUME_TIME,
+        names.MAX_RECONSUME_TIMES,
+        names.DLQ_ORIGIN_TOPIC,
+        names.DLQ_ORIGIN_MESSAGE_ID,
+        names.MIN_OFFSET,
+        names.MAX_OFFSET,
+        names.CONSUME_START_TIME,
+        names.TRAN_MSG,
+        names.PRODUCER_GROUP,
+        names.CLUSTER,
+        names.CRC32,
+    }
+)
+"""What says how a message came to die, and not what it is."""
+
+
+class ReplayTo(StrEnum):
+    """Who gets a dead letter again."""
+
+    GROUP = "group"
+    TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A dead letter and the message it was."""
+
+    message: ReceivedMessage
+    origin_topic: str | None
+    origin_message_id: str | None
+
+    @classmethod
+    def of(cls, message: ReceivedMessage) -> DeadLetter:
+        found = message.properties
+        return cls(
+            message,
+            found.get(names.DLQ_ORIGIN_TOPIC) or found.get(names.RETRY_TOPIC),
+            found.get(names.DLQ_ORIGIN_MESSAGE_ID) or found.get(names.ORIGIN_MESSAGE_ID),
+        )
+
+
+def dead_letter_spans(namesrv: NameServers, group: str) -> Conversation[tuple[LocatedSpan, ...]]:
+    """Where the dead letters of a group are; nowhere when it never had one."""
+    try:
+        return (yield from locate_spans(namesrv, dead_letter_topic(group)))
+    except NoRoute:
+        return ()
+
+
+def list_dead_letters(
+    namesrv: NameServers, group: str, *, count_max: int = LIST_MAX, newest: bool = True
+) -> Conversation[tuple[DeadLetter, ...]]:
+    """The newest of each queue, or the oldest; in the order they were stored."""
+    spans = yield from dead_letter_spans(namesrv, group)
+    found: list[ReceivedMessage] = []
+    for located in spans:
+        span = located.span
+        if newest:
+            start = QueueOffset(max(span.start, span.stop - count_max))
+            span = Span(span.queue, start, span.stop)
+        reader = SpanReader(span, located.address)
+        found += yield from read_messages(reader, count_max=count_max)
+    found.sort(key=lambda message: message.store_ms)
+    chosen = found[-count_max:] if newest else found[:count_max]
+    return tuple(DeadLetter.of(message) for message in chosen)
+
+
+def replay(
+    namesrv: NameServers,
+    group: str,
+    letter: DeadLetter,
+    *,
+    to: ReplayTo = ReplayTo.GROUP,
+    now_ms: int,
+) -> Conversation[Stored]:
+    """Send one dead letter again, with its own properties and unique id, as if never tried."""
+    origin = letter.origin_topic
+    if origin is None:
+        reason = "it does not say which topic it came from"
+        raise InvalidName("message id", letter.message.message_id, reason)
+    kept = {
+        name: value for name, value in letter.message.properties.items() if name not in LEFT_BEHIND
+    }
+    topic = origin
+    if to is ReplayTo.GROUP:
+        topic = retry_topic(group)
+        kept[names.RETRY_TOPIC] = origin
+    else:
+        kept.pop(names.RETRY_TOPIC, None)
+    route = yield from fetch_route(namesrv, topic)
+    queues = route.publish_queues(topic)
+    if not queues:
+        raise NoRoute(topic, "no broker takes messages for it")
+    here = [queue for queue in queues if queue.broker == letter.message.broker] or queues
+    queue = here[letter.message.queue_offset % len(here)]
+    address = route.address(queue.broker)
+    if address is None:
+        raise NoRoute(topic, f"broker {queue.broker} is not there or has no master")
+    return (
+        yield from send_to(
+            address,
+            queue,
+            body=letter.message.body,
+            properties=kept,
+            flag=letter.message.flag,
+            group=INNER_PRODUCER_GROUP,
+            now_ms=now_ms,
+        )
+    )
