@@ -7,10 +7,10 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test coverage check fuzz crash bench interop format clean
+.PHONY: help setup lock test coverage check fuzz crash bench bench-peers interop format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv from the lock file (done by every other target)
 
@@ -48,6 +48,9 @@ crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(READY) ## Measure beside Apache RocketMQ in one run (needs Java and Maven)
+	$(BIN)/python -m benchmarks.peers.broker $(ARGS)
 
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)

@@ -14,13 +14,75 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flintmq.client.run_app import App
+    from flintmq.client.scheduled_pull import PullContext
+    from flintmq.client.threaded_producer import Producer, TransactionProducer
+    from flintmq.client.threaded_pull import LitePullConsumer, PullConsumer
+    from flintmq.client.threaded_push import PushConsumer
+    from flintmq.client.threaded_schedule import ScheduledPull
+    from flintmq.core.pull_result import PullResult, PullStatus
+    from flintmq.core.receipt import SendReceipt, SendStatus
+    from flintmq.core.results import Ack, DeadLetter, Retry
+    from flintmq.core.transaction import TransactionReceipt, TransactionState
     from flintmq.embedded.broker import EmbeddedBroker
+    from flintmq.model.group import ConsumeFromWhere, MessageModel
+    from flintmq.model.message import Message, ReceivedMessage
+    from flintmq.model.queue import QueueRef
 
 __version__ = "0.1.0"
 
-__all__ = ["EmbeddedBroker", "__version__"]
+__all__ = [
+    "Ack",
+    "App",
+    "ConsumeFromWhere",
+    "DeadLetter",
+    "EmbeddedBroker",
+    "LitePullConsumer",
+    "Message",
+    "MessageModel",
+    "Producer",
+    "PullConsumer",
+    "PullContext",
+    "PullResult",
+    "PullStatus",
+    "PushConsumer",
+    "QueueRef",
+    "ReceivedMessage",
+    "Retry",
+    "ScheduledPull",
+    "SendReceipt",
+    "SendStatus",
+    "TransactionProducer",
+    "TransactionReceipt",
+    "TransactionState",
+    "__version__",
+]
 
-_WHERE = {"EmbeddedBroker": "flintmq.embedded.broker"}
+_WHERE = {
+    "Ack": "flintmq.core.results",
+    "App": "flintmq.client.run_app",
+    "ConsumeFromWhere": "flintmq.model.group",
+    "DeadLetter": "flintmq.core.results",
+    "EmbeddedBroker": "flintmq.embedded.broker",
+    "LitePullConsumer": "flintmq.client.threaded_pull",
+    "Message": "flintmq.model.message",
+    "MessageModel": "flintmq.model.group",
+    "Producer": "flintmq.client.threaded_producer",
+    "PullConsumer": "flintmq.client.threaded_pull",
+    "PullContext": "flintmq.client.scheduled_pull",
+    "PullResult": "flintmq.core.pull_result",
+    "PullStatus": "flintmq.core.pull_result",
+    "PushConsumer": "flintmq.client.threaded_push",
+    "QueueRef": "flintmq.model.queue",
+    "ReceivedMessage": "flintmq.model.message",
+    "Retry": "flintmq.core.results",
+    "ScheduledPull": "flintmq.client.threaded_schedule",
+    "SendReceipt": "flintmq.core.receipt",
+    "SendStatus": "flintmq.core.receipt",
+    "TransactionProducer": "flintmq.client.threaded_producer",
+    "TransactionReceipt": "flintmq.core.transaction",
+    "TransactionState": "flintmq.core.transaction",
+}
 
 logging.getLogger("flintmq").addHandler(logging.NullHandler())
 

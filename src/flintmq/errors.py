@@ -23,7 +23,9 @@ caller ever has to parse a message.
     ├── BrokerRefused            a reply, and it says no
     ├── NoRoute                  no name server knows a broker that has the topic
     ├── SendFailed               every try to send a message failed
+    ├── PartlySent               only the first messages of a call were stored
     ├── NoReply                  a request message was sent, and nobody replied in time
+    ├── GroupConflict            the members of a consumer group do not agree
     ├── WrongState               a client that is not started, is stopped, or is of another process
     ├── CorruptRecord            bytes on disk that cannot be what we wrote
     ├── DiskFailed               the disk refused: full, read-only, broken
@@ -271,6 +273,25 @@ class SendFailed(FlintError):
         )
 
 
+class PartlySent(FlintError):
+    """The first ``stored`` of ``total`` messages are stored; the rest was not tried, or failed."""
+
+    retriable = True
+
+    def __init__(self, topic: str, stored: int, total: int, reason: str) -> None:
+        super().__init__(topic, stored, total, reason)
+        self.topic = topic
+        self.stored = stored
+        self.total = total
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"only the first {self.stored} of {self.total} messages to topic {self.topic!r} "
+            f"are stored: {self.reason}"
+        )
+
+
 class NoReply(FlintError):
     """A request message was sent, and no reply came.  Somebody may have acted on it."""
 
@@ -284,6 +305,18 @@ class NoReply(FlintError):
 
     def __str__(self) -> str:
         return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
+
+
+class GroupConflict(FlintError):
+    """A consumer that would not agree with the other members of its group; it was not started."""
+
+    def __init__(self, group: str, reason: str) -> None:
+        super().__init__(group, reason)
+        self.group = group
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"group {self.group!r}: {self.reason}"
 
 
 class WrongState(FlintError):

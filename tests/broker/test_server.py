@@ -245,6 +245,50 @@ def test_a_full_disk_refuses_sends_and_goes_on_serving_reads(tmp_path: Path) -> 
     run(main())
 
 
+def is_saved(directory: Path, topic: str) -> bool:
+    table = directory / "config" / "topics.json"
+    return table.is_file() and f'"{topic}"' in table.read_text()
+
+
+def test_a_topic_is_saved_when_it_is_made_and_not_at_the_next_regular_save(tmp_path: Path) -> None:
+    rarely = replace(ASYNC, save_offsets_ms=3_600_000)
+
+    async def main() -> None:
+        async with serving(tmp_path, rarely) as broker:
+            channel = await connected(broker)
+
+            await channel.call(sending(topic="first"), 5_000)
+            await until(lambda: is_saved(tmp_path, "first"))
+            await channel.call(sending(topic="second"), 5_000)
+            await until(lambda: is_saved(tmp_path, "second"))
+
+            await channel.close(0)
+
+    run(main())
+
+
+def test_a_topic_that_could_not_be_saved_is_saved_at_the_next_regular_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = RefusingDisk()
+    often = replace(ASYNC, save_offsets_ms=100)
+
+    async def main() -> None:
+        async with serving(tmp_path, often, disk=disk) as broker:
+            channel = await connected(broker)
+            await until(lambda: is_saved(tmp_path, "TBW102") and not broker.state.has_new_names)
+            disk.changes_left = 0
+            await channel.call(sending(topic="mine"), 5_000)
+            await until(lambda: "names are not saved" in caplog.text)
+
+            disk.changes_left = None
+            await until(lambda: is_saved(tmp_path, "mine"))
+
+            await channel.close(0)
+
+    run(main())
+
+
 def test_stopping_answers_held_pulls_and_keeps_what_was_sent(tmp_path: Path) -> None:
     async def main() -> None:
         broker = await BrokerServer.start(tmp_path, ASYNC, listen=LOOPBACK)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 ASK_TIMEOUT_S = 5.0
 CLIENT_VERSION = 401  # acts as 4.9.4
 BINARY_FORM = 1
+ANSWER = 1  # the bit of the flag
 BINARY_START = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 
 
@@ -47,9 +48,12 @@ def ask(
     with tls.wrap_socket(plain, server_hostname=host) if tls else plain as connection:
         size = struct.pack(">II", 4 + len(encoded) + len(body), len(encoded))
         connection.sendall(size + encoded + body)
-        with connection.makefile("rb") as answers:
-            length = _exactly(answers, 4)
-            return split(length + _exactly(answers, int.from_bytes(length, "big")))
+        with connection.makefile("rb") as frames:
+            while True:
+                length = _exactly(frames, 4)
+                answer = split(length + _exactly(frames, int.from_bytes(length, "big")))
+                if answer[0]["flag"] & ANSWER:  # else the server tells or asks something first
+                    return answer
 
 
 def split(frame: bytes) -> tuple[dict[str, Any], bytes]:

@@ -116,7 +116,7 @@ def _serving_ours(directory: Path, flush: str, settings: dict[str, Any]) -> Iter
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as process,
     ):
         try:
-            said = _ready_line(process)
+            said = ready_line(process)
             if not said.startswith(READY):
                 raise RuntimeError(f"no ready line but {said!r}\n{errors.read_text()}")
             facts = dict(word.split("=", 1) for word in said.removeprefix(READY).split(maxsplit=2))
@@ -131,7 +131,7 @@ def _serving_ours(directory: Path, flush: str, settings: dict[str, Any]) -> Iter
         raise RuntimeError(f"the server ended with {process.returncode}\n{printed}")
 
 
-def _ready_line(process: subprocess.Popen[str]) -> str:
+def ready_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], READY_TIMEOUT_S)
     return process.stdout.readline().strip() if readable else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from interop.ask import ask
+from interop.asked import make_topic
 from interop.conftest import skip_without
 from interop.nodeclient import play
 from interop.ours import Served
@@ -16,7 +16,6 @@ from interop.told import Told
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-UPDATE_AND_CREATE_TOPIC = 17
 TOPICS = {"send": 2, "tags": 1, "retry": 1, "broadcast": 2}
 
 
@@ -24,18 +23,7 @@ TOPICS = {"send": 2, "tags": 1, "retry": 1, "broadcast": 2}
 def told(served: Served) -> Told:
     skip_without("node", "npm")
     for name, queues in TOPICS.items():
-        fields = {
-            "topic": f"node_{name}",
-            "defaultTopic": "TBW102",
-            "readQueueNums": str(queues),
-            "writeQueueNums": str(queues),
-            "perm": "6",
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": "false",
-        }
-        header, _ = ask(served.broker, UPDATE_AND_CREATE_TOPIC, fields)
-        assert header["code"] == 0, header
+        make_topic(served.broker, f"node_{name}", queues)
     return Told(play(served.namesrv, "node_"))
 
 

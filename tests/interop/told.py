@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 Event = dict[str, Any]
 
 
@@ -16,7 +18,9 @@ class Told:
     def of(self, scenario: str, event: str) -> list[Event]:
         """Fails with the reason if the scenario did."""
         mine = [one for one in self.events if one["scenario"] in (scenario, "")]
-        assert [one["failure"] for one in mine if "failure" in one] == []
+        failures = [one["failure"] for one in mine if "failure" in one]
+        if failures:
+            pytest.fail("\n".join(failures))
         return [one for one in mine if one["event"] == event]
 
     def bodies(self, scenario: str, event: str) -> list[str]:

@@ -2,12 +2,15 @@
 
 A snapshot is taken on the loop, where nothing changes meanwhile, and saved in a thread, where
 waiting for the disk holds up nobody.  Only what changed since the last one is in it.
+
+There are two kinds.  Names, the topics and groups, speak of no record and may be saved at any
+time.  Positions do, and must not be on disk before the records they speak of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed
@@ -19,9 +22,9 @@ class Snapshot:
     """What to save, and how that ended."""
 
     saves: list[Callable[[], None]]
-    dirty: tuple[bool, bool, bool]
-    """Whether topics, groups and offsets had changed."""
-    failure: DiskFailed | None = field(default=None, init=False)
+    give_back: Callable[[], None]
+    """It was not saved: the tables are as changed as they were."""
+    failure: DiskFailed | None = None
 
     def save(self) -> None:
         """Write every table.  Never raises; ``failure`` tells what went wrong."""
@@ -31,25 +34,31 @@ class Snapshot:
         except DiskFailed as failure:
             self.failure = failure
 
-    def give_back(self, state: BrokerState) -> None:
-        """It was not saved: the tables are as changed as they were."""
-        topics, groups, offsets = self.dirty
-        state.topics.is_dirty |= topics
-        state.groups.is_dirty |= groups
-        state.offsets.is_dirty |= offsets
 
-
-def take_snapshot(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
-    """The tables as they are now; from here on they count as unchanged."""
+def take_names(state: BrokerState, tables: Tables) -> Snapshot:
+    """Topics and groups as they are now; from here on they count as unchanged."""
     saves: list[Callable[[], None]] = []
-    dirty = (state.topics.is_dirty, state.groups.is_dirty, state.offsets.is_dirty)
-    if dirty[0]:
+    has_topics, has_groups = state.topics.is_dirty, state.groups.is_dirty
+    if has_topics:
         topics = state.topics.table()
         saves.append(lambda: tables.topics.save(topics))
-    if dirty[1]:
+    if has_groups:
         groups = state.groups.table()
         saves.append(lambda: tables.groups.save(groups))
-    if dirty[2]:
+    state.topics.is_dirty = state.groups.is_dirty = False
+
+    def give_back() -> None:
+        state.topics.is_dirty |= has_topics
+        state.groups.is_dirty |= has_groups
+
+    return Snapshot(saves, give_back)
+
+
+def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
+    """Everything else as it is now; from here on it counts as unchanged."""
+    saves: list[Callable[[], None]] = []
+    has_offsets = state.offsets.is_dirty
+    if has_offsets:
         offsets = state.offsets.table(now_ms)
         saves.append(lambda: tables.consumer_offsets.save(offsets))
     delays, filters = state.delays.table(), state.filters.table(now_ms)
@@ -58,5 +67,9 @@ def take_snapshot(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
     timers = state.timers.table()
     if timers is not None:
         saves.append(lambda: tables.timers.save(timers))
-    state.topics.is_dirty = state.groups.is_dirty = state.offsets.is_dirty = False
-    return Snapshot(saves, dirty)
+    state.offsets.is_dirty = False
+
+    def give_back() -> None:
+        state.offsets.is_dirty |= has_offsets
+
+    return Snapshot(saves, give_back)

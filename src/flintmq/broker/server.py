@@ -6,8 +6,9 @@
 Everything happens on one event loop.  Two things do not: a sync, and the saving of tables,
 because both wait for the disk; each has one thread that does nothing else.
 
-Tables are saved as they were before a sync that has ended.  So a table on disk never speaks
-of records that a crash could still take away.
+Positions are saved as they were before a sync that has ended.  So a table on disk never speaks
+of records that a crash could still take away.  Topics and groups are saved as soon as they
+change: messages without a topic are out of reach.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.registration import order_topics, register_request, unregister_request
-from flintmq.broker.saving import take_snapshot
+from flintmq.broker.saving import Snapshot, take_names, take_positions
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
 from flintmq.errors import BrokerRefused, DiskFailed, FlintError
@@ -94,6 +95,7 @@ class BrokerServer:
         self._timer_ms = 0
         self._syncing: asyncio.Future[None] | None = None
         self._is_saving = False
+        self._names_wait = False  # being saved, or left to the next regular save by a failure
         self._tasks: set[asyncio.Task[None]] = set()
         self._chores = _chores(self, clock())
         self._stopped = False
@@ -139,7 +141,7 @@ class BrokerServer:
         broker._server = server
         started.append(broker)
         broker.clock_moved()
-        broker._announce(None)
+        broker.announce()
         return broker
 
     @property
@@ -243,10 +245,13 @@ class BrokerServer:
 
     def _after_turn(self, now_ms: int) -> None:
         if self.engine.wants_sync:
-            self._sync()
+            self.sync_soon()
         if self.state.topics.changed and not self._stopped:
             changed, self.state.topics.changed = self.state.topics.changed, set()
-            self._announce(changed)
+            self.announce(changed)
+        if self.state.has_new_names and not (self._names_wait or self._stopped):
+            self._names_wait = True
+            self._spawn(self._save_names())
         due_ms = self.engine.next_due_ms(now_ms)
         if self._timer is None or due_ms < self._timer_ms:
             self._wake_at(due_ms, now_ms)
@@ -276,7 +281,7 @@ class BrokerServer:
 
     # The disk
 
-    def _sync(self, *, thorough: bool = False) -> asyncio.Future[None] | None:
+    def sync_soon(self, *, thorough: bool = False) -> asyncio.Future[None] | None:
         """Begin a sync if none is under way; give the one that is."""
         if self._syncing is None:
             try:
@@ -301,26 +306,34 @@ class BrokerServer:
         if done is not None and not done.done():
             done.set_result(None)
         if self.engine.wants_sync:
-            self._sync()
+            self.sync_soon()
 
     async def _save(self) -> None:
-        """Save the tables as they are now, once everything they speak of is durable."""
-        snapshot = take_snapshot(self.state, self._tables, self.now_ms())
+        """Save names now, and positions as they are now once what they speak of is durable."""
+        await self._write(take_names(self.state, self._tables))
+        self._names_wait = False
+        snapshot = take_positions(self.state, self._tables, self.now_ms())
         end = self.state.log.end_offset
-        failure = None
-        while self.state.log.durable_to < end and failure is None:
-            if (syncing := self._sync()) is not None:
+        while self.state.log.durable_to < end and snapshot.failure is None:
+            if (syncing := self.sync_soon()) is not None:
                 await asyncio.wait([syncing])
-            failure = self.state.log.why_not
-        if failure is None:
-            await self._loop.run_in_executor(self._table_thread, snapshot.save)
-            failure = snapshot.failure
-        if failure is not None:
-            snapshot.give_back(self.state)
-            raise failure
+            snapshot.failure = self.state.log.why_not
+        await self._write(snapshot)
 
-    def sync_soon(self, *, thorough: bool = False) -> None:
-        self._sync(thorough=thorough)
+    async def _write(self, snapshot: Snapshot) -> None:
+        if snapshot.failure is None:
+            await self._loop.run_in_executor(self._table_thread, snapshot.save)
+        if snapshot.failure is not None:
+            snapshot.give_back()
+            raise snapshot.failure
+
+    async def _save_names(self) -> None:
+        try:
+            while self.state.has_new_names:
+                await self._write(take_names(self.state, self._tables))
+            self._names_wait = False
+        except DiskFailed as failure:
+            log.error("names are not saved, this is tried again: %s", failure)  # noqa: TRY400
 
     async def _save_and_log(self) -> None:
         try:
@@ -344,13 +357,9 @@ class BrokerServer:
 
     # Name servers
 
-    def announce_all(self) -> None:
-        self._announce(None)
-
-    def _announce(self, changed: set[str] | None) -> None:
+    def announce(self, changed: set[str] | None = None) -> None:
         """Tell every name server about all topics, or about those that changed."""
-        command = register_request(self.state, changed)
-        self._spawn(self._register(command))
+        self._spawn(self._register(register_request(self.state, changed)))
 
     async def _register(self, command: Command) -> None:
         await asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
@@ -387,5 +396,5 @@ def _chores(broker: BrokerServer, now_ms: int) -> list[Chore]:
         Chore(config.sync_tables_ms, lambda _: broker.sync_soon(thorough=True), now_ms),
         Chore(config.save_offsets_ms, lambda _: broker.save_soon(), now_ms),
         Chore(config.retain_ms, broker.retain, now_ms),
-        Chore(config.register_ms, lambda _: broker.announce_all(), now_ms),
+        Chore(config.register_ms, lambda _: broker.announce(), now_ms),
     ]

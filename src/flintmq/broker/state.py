@@ -77,6 +77,11 @@ class BrokerState:
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
 
+    @property
+    def has_new_names(self) -> bool:
+        """Whether topics or groups changed since they were last saved."""
+        return self.topics.is_dirty or self.groups.is_dirty
+
     def carry(self, delta_ms: int) -> None:
         """The clock is about to move by so much: what is alive stays as alive as it was."""
         self.clients.carry(delta_ms)

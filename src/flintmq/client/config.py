@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
-from typing import Final, TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final, TypedDict, TypeVar
 
 from flintmq.client.acl import Account
 from flintmq.client.hooks import RequestHook
@@ -26,6 +28,9 @@ NAMESRV_VARIABLE: Final = "NAMESRV_ADDR"
 
 _WITHOUT_AT = re.compile(r"[^@\s]+")
 """``@`` separates the parts of a client id."""
+
+
+C = TypeVar("C")
 
 
 class ClientSettings(TypedDict, total=False):
@@ -114,3 +119,21 @@ class ClientConfig:
         if isinstance(self.tls, ClientTls):
             return self.tls
         return ClientTls() if self.tls else None
+
+
+def split_settings(settings: Mapping[str, Any], own: type[C]) -> tuple[ClientConfig, C]:
+    """Keyword arguments as settings of every client and of ``own``, a dataclass of one kind.
+
+    A name that neither has is `InvalidSetting`, which says what was probably meant.
+    """
+    common = {entry.name for entry in fields(ClientConfig)}
+    special = {entry.name for entry in fields(own)}  # type: ignore[arg-type]  # says the docstring
+    for name, value in settings.items():
+        if name not in common and name not in special:
+            near = get_close_matches(name, sorted(common | special), 1)
+            hint = f"did you mean {near[0]}?" if near else "there is no such setting"
+            raise InvalidSetting(name, str(value)[:80], hint)
+    return (
+        ClientConfig(**{name: value for name, value in settings.items() if name in common}),
+        own(**{name: value for name, value in settings.items() if name in special}),
+    )

@@ -37,7 +37,7 @@ from flintmq.client.life import Life, State
 from flintmq.client.links import Links, quietly
 from flintmq.client.members import ConsumerMember, Members, ProducerMember
 from flintmq.client.served import Served
-from flintmq.core.conversation import SENT, Call, PausingConversation
+from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import Found, NameServers, Routes, ask_name_servers, fetch_route, no_route
 from flintmq.errors import FlintError, NoRoute
 from flintmq.model.group import with_namespace, without_namespace
@@ -46,7 +46,6 @@ from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.net.aio import Channels
 from flintmq.net.clock import Clock, monotonic_ms, wall_ms
-from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command
 
 log = logging.getLogger(__name__)
@@ -110,6 +109,7 @@ class Engine:
         self.life.begin()
         try:
             self._name_servers = NameServers(self.config.name_servers)
+            self.members.come_alive()
             channels = Channels(
                 tls=self.config.client_tls,
                 handler=Served(self.members, self.events, self.spawn),
@@ -117,6 +117,7 @@ class Engine:
                 chance=self.chance,
             )
         except BaseException:
+            self.members.die()
             self.life.failed()
             raise
         self._links = Links(
@@ -138,7 +139,7 @@ class Engine:
             if was_running:
                 await self._unregister()
         finally:
-            self.members.clear()
+            self.members.die()
             if was_running:
                 tasks = [task for task in self._tasks if task is not asyncio.current_task()]
                 for task in tasks:
@@ -185,16 +186,15 @@ class Engine:
         self.life.require_running()
         await self._links.tell(address, request, timeout_ms or self.config.call_timeout_ms)
 
-    async def make(self, call: Call) -> Command:
+    def make(self, call: Call) -> Coroutine[Any, Any, Command]:
         """Carry out one call of a conversation."""
-        if call.request.is_oneway:
-            await self.tell(call.address, call.request, call.timeout_ms)
-            return SENT
-        return await self.call(call.address, call.request, call.timeout_ms)
+        self.life.require_running()
+        return self._links.make(call)
 
-    async def hold(self, conversation: PausingConversation[T]) -> T:
+    def hold(self, conversation: PausingConversation[T]) -> Coroutine[Any, Any, T]:
         """Hold a conversation to its end."""
-        return await drive_async(conversation, self.make)
+        self.life.require_running()
+        return self._links.hold(conversation)
 
     async def ask_name_server(self, question: Command, timeout_ms: int | None = None) -> Command:
         """The answer of the first name server that gives one."""
@@ -342,9 +342,8 @@ class Engine:
         return fetching.result()
 
     async def _fetch_now(self, topic: str) -> Route | None:
-        route = await drive_async(
-            fetch_route(self._name_servers, topic, self.config.call_timeout_ms), self.make
-        )
+        timeout_ms = self.config.call_timeout_ms
+        route = await self._links.hold(fetch_route(self._name_servers, topic, timeout_ms))
         if route is not None and self.routes.take(topic, route):
             self.events.add("route", topic, f"{len(route.brokers)} brokers", logging.DEBUG)
             for listener in self._listeners:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from flintmq.client import fork
 from flintmq.errors import InvalidSetting
@@ -26,6 +26,9 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import UnregisterClient
 from flintmq.protocol.headers.transaction import CheckTransactionState
+
+Claim: TypeAlias = tuple[str, str, str]
+"""Client id, kind and group."""
 
 
 class TransactionCheck(NamedTuple):
@@ -78,6 +81,7 @@ class Members:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
+        self._is_live = False
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
 
@@ -85,12 +89,30 @@ class Members:
         return bool(self.producers or self.consumers)
 
     def add_producer(self, member: ProducerMember) -> None:
-        _claim(self._client_id, "producer", member.group)
+        if self._is_live:
+            _claim({(self._client_id, "producer", member.group)})
         self.producers[member.group] = member
 
     def add_consumer(self, member: ConsumerMember) -> None:
-        _claim(self._client_id, "consumer", member.group)
+        if self._is_live:
+            _claim({(self._client_id, "consumer", member.group)})
         self.consumers[member.group] = member
+
+    def come_alive(self) -> None:
+        """From now on no other client of the process may have the same id and group."""
+        _claim(self._claims())
+        self._is_live = True
+
+    def die(self) -> None:
+        if self._is_live:
+            self._is_live = False
+            _release(self._claims())
+
+    def _claims(self) -> set[Claim]:
+        return {
+            *((self._client_id, "producer", group) for group in self.producers),
+            *((self._client_id, "consumer", group) for group in self.consumers),
+        }
 
     def heartbeat(self) -> Heartbeat:
         """What brokers are to know of us now."""
@@ -114,40 +136,26 @@ class Members:
             request(RequestCode.UNREGISTER_CLIENT, header) for header in (*producers, *consumers)
         ]
 
-    def clear(self) -> None:
-        for group in list(self.producers):
-            self.remove_producer(group)
-        for group in list(self.consumers):
-            self.remove_consumer(group)
 
-    def remove_producer(self, group: str) -> None:
-        if self.producers.pop(group, None) is not None:
-            _release(self._client_id, "producer", group)
-
-    def remove_consumer(self, group: str) -> None:
-        if self.consumers.pop(group, None) is not None:
-            _release(self._client_id, "consumer", group)
-
-
-_claimed: set[tuple[str, str, str]] = set()
+_claimed: set[Claim] = set()
 _claimed_lock = threading.Lock()
 
 
-def _claim(client_id: str, kind: str, group: str) -> None:
+def _claim(claims: set[Claim]) -> None:
     with _claimed_lock:
-        if (client_id, kind, group) in _claimed:
+        for client_id, kind, group in claims & _claimed:
             raise InvalidSetting(
                 "group",
                 group,
                 f"this process already has a {kind} of this group under the client id {client_id}; "
                 "choose another group or another instance_name",
             )
-        _claimed.add((client_id, kind, group))
+        _claimed.update(claims)
 
 
-def _release(client_id: str, kind: str, group: str) -> None:
+def _release(claims: set[Claim]) -> None:
     with _claimed_lock:
-        _claimed.discard((client_id, kind, group))
+        _claimed.difference_update(claims)
 
 
 def _forget() -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flintmq.core.ask import NameServers, ask
+from flintmq.core.ask import ASK_MS, ask, ask_any
 from flintmq.core.conversation import Conversation
+from flintmq.core.routes import NameServers, fetch_route
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.route import BrokerReplicas, Route
 from flintmq.model.topic import reply_topic
 from flintmq.protocol.bodies.cluster import Cluster
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
 from flintmq.protocol.bodies.kv import KvTable
-from flintmq.protocol.bodies.route import TopicRoute
-from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.route import RouteOf
-
-_FOUND_OR_NOT = frozenset({int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)})
+from flintmq.protocol.codes import RequestCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class ClusterMap:
 
 def fetch_cluster(namesrv: NameServers) -> Conversation[ClusterMap]:
     """106."""
-    reply = yield from namesrv.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+    reply = yield from ask_any(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
     table = Cluster.from_body(reply.body).broker_addr_table
     return ClusterMap(
         tuple(
@@ -92,14 +89,12 @@ def fetch_cluster(namesrv: NameServers) -> Conversation[ClusterMap]:
     )
 
 
-def fetch_route(namesrv: NameServers, topic: str) -> Conversation[Route]:
+def require_route(namesrv: NameServers, topic: str) -> Conversation[Route]:
     """105; `NoRoute` when no broker has the topic."""
-    reply = yield from namesrv.ask(
-        RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteOf(topic=topic), accepted=_FOUND_OR_NOT
-    )
-    if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+    route = yield from fetch_route(namesrv, topic, ASK_MS)
+    if route is None:
         raise NoRoute(topic, "no broker has such a topic")
-    return TopicRoute.from_body(reply.body).to_route()
+    return route
 
 
 def readable_brokers(route: Route) -> dict[str, str]:
@@ -107,18 +102,34 @@ def readable_brokers(route: Route) -> dict[str, str]:
     return ClusterMap(tuple(sorted(route.brokers, key=lambda known: known.broker))).readable()
 
 
-def broker_figures(address: str) -> Conversation[Mapping[str, str]]:
+def broker_address(namesrv: NameServers, broker: str) -> Conversation[str]:
+    """Where a broker is, by its name; `InvalidSetting` when there is none."""
+    cluster = yield from fetch_cluster(namesrv)
+    address = cluster.readable().get(broker)
+    return cluster.masters(broker=broker)[broker] if address is None else address
+
+
+def broker_figures(namesrv: NameServers, broker: str) -> Conversation[Mapping[str, str]]:
     """28: what a running broker counts, under RocketMQ's names."""
+    address = yield from broker_address(namesrv, broker)
     reply = yield from ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
     return KvTable.from_body(reply.body).table
 
 
-def broker_settings(address: str) -> Conversation[Mapping[str, str]]:
+def broker_settings(namesrv: NameServers, broker: str) -> Conversation[Mapping[str, str]]:
     """26: how a broker is set, under RocketMQ's names."""
+    address = yield from broker_address(namesrv, broker)
+    return (yield from settings_at(address))
+
+
+def settings_at(address: str) -> Conversation[Mapping[str, str]]:
     reply = yield from ask(address, RequestCode.GET_BROKER_CONFIG)
     return read_properties(reply.body)
 
 
-def change_broker_settings(address: str, changes: Mapping[str, str]) -> Conversation[None]:
+def change_broker_settings(
+    namesrv: NameServers, broker: str, changes: Mapping[str, str]
+) -> Conversation[None]:
     """25: which settings may be changed while it runs is the broker's to say."""
+    address = yield from broker_address(namesrv, broker)
     yield from ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=write_properties(changes))

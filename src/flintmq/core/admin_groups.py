@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flintmq.core.admin_cluster import fetch_cluster
-from flintmq.core.ask import CLIENT_CALL_MS, NameServers, ask
+from flintmq.core.ask import CLIENT_CALL_MS, ask, tell_all
 from flintmq.core.conversation import Conversation
+from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import (
     PRESET_GROUPS,
@@ -178,8 +179,10 @@ def delete_group(
     for topic in topics:
         for address in masters.values():
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
-        yield from namesrv.tell_all(
-            RequestCode.DELETE_TOPIC_IN_NAMESRV, ForgetTopic(topic=topic, cluster_name=cluster)
+        yield from tell_all(
+            namesrv,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV,
+            ForgetTopic(topic=topic, cluster_name=cluster),
         )
     return tuple(masters)
 

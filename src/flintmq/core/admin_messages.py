@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flintmq.core.admin_cluster import fetch_cluster, fetch_route, readable_brokers
-from flintmq.core.ask import CLIENT_CALL_MS, NameServers, ask, refusal
+from flintmq.core.admin_cluster import fetch_cluster, readable_brokers, require_route
+from flintmq.core.ask import CLIENT_CALL_MS, ask, refusal
 from flintmq.core.conversation import Call, Conversation
 from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted, read_messages
+from flintmq.core.routes import NameServers
 from flintmq.core.spans import ToTime, locate_spans
 from flintmq.errors import InvalidName
 from flintmq.model import properties as names
@@ -164,7 +165,7 @@ def _query(
     start_ms: int = 0,
     stop_ms: int = FOREVER_MS,
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     header = QueryMessage(
         topic=topic,
         key=key,

@@ -18,13 +18,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from flintmq.core.admin_cluster import broker_settings, fetch_cluster, fetch_route, readable_brokers
+from flintmq.core.admin_cluster import (
+    fetch_cluster,
+    readable_brokers,
+    require_route,
+    settings_at,
+)
 from flintmq.core.admin_groups import connections_at
-from flintmq.core.ask import CLIENT_CALL_MS, NameServers, ask
+from flintmq.core.ask import CLIENT_CALL_MS, ask
 from flintmq.core.conversation import Conversation
+from flintmq.core.lag import group_lag
 from flintmq.core.offsets_remote import Extent, commit_offset, extent, group_offset
+from flintmq.core.routes import NameServers
 from flintmq.core.spans import Target, ToEnd, ToOffset, ToStart, ToTime, resolve
 from flintmq.errors import InvalidSetting, NoRoute
+from flintmq.model.group import retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.client_call import ResetOffset
@@ -74,7 +82,7 @@ def plan_reset(
     queue_id: int | None = None,
 ) -> Conversation[ResetPlan]:
     """Where the group would go in each queue of a topic, or in the queues that are named."""
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     queues = [
         queue
         for queue in route.subscribe_queues(topic)
@@ -90,7 +98,7 @@ def plan_reset(
         if address is None:
             raise NoRoute(topic, f"{queue.broker} has no master that could move a group")
         bounds = yield from extent(address, queue)
-        stands_at = yield from group_offset(address, group, queue)
+        stands_at = yield from group_offset(address, group, queue, zero_if_young=False)
         if isinstance(target, ToOffset) and not bounds.start <= target.offset <= bounds.stop:
             reason = f"{queue} goes from {bounds.start} to {bounds.stop}"
             raise InvalidSetting("offset", str(target.offset), reason)
@@ -106,7 +114,7 @@ def apply_reset(plan: ResetPlan) -> Conversation[Mapping[QueueRef, QueueOffset]]
     for move in plan.moves:
         by_broker.setdefault(move.address, []).append(move)
     for address, moves in by_broker.items():
-        settings = yield from broker_settings(address)
+        settings = yield from settings_at(address)
         if settings.get(SERVER_SIDE_RESET, "").lower() == "true":
             yield from _reset_by_broker(address, plan, moves)
         elif (yield from connections_at(address, plan.group)) is None:
@@ -121,25 +129,33 @@ def apply_reset(plan: ResetPlan) -> Conversation[Mapping[QueueRef, QueueOffset]]
 def clone_offsets(
     namesrv: NameServers, source: str, target: str, *, topic: str | None = None
 ) -> Conversation[tuple[str, ...]]:
-    """314: put a group where another stands, in one topic or in all; who was told."""
+    """314: put a group where another stands, in one topic or in all; in which ones.
+
+    Topics are named one by one: without a name RocketMQ answers yes and copies nothing.
+    """
+    topics = [topic] if topic is not None else []
+    if topic is None:
+        lag = yield from group_lag(namesrv, source)
+        topics = sorted({each.queue.topic for each in lag.queues} - {retry_topic(source)})
     known = yield from fetch_cluster(namesrv)
-    masters = known.masters()
-    header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=False)
-    for address in masters.values():
-        yield from ask(address, RequestCode.CLONE_GROUP_OFFSET, header)
-    return tuple(masters)
+    for name in topics:
+        header = CloneGroupOffset(src_group=source, dest_group=target, topic=name, offline=False)
+        for address in known.masters().values():
+            yield from ask(address, RequestCode.CLONE_GROUP_OFFSET, header)
+    return tuple(topics)
 
 
 def fetch_offsets(
     namesrv: NameServers, group: str, topic: str
 ) -> Conversation[Mapping[QueueRef, QueueOffset | None]]:
     """14 for every queue of a topic; None where the group never committed."""
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     addresses = readable_brokers(route)
     found: dict[QueueRef, QueueOffset | None] = {}
     for queue in route.subscribe_queues(topic):
         if queue.broker in addresses:
-            found[queue] = yield from group_offset(addresses[queue.broker], group, queue)
+            address = addresses[queue.broker]
+            found[queue] = yield from group_offset(address, group, queue, zero_if_young=False)
     return found
 
 

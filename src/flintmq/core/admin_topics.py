@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from flintmq.core.admin_cluster import ClusterMap, fetch_cluster, fetch_route, readable_brokers
-from flintmq.core.ask import NameServers, ask
-from flintmq.core.conversation import Conversation
+from flintmq.core.admin_cluster import ClusterMap, fetch_cluster, readable_brokers, require_route
+from flintmq.core.ask import ASK_MS, ask, ask_any, tell_all
+from flintmq.core.conversation import Conversation, Pause, PausingConversation
+from flintmq.core.routes import NameServers, fetch_route
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -33,6 +34,10 @@ from flintmq.protocol.headers.topic import CreateTopic, ForgetTopic, TopicConfig
 
 QUEUES_MAX = 65_536
 """On one broker; more is a slip of the hand."""
+
+LOOK_MS = 20
+LOOKS_MAX = 250
+"""For five seconds the name server is looked at for a new topic."""
 
 _NOT_THERE = (
     int(ResponseCode.SUCCESS),
@@ -104,15 +109,16 @@ def kind_of(topic: str, cluster: ClusterMap) -> TopicKind:
 def list_topics(namesrv: NameServers) -> Conversation[tuple[TopicName, ...]]:
     """206: every topic, in the order of names."""
     cluster = yield from fetch_cluster(namesrv)
-    reply = yield from namesrv.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    reply = yield from ask_any(namesrv, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     names = set(TopicList.from_body(reply.body).topic_list)
     return tuple(TopicName(name, kind_of(name, cluster)) for name in sorted(names))
 
 
 def describe_topic(namesrv: NameServers, topic: str) -> Conversation[TopicDetail]:
     """Settings of a topic on every broker that has it, and the groups that read it."""
-    route = yield from fetch_route(namesrv, topic)
-    found, groups = [], set()
+    route = yield from require_route(namesrv, topic)
+    found = []
+    groups: set[str] = set()
     for broker, address in readable_brokers(route).items():
         settings = yield from topic_settings(address, broker, topic)
         if settings is not None:
@@ -148,7 +154,7 @@ def topic_settings(address: str, broker: str, topic: str) -> Conversation[TopicS
 
 def topic_stats(namesrv: NameServers, topic: str) -> Conversation[tuple[QueueStats, ...]]:
     """202: every queue of a topic, in the order consumers sort them."""
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     found = []
     for address in readable_brokers(route).values():
         header = OfTopic(topic=topic)
@@ -176,8 +182,12 @@ def create_topic(
     attributes: Mapping[str, str] | None = None,
     cluster: str | None = None,
     broker: str | None = None,
-) -> Conversation[TopicDetail]:
-    """17 to every master, or to those of one cluster, or to one."""
+) -> PausingConversation[TopicDetail]:
+    """17 to every master, or to those of one cluster, or to one.
+
+    It comes back when the name server knows the topic there, or is given up after a while:
+    brokers tell their name servers after they answer.
+    """
     check_topic_name(topic)
     known = yield from fetch_cluster(namesrv)
     masters = known.masters(cluster, broker)
@@ -205,7 +215,16 @@ def create_topic(
             raise InvalidSetting("topic", topic, reason)
     for name in missing:
         yield from _put(masters[name], topic, wanted[name])
+    yield from _until_known(namesrv, topic, set(masters))
     return TopicDetail(topic, tuple(wanted.values()), ())
+
+
+def _until_known(namesrv: NameServers, topic: str, brokers: set[str]) -> PausingConversation[None]:
+    for _ in range(LOOKS_MAX):
+        route = yield from fetch_route(namesrv, topic, ASK_MS)
+        if route is not None and brokers <= {counts.broker for counts in route.queues}:
+            return
+        yield Pause(LOOK_MS)
 
 
 def update_topic(
@@ -258,7 +277,7 @@ def delete_topic(
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
             had.append(name)
     header = ForgetTopic(topic=topic, cluster_name=cluster)
-    yield from namesrv.tell_all(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+    yield from tell_all(namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
     if not had:
         raise NoRoute(topic, "no broker has such a topic")
     return tuple(had)

@@ -36,15 +36,6 @@ ROOM_SEPARATOR: Final = "@"
 RINGS_KEPT_MAX: Final = 64
 """Rings and sticky shares remembered: members change far less often than they rebalance."""
 
-NAMES: Final = {
-    "averagely": "AVG",
-    "by_circle": "AVG_BY_CIRCLE",
-    "machine_room": "MACHINE_ROOM",
-    "configured": "CONFIG",
-    "consistent_hash": "CONSISTENT_HASH",
-}
-"""RocketMQ's names of its strategies, as its tools show them."""
-
 
 def allocate_averagely(
     client_id: str, queues: Sequence[QueueRef], members: Sequence[str]
@@ -263,8 +254,8 @@ def _score(queue_mark: int, member_mark: int) -> int:
 
 def _room(broker: str) -> str | None:
     """The room in a broker's name, if it has the form; Java drops empty parts at the end."""
-    room, separator, name = broker.partition(ROOM_SEPARATOR)
-    return room if separator and name and ROOM_SEPARATOR not in name.rstrip("@") else None
+    parts = broker.rstrip(ROOM_SEPARATOR).split(ROOM_SEPARATOR)
+    return parts[0] if len(parts) == 2 else None
 
 
 def _grouped(items: Sequence[_T], key: Callable[[_T], str]) -> dict[str, list[_T]]:

@@ -11,13 +11,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+import msgspec
+
 from flintmq.protocol.command import ANSWER_BIT, Command
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """One request to one peer.  A oneway request is sent and not waited for."""
 
     address: str

@@ -12,17 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flintmq.core.admin_cluster import fetch_route
-from flintmq.core.ask import NameServers
+from flintmq.core.admin_cluster import require_route
+from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
-from flintmq.core.plain_send import Stored, send_to
 from flintmq.core.read_span import SpanReader, read_messages
+from flintmq.core.routes import NameServers
 from flintmq.core.spans import LocatedSpan, locate_spans
 from flintmq.errors import InvalidName, NoRoute
 from flintmq.model import properties as names
 from flintmq.model.group import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 from flintmq.model.message import ReceivedMessage
-from flintmq.model.queue import QueueOffset, Span
+from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.headers.catalogue import GIVING_CODES
+from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
+from flintmq.protocol.properties import format_properties
 
 LIST_MAX = 256
 """Dead letters shown at once unless told otherwise."""
@@ -52,6 +56,12 @@ LEFT_BEHIND = frozenset(
 """What says how a message came to die, and not what it is."""
 
 
+SEND_MS = 3_000
+"""What a Java producer gives a send."""
+
+_STORED = GIVING_CODES[RequestCode.SEND_MESSAGE_V2]
+
+
 class ReplayTo(StrEnum):
     """Who gets a dead letter again."""
 
@@ -75,6 +85,17 @@ class DeadLetter:
             found.get(names.DLQ_ORIGIN_TOPIC) or found.get(names.RETRY_TOPIC),
             found.get(names.DLQ_ORIGIN_MESSAGE_ID) or found.get(names.ORIGIN_MESSAGE_ID),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a replayed message went.  A late copy or flush shows in ``status``."""
+
+    message_id: str
+    offset_message_id: str
+    queue: QueueRef
+    queue_offset: QueueOffset
+    status: ResponseCode
 
 
 def dead_letter_spans(namesrv: NameServers, group: str) -> Conversation[tuple[LocatedSpan, ...]]:
@@ -125,7 +146,7 @@ def replay(
         kept[names.RETRY_TOPIC] = origin
     else:
         kept.pop(names.RETRY_TOPIC, None)
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     queues = route.publish_queues(topic)
     if not queues:
         raise NoRoute(topic, "no broker takes messages for it")
@@ -135,7 +156,7 @@ def replay(
     if address is None:
         raise NoRoute(topic, f"broker {queue.broker} is not there or has no master")
     return (
-        yield from send_to(
+        yield from _send_to(
             address,
             queue,
             body=letter.message.body,
@@ -144,4 +165,44 @@ def replay(
             group=INNER_PRODUCER_GROUP,
             now_ms=now_ms,
         )
+    )
+
+
+def _send_to(
+    address: str,
+    queue: QueueRef,
+    *,
+    body: bytes,
+    properties: dict[str, str],
+    flag: int,
+    group: str,
+    now_ms: int,
+) -> Conversation[Stored]:
+    """310 to one queue, with these properties and no others."""
+    header = SendMessageV2(
+        producer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        sys_flag=0,
+        born_timestamp=now_ms,
+        flag=flag,
+        properties=format_properties(properties),
+        reconsume_times=0,
+        broker_name=queue.broker,
+    )
+    reply = yield from ask(
+        address,
+        RequestCode.SEND_MESSAGE_V2,
+        header,
+        body,
+        timeout_ms=SEND_MS,
+        accepted=_STORED,
+    )
+    answer = reply.header(SendAnswer)
+    return Stored(
+        properties.get(names.UNIQ_KEY) or answer.msg_id,
+        answer.msg_id,
+        QueueRef(queue.topic, queue.broker, answer.queue_id),
+        QueueOffset(answer.queue_offset),
+        ResponseCode(reply.code),
     )

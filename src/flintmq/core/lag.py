@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flintmq.core.admin_cluster import fetch_cluster
-from flintmq.core.ask import NameServers, ask
+from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
+from flintmq.core.routes import NameServers
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.stats import ConsumeStats
 from flintmq.protocol.codes import RequestCode

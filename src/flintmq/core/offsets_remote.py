@@ -36,9 +36,17 @@ class Extent:
 
 
 def group_offset(
-    address: str, group: str, queue: QueueRef, *, timeout_ms: int = ASK_MS
+    address: str,
+    group: str,
+    queue: QueueRef,
+    *,
+    zero_if_young: bool | None = None,
+    timeout_ms: int = ASK_MS,
 ) -> Conversation[QueueOffset | None]:
     """14: where the group stands, or None when the broker knows nothing of it.
+
+    In a queue from which nothing was deleted yet brokers say 0 instead, so that a group that
+    starts at the end misses nothing of a new topic; 5.x can be told not to.
 
     A broker that cannot say is an error and not None: whoever took that for "never consumed"
     would skip messages or read them all again.
@@ -47,6 +55,7 @@ def group_offset(
         consumer_group=group,
         topic=queue.topic,
         queue_id=queue.queue_id,
+        set_zero_if_not_found=zero_if_young,
         broker_name=queue.broker,
     )
     reply = yield from ask(

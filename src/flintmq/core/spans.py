@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from flintmq.core.admin_cluster import fetch_route, readable_brokers
-from flintmq.core.ask import NameServers
+from flintmq.core.admin_cluster import readable_brokers, require_route
 from flintmq.core.conversation import Conversation
-from flintmq.core.offsets_remote import Extent, extent, offset_at
+from flintmq.core.offsets_remote import Extent, earliest_ms, extent, offset_at
+from flintmq.core.routes import NameServers
+from flintmq.errors import NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 
@@ -37,6 +38,9 @@ class ToEnd:
 Target: TypeAlias = ToTime | ToOffset | ToStart | ToEnd
 """A place in every queue of a topic."""
 
+START = ToStart()
+END = ToEnd()
+
 
 @dataclass(frozen=True, slots=True)
 class LocatedSpan:
@@ -49,14 +53,14 @@ class LocatedSpan:
 def locate_spans(
     namesrv: NameServers,
     topic: str,
-    start: Target = ToStart(),
-    stop: Target = ToEnd(),
+    start: Target = START,
+    stop: Target = END,
     *,
     broker: str | None = None,
     queue_id: int | None = None,
 ) -> Conversation[tuple[LocatedSpan, ...]]:
     """A span for every readable queue, empty ones too, or for the queues that are named."""
-    route = yield from fetch_route(namesrv, topic)
+    route = yield from require_route(namesrv, topic)
     addresses = readable_brokers(route)
     found = []
     for queue in route.subscribe_queues(topic):
@@ -70,6 +74,35 @@ def locate_spans(
         end = yield from resolve(address, queue, stop, bounds)
         found.append(LocatedSpan(Span(queue, first, max(first, end)), address))
     return tuple(found)
+
+
+def queue_address(namesrv: NameServers, queue: QueueRef) -> Conversation[str]:
+    """Who to ask about a queue."""
+    route = yield from require_route(namesrv, queue.topic)
+    address = readable_brokers(route).get(queue.broker)
+    if address is None or queue not in route.subscribe_queues(queue.topic):
+        raise NoRoute(queue.topic, f"it has no queue {queue.queue_id} on {queue.broker}")
+    return address
+
+
+def queue_extent(namesrv: NameServers, queue: QueueRef) -> Conversation[Extent]:
+    """Where one queue starts and stops."""
+    address = yield from queue_address(namesrv, queue)
+    return (yield from extent(address, queue))
+
+
+def queue_offset_at(
+    namesrv: NameServers, queue: QueueRef, time_ms: int
+) -> Conversation[QueueOffset]:
+    """The first message of one queue stored at a time or later."""
+    address = yield from queue_address(namesrv, queue)
+    return (yield from offset_at(address, queue, time_ms))
+
+
+def queue_earliest_ms(namesrv: NameServers, queue: QueueRef) -> Conversation[int | None]:
+    """When the oldest message of one queue was stored."""
+    address = yield from queue_address(namesrv, queue)
+    return (yield from earliest_ms(address, queue))
 
 
 def resolve(

@@ -19,12 +19,10 @@ import heapq
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from flintmq.errors import LocalProtocolError, Overloaded
 from flintmq.protocol.command import ANSWER_BIT, ONEWAY_BIT, Command
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
-from flintmq.protocol.wire import decode_command, encode_command
+from flintmq.protocol.wire import decode_command, encode_command_as
 
 CALLS_MAX = 65_535
 """Calls that may wait for their answer at once; the Java client allows as many."""
@@ -171,7 +169,7 @@ class Connection:
         return Answered(command.opaque, command)
 
     def _encode(self, command: Command, opaque: int, flag: int) -> bytes:
-        return encode_command(replace(command, opaque=opaque, flag=flag), self._form)
+        return encode_command_as(command, opaque, flag, self._form)
 
     def _next_opaque(self) -> int:
         """The next free number; numbers start again at 0 after the largest."""

@@ -46,15 +46,20 @@ def decode_json_header(header: bytes, body: bytes) -> Command:
 
 def encode_json_header(command: Command) -> bytes:
     """Write a header as a Java peer does: keys in alphabetical order, nothing for null."""
+    return encode_json_header_as(command, command.opaque, command.flag)
+
+
+def encode_json_header_as(command: Command, opaque: int, flag: int) -> bytes:
+    """The same under another opaque number and flag, without a second command."""
     fields = bytes(command.fields)
     try:
         remark = b"" if command.remark is None else b',"remark":' + _text(command.remark)
         return _HEAD % (
             command.code,
             b"" if fields == b"{}" else b',"extFields":' + fields,
-            command.flag,
+            flag,
             _text(command.language),
-            command.opaque,
+            opaque,
             remark,
             command.version,
         )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import Frame, HeaderForm, frame_prefix
 from flintmq.protocol.header_binary import decode_binary_header, encode_binary_header
-from flintmq.protocol.header_json import decode_json_header, encode_json_header
+from flintmq.protocol.header_json import (
+    decode_json_header,
+    encode_json_header,
+    encode_json_header_as,
+)
 
 
 def decode_command(frame: Frame) -> Command:
@@ -25,3 +31,13 @@ def encode_head(command: Command, body_bytes: int, form: HeaderForm = HeaderForm
 def encode_command(command: Command, form: HeaderForm = HeaderForm.JSON) -> bytes:
     """A whole frame."""
     return encode_head(command, len(command.body), form) + command.body
+
+
+def encode_command_as(
+    command: Command, opaque: int, flag: int, form: HeaderForm = HeaderForm.JSON
+) -> bytes:
+    """A whole frame of a command under another opaque number and flag."""
+    if form is not HeaderForm.JSON:
+        return encode_command(replace(command, opaque=opaque, flag=flag), form)
+    body = command.body
+    return frame_prefix(form, encode_json_header_as(command, opaque, flag), len(body)) + body

@@ -17,6 +17,7 @@ let clients = 0;
 
 const options = (more) => ({
   nameSrv: namesrv,
+  httpclient: {}, // demanded, and not used when name servers are given
   instanceName: `${prefix}node${clients++}`, // clients with the same one share connections
   logger: quiet,
   pollNameServerInteval: 1_000,
@@ -74,7 +75,7 @@ async function sendAll(scenario, bodies) {
       body,
       status: sent.sendStatus,
       msgId: sent.msgId,
-      queue: sent.messageQueue.queueId,
+      queue: Number(sent.messageQueue.queueId),
       offset: Number(sent.queueOffset),
     });
   }

@@ -9,6 +9,14 @@ from flintmq.protocol.bodies.queue import PopQueueField, QueueField
 from flintmq.protocol.bodies.subscription import Subscription
 from flintmq.protocol.fields import Int32, Int64
 
+NAME_SERVERS = "PROP_NAMESERVER_ADDR"
+THREADS = "PROP_THREADPOOL_CORE_SIZE"
+CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
+START_TIMESTAMP = "PROP_CONSUMER_START_TIMESTAMP"
+CONSUME_TYPE = "PROP_CONSUME_TYPE"
+CLIENT_VERSION = "PROP_CLIENT_VERSION"
+"""The properties that admin tools look for; all others are settings of the consumer."""
+
 
 class QueueState(Body, frozen=True, kw_only=True):
     """What was delivered from one queue and is not settled."""

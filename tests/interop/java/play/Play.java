@@ -50,7 +50,8 @@ public final class Play {
         SCENARIOS.put("traffic", Traffic::begin);
         SCENARIOS.put("traffic-so-far", Traffic::soFar);
         SCENARIOS.put("traffic-end", Traffic::end);
-        SCENARIOS.put("send-to-new-topics", Traffic::toNewTopics);
+        SCENARIOS.put("newcomer", Traffic::newcomer);
+        SCENARIOS.put("send-to-new-topic-on-both", Traffic::toNewTopicOnBoth);
     }
 
     private Play() {}

@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -91,13 +92,43 @@ final class Traffic {
     }
 
     /** A topic that nobody made is made by each broker that is given a message of it. */
-    static void toNewTopics(Stage stage) throws Exception {
+    static void toNewTopicOnBoth(Stage stage) throws Exception {
         String topic = stage.name("new");
         for (int i = 0; i < 16; i++) {
             tell(stage, "m" + i, stage.send(topic, "", "m" + i));
         }
         Calls.await("both routes", () -> Calls.quietly(() -> stage.routed(topic)) == 2);
         tellStored(stage, topic, 16);
+    }
+
+    /**
+     * A client that starts now: makes a topic, sends and consumes.
+     *
+     * <p>A call of 5.x fails when the name server it chose is away; the next one chooses another.
+     */
+    static void newcomer(Stage stage) throws Exception {
+        await("a name server", () -> stage.routed("TBW102"));
+        String topic = everywhere(stage);
+        for (int i = 0; i < 20; i++) {
+            String body = "m" + i;
+            await("an answer", () -> 1L + stage.send(topic, "a", body).getQueueOffset());
+        }
+        Seen seen = new Seen();
+        await(
+                "a consumer",
+                () -> {
+                    DefaultMQPushConsumer consumer = stage.pusher("g", topic, "*");
+                    consumer.registerMessageListener(seen.concurrently());
+                    consumer.start();
+                    return 1L;
+                });
+        seen.await(20);
+        stage.tell("topic", "name", topic);
+        stage.tell("seen", "bodies", new ArrayList<>(seen.bodies()));
+    }
+
+    private static void await(String what, Callable<Long> some) throws Exception {
+        Calls.await(what, () -> Calls.quietly(some) > 0);
     }
 
     /** A new topic on every broker there is. */

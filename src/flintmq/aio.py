@@ -1,0 +1,51 @@
+"""The names of `flintmq` for programs on asyncio: the same classes and methods, awaited.
+
+    from flintmq.aio import Producer
+    from flintmq import Message
+
+    async with Producer("shop", namesrv="127.0.0.1:9876") as producer:
+        await producer.send(Message("orders", b"…"))
+
+What is imported from here is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flintmq.client.lite_pull_consumer import LitePullConsumer
+    from flintmq.client.producer import Producer
+    from flintmq.client.pull_consumer import PullConsumer
+    from flintmq.client.push_consumer import PushConsumer
+    from flintmq.client.scheduled_pull import ScheduledPull
+    from flintmq.client.transaction_producer import TransactionProducer
+
+__all__ = [
+    "LitePullConsumer",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "ScheduledPull",
+    "TransactionProducer",
+]
+
+_WHERE = {
+    "LitePullConsumer": "flintmq.client.lite_pull_consumer",
+    "Producer": "flintmq.client.producer",
+    "PullConsumer": "flintmq.client.pull_consumer",
+    "PushConsumer": "flintmq.client.push_consumer",
+    "ScheduledPull": "flintmq.client.scheduled_pull",
+    "TransactionProducer": "flintmq.client.transaction_producer",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

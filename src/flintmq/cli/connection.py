@@ -1,0 +1,97 @@
+"""Options of every command that asks a cluster: where it is, and who we are.
+
+`connected` adds them to a command, opens nothing, and turns errors into exit codes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from flintmq.cli.output import complaining
+from flintmq.client.config import ClientSettings
+from flintmq.net.tls import ClientTls
+
+HERE = "127.0.0.1:9876"
+
+P = ParamSpec("P")
+
+
+def _settings(
+    namesrv: Annotated[
+        str,
+        typer.Option(
+            "--namesrv",
+            "-n",
+            envvar=["FLINTMQ_NAMESRV", "NAMESRV_ADDR"],
+            metavar="HOST:PORT",
+            help="The name server, or several with ; between them.",
+        ),
+    ] = HERE,
+    access_key: Annotated[
+        str | None,
+        typer.Option(
+            "--access-key",
+            envvar="FLINTMQ_ACCESS_KEY",
+            help="The account, where brokers ask for one.",
+            show_default=False,
+        ),
+    ] = None,
+    secret_key: Annotated[
+        str | None,
+        typer.Option(
+            "--secret-key",
+            envvar="FLINTMQ_SECRET_KEY",
+            help="Its secret; better given by FLINTMQ_SECRET_KEY, which others cannot list.",
+            show_default=False,
+        ),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", envvar="FLINTMQ_TLS", help="Speak TLS to every server.")
+    ] = False,
+    tls_ca: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-ca",
+            envvar="FLINTMQ_TLS_CA",
+            metavar="FILE",
+            help="Trust certificates signed by this one; implies --tls.",
+            show_default=False,
+        ),
+    ] = None,
+) -> ClientSettings:
+    chosen: ClientTls | bool = ClientTls(ca_file=tls_ca) if tls_ca is not None else tls
+    return {
+        "namesrv": namesrv,
+        "access_key": access_key,
+        "secret_key": secret_key,
+        "tls": chosen,
+    }
+
+
+def connected(
+    command: Callable[Concatenate[ClientSettings, P], None],
+) -> Callable[..., None]:
+    """A command that takes the options of a connection too, and gets them as its first argument."""
+    own, shared = _parameters(command)[1:], _parameters(_settings)
+
+    call: Callable[..., None] = command
+
+    def run(**given: Any) -> None:
+        options = {parameter.name: given.pop(parameter.name) for parameter in shared}
+        with complaining():
+            call(_settings(**options), **given)
+
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    return run
+
+
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function, eval_str=True).parameters.values())

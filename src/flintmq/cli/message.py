@@ -1,0 +1,134 @@
+"""`flintmq message`: finding single messages.  Exit codes are those of `output`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flintmq.cli.connection import connected
+from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json, print_table
+from flintmq.cli.times import parse_time
+from flintmq.cli.view import facts_of, line_of, print_page
+from flintmq.client.config import ClientSettings
+from flintmq.errors import InvalidName, InvalidSetting
+from flintmq.net.clock import wall_ms
+
+if TYPE_CHECKING:
+    from flintmq.client.admin import Admin
+    from flintmq.model.message import ReceivedMessage
+
+app = typer.Typer(help="Find single messages.", no_args_is_help=True, epilog=EXIT_CODES)
+
+BODY_SHOWN = 60
+"""Characters of a body in a table."""
+
+
+@app.command()
+@connected
+def show(
+    settings: ClientSettings,
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="An id of either kind.")],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", help="Its topic, if the id is unique.", show_default=False),
+    ] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Show a message by its offset id, or by its unique id and topic."""
+    from flintmq.client.admin import Admin
+
+    with Admin(**settings) as admin:
+        found = _find_by_id(admin, message_id, topic)
+    if output is Output.JSON:
+        print_json([facts_of(message) for message in found])
+        return
+    for message in found:
+        print_page(message)
+
+
+@app.command()
+@connected
+def find(
+    settings: ClientSettings,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to look.")],
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="A key it carries.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Stored at this time or later.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Stored before this time.")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="Tags, as in a || b.", show_default=False)
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", help="A condition on properties.", show_default=False)
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-c", help="At most so many.", min=1)] = 64,
+    output: As = Output.TABLE,
+) -> None:
+    """Find messages by key, or by the time they were stored."""
+    from flintmq.client.admin import Admin
+    from flintmq.core.admin_messages import FOREVER_MS
+    from flintmq.core.read_span import Wanted
+
+    now_ms = wall_ms()
+    start_ms = 0 if since is None else parse_time(since, now_ms)
+    stop_ms = FOREVER_MS if until is None else parse_time(until, now_ms)
+    with Admin(**settings) as admin:
+        if key is not None:
+            if tag is not None or sql is not None:
+                raise InvalidSetting("key", key, "a key is looked up without --tag and --sql")
+            found = admin.messages_by_key(
+                topic, key, count_max=count, start_ms=start_ms, stop_ms=stop_ms
+            )
+        elif since is None and until is None:
+            raise InvalidSetting("key", "", "give --key, --since or --until")
+        else:
+            wanted = Wanted.by(tags=tag, sql=sql)
+            found = admin.messages_by_time(topic, start_ms, stop_ms, wanted=wanted, count_max=count)
+    _print_found(found, output)
+    if not found:
+        give_up(f"{topic} has no such message", SAYS_NO)
+
+
+def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[ReceivedMessage, ...]:
+    """Both kinds of id look alike: with a topic it is first taken for a unique id."""
+    if topic is not None:
+        found = admin.messages_by_id(topic, message_id)
+        if found:
+            return found
+    try:
+        message = admin.message_at(message_id)
+    except InvalidName as error:
+        if topic is not None:
+            give_up(f"{topic} has no message {message_id}", SAYS_NO)
+        raise InvalidName("message id", message_id, f"{error.reason} Then add --topic") from None
+    if message is None:
+        give_up(f"there is no message at {message_id} any more", SAYS_NO)
+    return (message,)
+
+
+def _print_found(found: tuple[ReceivedMessage, ...], output: Output) -> None:
+    if output is Output.JSON:
+        print_json([facts_of(message) for message in found])
+    elif found:
+        print_table(
+            ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
+            (
+                (
+                    line_of(message, "{time}"),
+                    message.broker,
+                    message.queue_id,
+                    message.queue_offset,
+                    message.message_id,
+                    message.tags,
+                    " ".join(message.keys) or None,
+                    line_of(message, "{body}")[:BODY_SHOWN],
+                )
+                for message in found
+            ),
+        )

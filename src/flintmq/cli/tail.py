@@ -1,0 +1,218 @@
+"""`flintmq tail`: the messages of a topic as they come, without being a member of any group.
+
+First what is there already, from the place that was asked for, oldest first over all queues;
+then what comes, queue by queue as it arrives.  A broker that goes away is waited for, and
+queues that are new are found within `LOOK_AGAIN_S`.
+
+Nothing is committed, and no other consumer notices.  Ctrl-C ends it with exit code 0; the
+other exit codes are those of `output`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flintmq.cli.connection import connected
+from flintmq.cli.group import parse_target
+from flintmq.cli.output import As, Output, print_json_line, say
+from flintmq.cli.view import USUAL_LINE, facts_of, line_of
+from flintmq.client.config import ClientSettings
+from flintmq.core.read_span import Wanted
+from flintmq.core.spans import END, START, LocatedSpan, ToEnd
+from flintmq.errors import FlintError, NoRoute, Unreachable
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
+
+if TYPE_CHECKING:
+    from flintmq.client import admin_aio
+    from flintmq.client.admin import Admin
+    from flintmq.core.spans import Target
+
+LOOK_AGAIN_S = 30
+"""How often the route is fetched for new queues; what consumers do."""
+
+TRY_AGAIN_S = 1
+"""How long a broker that did not answer is left alone."""
+
+WAITING_MAX = 1_000
+"""Messages that wait to be printed; then nobody pulls any more."""
+
+
+class _Enough(Exception):  # no error: the wanted number is reached
+    """So many messages were printed as were asked for."""
+
+
+@connected
+def tail(
+    settings: ClientSettings,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="start|end|OFFSET|TIME",
+            help="Where to begin; a time is 2026-11-16T08:30, milliseconds, or 10m.",
+        ),
+    ] = "end",
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="Tags, as in a || b.", show_default=False)
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", help="A condition on properties.", show_default=False)
+    ] = None,
+    broker: Annotated[
+        str | None, typer.Option("--broker", help="Only this broker.", show_default=False)
+    ] = None,
+    queue_id: Annotated[
+        int | None, typer.Option("--queue", help="Only this queue.", show_default=False)
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-c", help="End after so many.", min=1, show_default=False),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Wait for more at the end, or end.")
+    ] = True,
+    template: Annotated[
+        str, typer.Option("--format", "-f", help="One line by {names} of a message's fields.")
+    ] = USUAL_LINE,
+    output: As = Output.TABLE,
+) -> None:
+    """Print the messages of a topic; with --output json as JSON, one a line."""
+    from flintmq.client.admin import Admin
+
+    wanted, target = Wanted.by(tags=tag, sql=sql), parse_target(start)
+    show = _printer(output, template, count)
+    with suppress(_Enough, KeyboardInterrupt), _piped():
+        with Admin(**settings) as admin:
+            spans = admin.locate_spans(topic, target, END, broker=broker, queue_id=queue_id)
+            if not spans:
+                raise NoRoute(topic, "it has no such queue")
+            if not isinstance(target, ToEnd):
+                for message in _backlog(admin, spans, wanted):
+                    show(message)
+        if follow:
+            picked = (broker, queue_id)
+            asyncio.run(_follow(settings, topic, picked, spans, wanted, show))
+
+
+def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
+    shown = 0
+
+    def show(message: ReceivedMessage) -> None:
+        nonlocal shown
+        if output is Output.JSON:
+            print_json_line(facts_of(message))
+        else:
+            typer.echo(line_of(message, template))
+        shown += 1
+        if shown == count:
+            raise _Enough
+
+    return show
+
+
+def _backlog(
+    admin: Admin, spans: tuple[LocatedSpan, ...], wanted: Wanted
+) -> Iterator[ReceivedMessage]:
+    """What is there, in the order it was stored; each queue is in that order already."""
+    readings = [admin.read(located, wanted) for located in spans]
+    return heapq.merge(*readings, key=lambda message: message.store_ms)
+
+
+async def _follow(
+    settings: ClientSettings,
+    topic: str,
+    picked: tuple[str | None, int | None],
+    spans: tuple[LocatedSpan, ...],
+    wanted: Wanted,
+    show: Callable[[ReceivedMessage], None],
+) -> None:
+    from flintmq.client.admin_aio import Admin
+
+    arrived: asyncio.Queue[ReceivedMessage | FlintError] = asyncio.Queue(WAITING_MAX)
+    tasks: dict[QueueRef, asyncio.Task[None]] = {}
+    async with Admin(**settings) as admin:
+
+        def start(found: tuple[LocatedSpan, ...], where: Target) -> None:
+            for located in found:
+                span = located.span
+                if span.queue not in tasks:
+                    at = span.stop if isinstance(where, ToEnd) else span.start
+                    work = _follow_queue(admin, located, at, wanted, arrived)
+                    tasks[span.queue] = asyncio.create_task(work)
+
+        async def look_again() -> None:
+            while True:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                with suppress(FlintError):
+                    start(await _locate(admin, topic, picked), START)
+
+        start(spans, END)
+        watch = asyncio.create_task(look_again())
+        try:
+            while True:
+                message = await arrived.get()
+                if isinstance(message, FlintError):
+                    raise message
+                show(message)
+        finally:
+            for task in (watch, *tasks.values()):
+                task.cancel()
+            await asyncio.gather(watch, *tasks.values(), return_exceptions=True)
+
+
+async def _locate(
+    admin: admin_aio.Admin, topic: str, picked: tuple[str | None, int | None]
+) -> tuple[LocatedSpan, ...]:
+    broker, queue_id = picked
+    return await admin.locate_spans(topic, START, END, broker=broker, queue_id=queue_id)
+
+
+async def _follow_queue(
+    admin: admin_aio.Admin,
+    located: LocatedSpan,
+    start: int,
+    wanted: Wanted,
+    arrived: asyncio.Queue[ReceivedMessage | FlintError],
+) -> None:
+    """Pull one queue for ever.  A broker that refuses ends it all; one that is away does not."""
+    from flintmq.core.follow import Follower
+    from flintmq.model.queue import QueueOffset
+
+    queue = located.span.queue
+    follower = Follower(queue, located.address, QueueOffset(start), wanted=wanted)
+    is_away = False
+    while True:
+        try:
+            page = follower.answered(await admin.make(follower.call()))
+            messages = page.messages(wanted)
+        except Unreachable as error:
+            if not is_away:
+                say(f"no answer from {error}; trying again until it is back")
+            is_away = True
+            await asyncio.sleep(TRY_AGAIN_S)
+            continue
+        except FlintError as error:
+            await arrived.put(error)
+            return
+        is_away = False
+        for message in messages:
+            await arrived.put(message)
+
+
+@contextmanager
+def _piped() -> Iterator[None]:
+    """End in silence when the reader of a pipe has seen enough."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush

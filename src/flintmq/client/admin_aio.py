@@ -1,0 +1,165 @@
+"""`Admin` for programs on asyncio: the methods of `client.admin`, awaited.
+
+It belongs to the loop it is first used on.  Questions may be asked side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+
+from flintmq.client import fork
+from flintmq.client.admin import admin_config
+from flintmq.client.config import ClientSettings
+from flintmq.client.hooks import run_after, run_before
+from flintmq.core import (
+    admin_cluster,
+    admin_groups,
+    admin_messages,
+    admin_offsets,
+    admin_topics,
+    spans,
+)
+from flintmq.core.conversation import Call, PausingConversation
+from flintmq.core.dead_letters import DeadLetter, ReplayTo, Stored, list_dead_letters, replay
+from flintmq.core.lag import group_lag
+from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted
+from flintmq.core.routes import NameServers
+from flintmq.errors import WrongState
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.net.aio import Channels
+from flintmq.net.clock import wall_ms
+from flintmq.net.drive import drive_async
+from flintmq.protocol.command import Command
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _held(
+    talk: Callable[Concatenate[NameServers, P], PausingConversation[T]],
+) -> Callable[Concatenate[Admin, P], Coroutine[Any, Any, T]]:
+    """A method that holds a conversation to its end."""
+
+    @wraps(talk)
+    async def method(self: Admin, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.hold(talk(self.name_servers, *args, **kwargs))
+
+    return method
+
+
+class Admin:
+    """A connection to a cluster.  Nothing is sent before the first question."""
+
+    def __init__(self, **settings: Unpack[ClientSettings]) -> None:
+        self._config = admin_config(settings)
+        self.name_servers = NameServers(self._config.name_servers)
+        self._channels = Channels(tls=self._config.client_tls, connect_ms=self._config.connect_ms)
+        self._account = self._config.account
+        self._closed = False
+        self._born = fork.generation()
+
+    def __repr__(self) -> str:
+        return f"<Admin of {';'.join(self.name_servers.addresses)}>"
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._channels.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # The cluster
+    cluster = _held(admin_cluster.fetch_cluster)
+    route = _held(admin_cluster.require_route)
+    broker_figures = _held(admin_cluster.broker_figures)
+    broker_settings = _held(admin_cluster.broker_settings)
+    change_broker_settings = _held(admin_cluster.change_broker_settings)
+
+    # Topics and queues
+    topics = _held(admin_topics.list_topics)
+    describe_topic = _held(admin_topics.describe_topic)
+    topic_stats = _held(admin_topics.topic_stats)
+    create_topic = _held(admin_topics.create_topic)
+    update_topic = _held(admin_topics.update_topic)
+    delete_topic = _held(admin_topics.delete_topic)
+    extent = _held(spans.queue_extent)
+    offset_at = _held(spans.queue_offset_at)
+    earliest_ms = _held(spans.queue_earliest_ms)
+
+    # Groups
+    groups = _held(admin_groups.list_groups)
+    create_group = _held(admin_groups.create_group)
+    delete_group = _held(admin_groups.delete_group)
+    members = _held(admin_groups.fetch_members)
+    producers = _held(admin_groups.fetch_producers)
+    describe_consumer = _held(admin_groups.describe_consumer)
+    lag = _held(group_lag)
+    offsets = _held(admin_offsets.fetch_offsets)
+    plan_reset = _held(admin_offsets.plan_reset)
+    clone_offsets = _held(admin_offsets.clone_offsets)
+
+    # Messages
+    message_at = _held(admin_messages.message_at)
+    messages_by_id = _held(admin_messages.messages_by_id)
+    messages_by_key = _held(admin_messages.messages_by_key)
+    messages_by_time = _held(admin_messages.messages_by_time)
+    consume_directly = _held(admin_messages.consume_directly)
+    locate_spans = _held(spans.locate_spans)
+    dead_letters = _held(list_dead_letters)
+
+    async def apply_reset(self, plan: admin_offsets.ResetPlan) -> Mapping[QueueRef, QueueOffset]:
+        """Go where a plan leads."""
+        return await self.hold(admin_offsets.apply_reset(plan))
+
+    async def replay(
+        self,
+        group: str,
+        letter: DeadLetter,
+        *,
+        to: ReplayTo = ReplayTo.GROUP,
+    ) -> Stored:
+        """Send a dead letter again.  How many a second is the caller's to decide."""
+        now_ms = wall_ms()
+        return await self.hold(replay(self.name_servers, group, letter, to=to, now_ms=now_ms))
+
+    async def read(
+        self, located: spans.LocatedSpan, wanted: Wanted = EVERYTHING
+    ) -> AsyncIterator[ReceivedMessage]:
+        """The messages of a span, pulled as they are asked for."""
+        reader = SpanReader(located.span, located.address, wanted=wanted)
+        while (call := reader.call()) is not None:
+            reply = await self.make(call)
+            for message in reader.answered(reply).messages(wanted):
+                yield message
+
+    async def hold(self, conversation: PausingConversation[T]) -> T:
+        """Hold any conversation of `core` over this admin's connections."""
+        return await drive_async(conversation, self.make)
+
+    async def make(self, call: Call) -> Command:
+        """Carry out one call: hooked, signed, and over a shared connection."""
+        fork.check_generation(self._born, "this Admin")
+        if self._closed:
+            raise WrongState("this Admin", "closed", "make another one")
+        hooks = self._config.request_hooks
+        request = run_before(hooks, call.address, call.request)
+        if self._account is not None:
+            request = self._account.sign(request)
+        answer: Command | None = None
+        try:
+            answer = await self._channels.make(Call(call.address, request, call.timeout_ms))
+            return answer
+        finally:
+            run_after(hooks, call.address, request, answer)

@@ -1,0 +1,111 @@
+"""Messages on their way from any thread to the loop that sends them.
+
+    send_async ─► room? ─► queue ─► loop: one send each ─► future, callback, room given back
+
+Waking the loop costs more than queueing, so it is woken once for all that was queued meanwhile.
+
+Invariant: at most ``in_flight_max`` messages are between `put` and their end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from flintmq.client.producer import Producer, Selector
+from flintmq.client.threads import Lease
+from flintmq.core.receipt import SendReceipt
+from flintmq.errors import WrongState
+from flintmq.model.message import Message
+from flintmq.model.queue import QueueRef
+
+log = logging.getLogger(__name__)
+
+Callback: TypeAlias = Callable[[SendReceipt | BaseException], object]
+"""Called with the receipt, or with what went wrong."""
+
+
+class Job(NamedTuple):
+    """One message to send and who wants to know how it went."""
+
+    message: Message
+    timeout_ms: int
+    queue: QueueRef | None
+    selector: Selector | None
+    sharding_key: str | None
+    callback: Callback | None
+    future: Future[SendReceipt]
+
+
+class Outbox:
+    """The queue of one producer."""
+
+    def __init__(self, producer: Producer, lease: Lease) -> None:
+        self._producer = producer
+        self._lease = lease
+        self._limit = producer.config.in_flight_max
+        self._count = 0
+        self._change = threading.Condition()
+        self._jobs: deque[Job] = deque()
+        self._is_woken = False
+        self._tasks: set[asyncio.Task[SendReceipt]] = set()
+
+    def put(self, job: Job) -> Future[SendReceipt]:
+        """Queue a message; wait while too many are under way."""
+        if self._lease.is_current and self._count >= self._limit:
+            raise WrongState("send_async", "full", "a callback must not wait for room")
+        with self._change:
+            while self._count >= self._limit:
+                self._change.wait()
+            self._count += 1
+        self._jobs.append(job)
+        if not self._is_woken:
+            self._is_woken = True
+            self._lease.call_soon(self._drain)
+        return job.future
+
+    def wait(self) -> None:
+        """Wait until nothing is under way."""
+        with self._change:
+            while self._count:
+                self._change.wait()
+
+    def _drain(self) -> None:
+        self._is_woken = False
+        loop = asyncio.get_running_loop()
+        while self._jobs:
+            job = self._jobs.popleft()
+            work = self._producer.send(
+                job.message,
+                timeout_ms=job.timeout_ms,
+                queue=job.queue,
+                selector=job.selector,
+                sharding_key=job.sharding_key,
+            )
+            task = loop.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._landed, job))
+
+    def _landed(self, job: Job, task: asyncio.Task[SendReceipt]) -> None:
+        self._tasks.discard(task)
+        error: BaseException | None
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if job.future.set_running_or_notify_cancel():
+            if error is None:
+                job.future.set_result(task.result())
+            else:
+                job.future.set_exception(error)
+        with self._change:
+            self._count -= 1
+            self._change.notify_all()
+        if job.callback is not None:
+            try:
+                job.callback(task.result() if error is None else error)
+            except Exception:
+                log.exception("the callback of a message to %s failed", job.message.topic)

@@ -1,0 +1,352 @@
+"""The producer on asyncio.  The one for threads, `flintmq.Producer`, is a face of it.
+
+    async with Producer("shop", namesrv="127.0.0.1:9876") as producer:
+        receipt = await producer.send(Message("orders", b"…", tags="paid", keys=["o-1"]))
+
+`send` comes back when the broker has the message, or raises.  Sends may run side by side.
+`send_async` starts one and hands out its future; it waits only while ``in_flight_max`` are
+under way.  What may be tried again, and where, `core.send` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self, TypeAlias, Unpack
+
+from msgspec.structs import replace
+
+from flintmq.client.config import split_settings
+from flintmq.client.engine import Engine
+from flintmq.client.events import Event
+from flintmq.client.identity import message_ids
+from flintmq.client.life import State
+from flintmq.client.members import TransactionCheck
+from flintmq.client.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
+from flintmq.client.replies import Replies, reply_to, request_properties
+from flintmq.core.queue_choice import queue_of_key
+from flintmq.core.receipt import SendReceipt, receipts_of_batch
+from flintmq.core.send import Publisher
+from flintmq.core.send_draft import Draft, draft_batches, draft_message
+from flintmq.errors import FlintError, InvalidName, InvalidSetting, PartlySent
+from flintmq.model import properties as names
+from flintmq.model.group import check_group_name
+from flintmq.model.message import Message, ReceivedMessage
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.codes import RequestCode
+
+Selector: TypeAlias = Callable[[Sequence[QueueRef], Message], QueueRef]
+"""Chooses one of the queues that a message may go to."""
+
+PLACEHOLDER: Final = "DEFAULT_PRODUCER"
+"""The group of a RocketMQ producer that was given none; brokers could not tell such apart."""
+
+
+class Producer:
+    """Sends messages.  Made on any thread, used on the loop it is started on."""
+
+    def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
+        check_group_name(group)
+        if group == PLACEHOLDER:
+            raise InvalidName("group", group, "stands for no group at all; choose another name")
+        config, self.config = split_settings(settings, ProducerConfig)
+        self.group = group
+        self._engine = Engine(config, what=f"{type(self).__name__} {group!r}")
+        self._publisher = Publisher(
+            self._engine.wire_name(group),
+            self._engine.routes,
+            clock=self._engine.clock,
+            chance=self._engine.chance,
+            rules=self.config.send_rules(),
+            on_trouble=self._note_trouble,
+            version_of=self._engine.known_version,
+        )
+        self._rules = self.config.draft_rules(config.namespace)
+        self._namespace = config.namespace
+        self._ids = message_ids()
+        self._replies = Replies()
+        self._engine.add_producer(_Member(self._publisher.group, self._replies, self._check))
+        self._room = asyncio.Semaphore(self.config.in_flight_max)
+        self._in_flight: set[asyncio.Task[SendReceipt]] = set()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
+
+    # Life
+
+    @property
+    def state(self) -> State:
+        return self._engine.state
+
+    @property
+    def client_id(self) -> str:
+        return self._engine.client_id
+
+    def require_running(self) -> None:
+        """Raise `WrongState` unless it runs."""
+        self._engine.life.require_running()
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """The last things that went wrong or changed, oldest first."""
+        return self._engine.events.latest(kind=kind)
+
+    async def start(self) -> Self:
+        await self._engine.start()
+        return self
+
+    async def stop(self) -> None:
+        """Wait for what is under way, leave the brokers, close.  Stopping twice is no error."""
+        if self._engine.life.is_running:
+            await self.flush()
+        self._replies.stop(self._engine.life.what)
+        await self._engine.stop()
+
+    async def flush(self) -> None:
+        """Wait until every message given to `send_async` is stored or has failed."""
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # Sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+    ) -> SendReceipt:
+        """Send one message and wait until it is stored.
+
+        At most one of the last three: ``queue`` is where to send it, ``selector`` chooses among
+        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
+        tried once, since another queue would break its order.
+        """
+        if queue is None and selector is None and sharding_key is None:
+            return await self._send(self._draft(message), timeout_ms)
+        self._engine.life.require_running()
+        extra = None if sharding_key is None else {names.SHARDING_KEY: sharding_key}
+        draft = self._draft(message, extra)
+        start_ms = self._engine.clock()
+        chosen = await self._choose(message, draft.topic, queue, selector, sharding_key)
+        left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
+        return self._given(await self._engine.hold(self._publisher.send_to(draft, chosen, left_ms)))
+
+    async def send_async(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+    ) -> asyncio.Task[SendReceipt]:
+        """Start a send and give its future; wait only while too many are under way."""
+        self._engine.life.require_running()
+        await self._room.acquire()
+        task = asyncio.get_running_loop().create_task(
+            self.send(
+                message,
+                timeout_ms=timeout_ms,
+                queue=queue,
+                selector=selector,
+                sharding_key=sharding_key,
+            )
+        )
+        self._in_flight.add(task)
+        task.add_done_callback(self._landed)
+        return task
+
+    async def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
+        """Send one message and do not ask whether it was stored."""
+        self._engine.life.require_running()
+        draft = self._draft(message)
+        queues = await self._engine.publish_queues(draft.topic)
+        if draft.is_timed:
+            await self._engine.meet_brokers()
+        await self._engine.hold(self._publisher.tell(draft, queues, timeout_ms))
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+    ) -> list[SendReceipt]:
+        """Send messages of one topic, many in one request; a receipt for each of them.
+
+        More than ``batch_bytes_max`` become several requests, one after the other, each with
+        the whole timeout.  When not the first of them fails it is `PartlySent`.
+        """
+        self._engine.life.require_running()
+        chosen = list(messages)
+        wire_topic = self._engine.wire_name(chosen[0].topic) if chosen else ""
+        drafts = draft_batches(
+            chosen,
+            wire_topic,
+            make_id=self._ids.make,
+            now_ms=self._engine.wall(),
+            rules=self._rules,
+        )
+        receipts: list[SendReceipt] = []
+        for draft in drafts:
+            try:
+                if queue is None:
+                    receipt = await self._send(draft, timeout_ms)
+                else:
+                    target = self._wire_queue(queue, draft.topic)
+                    conversation = self._publisher.send_to(draft, target, timeout_ms)
+                    await self._engine.publish_queues(draft.topic)
+                    receipt = self._given(await self._engine.hold(conversation))
+            except FlintError as error:
+                if not receipts:
+                    raise
+                raise PartlySent(wire_topic, len(receipts), len(chosen), str(error)) from error
+            receipts += receipts_of_batch(receipt)
+        return receipts
+
+    async def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
+        """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
+        self._engine.life.require_running()
+        start_ms = self._engine.clock()
+        await self._engine.publish_queues(self._engine.wire_name(message.topic))
+        await self._engine.meet_brokers()  # the reply may come by any of them
+        correlation_id = self._replies.expect()
+        try:
+            extra = request_properties(correlation_id, self.client_id, timeout_ms)
+            draft = self._draft(message, extra)
+            left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
+            await self._send(draft, left_ms)
+            left_ms = timeout_ms - (self._engine.clock() - start_ms)
+            return await self._replies.wait(correlation_id, message.topic, left_ms, timeout_ms)
+        finally:
+            self._replies.forget(correlation_id)
+
+    async def reply(
+        self, request: ReceivedMessage, body: bytes, *, timeout_ms: int = SEND_MS
+    ) -> SendReceipt:
+        """Reply to a request message.  `BrokerRefused` when its sender no longer waits."""
+        self._engine.life.require_running()
+        message, extra = reply_to(request, body)
+        draft = draft_message(
+            message,
+            message.topic,
+            unique_id=self._ids.make(self._engine.wall()),
+            now_ms=self._engine.wall(),
+            rules=self._rules,
+            extra=extra,
+            code=RequestCode.SEND_REPLY_MESSAGE_V2,
+        )
+        queues = await self._engine.publish_queues(draft.topic)
+        near = [queue for queue in queues if queue.broker == request.broker]
+        return await self._engine.hold(
+            self._publisher.send_to(draft, (near or queues)[0], timeout_ms)
+        )
+
+    async def queues(self, topic: str) -> list[QueueRef]:
+        """The queues that messages to a topic may go to now."""
+        self._engine.life.require_running()
+        return [
+            replace_topic(queue, topic)
+            for queue in await self._engine.publish_queues(self._engine.wire_name(topic))
+        ]
+
+    # Inside
+
+    def _draft(self, message: Message, extra: Mapping[str, str] | None = None) -> Draft:
+        topic = self._engine.wire_name(message.topic) if self._namespace else message.topic
+        now_ms = self._engine.wall()
+        return draft_message(
+            message,
+            topic,
+            unique_id=self._ids.make(now_ms),
+            now_ms=now_ms,
+            rules=self._rules,
+            extra=extra,
+        )
+
+    async def _send(self, draft: Draft, timeout_ms: int) -> SendReceipt:
+        engine = self._engine
+        queues = engine.routes.publish_queues(draft.topic)
+        if not queues or draft.is_timed:
+            start_ms = engine.clock()
+            queues = await engine.publish_queues(draft.topic)
+            if draft.is_timed:
+                await engine.meet_brokers()
+            timeout_ms = max(1, timeout_ms - (engine.clock() - start_ms))
+        return self._given(await engine.hold(self._publisher.send(draft, queues, timeout_ms)))
+
+    async def _choose(
+        self,
+        message: Message,
+        topic: str,
+        queue: QueueRef | None,
+        selector: Selector | None,
+        sharding_key: str | None,
+    ) -> QueueRef:
+        if sum(given is not None for given in (queue, selector, sharding_key)) > 1:
+            raise InvalidSetting("queue", topic, "give one of queue, selector and sharding_key")
+        queues = await self._engine.publish_queues(topic)
+        if selector is not None:
+            queue = selector([replace_topic(each, message.topic) for each in queues], message)
+        elif sharding_key is not None:
+            return queue_of_key(queues, sharding_key)
+        assert queue is not None
+        if queue.topic != message.topic:
+            raise InvalidSetting("queue", str(queue), f"the message is for {message.topic!r}")
+        return self._wire_queue(queue, topic)
+
+    def _wire_queue(self, queue: QueueRef, topic: str) -> QueueRef:
+        return queue if queue.topic == topic else replace_topic(queue, topic)
+
+    def _given(self, receipt: SendReceipt) -> SendReceipt:
+        """A receipt as the user knows its topic."""
+        if not self._namespace:
+            return receipt
+        topic = self._engine.user_name(receipt.queue.topic)
+        return replace(receipt, queue=replace_topic(receipt.queue, topic))
+
+    def _landed(self, task: asyncio.Task[SendReceipt]) -> None:
+        self._in_flight.discard(task)
+        self._room.release()
+
+    def _note_trouble(self, topic: str, broker: str, text: str) -> None:
+        self._engine.events.add("retry", f"{topic} at {broker}", text)
+        self._engine.doubt_route(topic)
+
+    def _check(self, check: TransactionCheck) -> None:
+        self._engine.events.add("check", check.address, "this producer has no transactions")
+
+
+class _Member:
+    """A producer as its engine sees it."""
+
+    def __init__(
+        self, group: str, replies: Replies, check: Callable[[TransactionCheck], None]
+    ) -> None:
+        self.group = group
+        self._replies = replies
+        self._check = check
+
+    def check_transaction(self, check: TransactionCheck) -> None:
+        self._check(check)
+
+    def take_reply(self, correlation_id: str, reply: ReceivedMessage) -> bool:
+        return self._replies.take(correlation_id, reply)
+
+
+def replace_topic(queue: QueueRef, topic: str) -> QueueRef:
+    return QueueRef(topic, queue.broker, queue.queue_id)

@@ -1,0 +1,153 @@
+"""What a consuming group asks of brokers, carried out over the engine.
+
+One coroutine for each action that has an answer.  Each comes back with what the broker said or
+raises a `FlintError`; none tries again, since when to do that is for `core` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flintmq.client.engine import Engine
+from flintmq.client.offset_store import OffsetStore, ReadFrom
+from flintmq.client.push_settings import PushConfig
+from flintmq.core.actions import (
+    LOCK_TIMEOUT_MS,
+    MEMBERS_TIMEOUT_MS,
+    SEND_BACK_TIMEOUT_MS,
+    AskMembers,
+    AskStartOffset,
+    CommitOffset,
+    LockQueues,
+    Pull,
+    SendBack,
+    SendToRetry,
+    UnlockQueues,
+)
+from flintmq.core.ask import refusal
+from flintmq.core.consumer_requests import (
+    check_broker_filters,
+    lock_request,
+    members_request,
+    pull_request,
+    read_locked,
+    read_members,
+    send_back_request,
+    unlock_request,
+)
+from flintmq.core.pull_answers import PullAnswer, read_pull_answer
+from flintmq.core.routes import Found
+from flintmq.core.send import Publisher
+from flintmq.core.send_draft import draft_stored
+from flintmq.core.start_offset import StartOffset, choose_start_offset
+from flintmq.errors import FlintError, NoRoute
+from flintmq.model.group import INNER_PRODUCER_GROUP
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.codes import ResponseCode
+
+
+class PushCalls:
+    """The calls of one consumer."""
+
+    def __init__(self, engine: Engine, config: PushConfig, store: OffsetStore) -> None:
+        self._engine = engine
+        self._config = config
+        self._group = config.wire_group
+        self._store = store
+        self._copies = Publisher(
+            INNER_PRODUCER_GROUP, engine.routes, clock=engine.clock, chance=engine.chance
+        )
+
+    async def pull(self, pull: Pull) -> PullAnswer:
+        """11, to the replica that was suggested last, or whoever stands in for it."""
+        engine, queue = self._engine, pull.queue
+        found = engine.locate(queue.broker, pull.broker_id)
+        if found is None:
+            found = await self._find(queue, pull.broker_id)
+        if pull.subscription.sql is not None:
+            version = await engine.version_of(found.address)
+            if version is not None:
+                check_broker_filters(pull, version)
+        asked = pull_request(pull, self._group, is_slave=found.is_slave)
+        reply = await engine.call(found.address, asked, pull.timeout_ms)
+        return read_pull_answer(reply, queue, found.address)
+
+    async def members(self, ask: AskMembers) -> tuple[str, ...]:
+        """38."""
+        address = await self._engine.some_broker(ask.topic)
+        reply = await self._engine.call(address, members_request(self._group), MEMBERS_TIMEOUT_MS)
+        return read_members(reply, address)
+
+    async def start_offset(self, ask: AskStartOffset) -> StartOffset:
+        """Where the group stands in a queue, or wants to begin: 14, then 30 or 29."""
+        where = ReadFrom.STORE if self._config.is_clustering else ReadFrom.MEMORY_FIRST
+        stored = await self._store.read(ask.queue, where)
+        if stored is not None:
+            return StartOffset(stored, is_stored=True)
+        address = await master_of(self._engine, ask.queue)
+        start_at_ms = self._config.starts_at_ms(self._engine.wall())
+        chosen = await self._engine.hold(
+            choose_start_offset(address, ask.queue, self._config.start_from, start_at_ms)
+        )
+        return StartOffset(chosen, is_stored=False)
+
+    async def send_back(self, ask: SendBack) -> None:
+        """36."""
+        address = await master_of(self._engine, ask.queue)
+        asked = send_back_request(ask, self._group, unit_mode=self._config.unit_mode)
+        reply = await self._engine.call(address, asked, SEND_BACK_TIMEOUT_MS)
+        if reply.code != ResponseCode.SUCCESS:
+            raise refusal(reply, address)
+
+    async def send_copy(self, copy: SendToRetry) -> None:
+        """An ordinary send, to any broker that has the retry topic."""
+        engine, message = self._engine, copy.ask.message
+        draft = draft_stored(
+            copy.topic, message.body, copy.properties, now_ms=engine.wall(), flag=message.flag
+        )
+        queues = await engine.publish_queues(copy.topic)
+        await engine.hold(self._copies.send(draft, queues, SEND_BACK_TIMEOUT_MS))
+
+    async def commit(self, commit: CommitOffset) -> None:
+        """One offset, until it is taken."""
+        await self._store.put(commit.queue, commit.offset)
+
+    async def commit_soon(
+        self, commits: Sequence[CommitOffset]
+    ) -> list[tuple[CommitOffset, FlintError]]:
+        """Many offsets at once; those that are known to have failed."""
+        for commit in commits:
+            self._store.update(commit.queue, commit.offset, increase_only=False)
+        failures = await self._store.persist([commit.queue for commit in commits])
+        return [(commit, failures[commit.queue]) for commit in commits if commit.queue in failures]
+
+    async def lock(self, ask: LockQueues) -> tuple[QueueRef, ...]:
+        """41."""
+        address = await master_of(self._engine, ask.queues[0])
+        asked = lock_request(ask, self._group, self._engine.client_id)
+        reply = await self._engine.call(address, asked, LOCK_TIMEOUT_MS)
+        return read_locked(reply, address)
+
+    async def unlock(self, unlock: UnlockQueues) -> None:
+        """42, oneway."""
+        address = await master_of(self._engine, unlock.queues[0])
+        asked = unlock_request(unlock, self._group, self._engine.client_id)
+        await self._engine.tell(address, asked, LOCK_TIMEOUT_MS)
+
+    async def _find(self, queue: QueueRef, broker_id: int) -> Found:
+        await self._engine.refresh_route(queue.topic)
+        found = self._engine.locate(queue.broker, broker_id)
+        if found is None:
+            raise NoRoute(queue.topic, f"broker {queue.broker} is not there now")
+        return found
+
+
+async def master_of(engine: Engine, queue: QueueRef) -> str:
+    """Where the master of a queue's broker listens; its route is asked for once more."""
+    address = engine.address_of(queue.broker)
+    if address is None:
+        await engine.refresh_route(queue.topic)
+        address = engine.address_of(queue.broker)
+    if address is None:
+        raise NoRoute(queue.topic, f"broker {queue.broker} has no master now")
+    return address

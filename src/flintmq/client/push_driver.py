@@ -1,0 +1,396 @@
+"""Drives the machine of one consuming group: events in, actions carried out, the clock.
+
+                        ┌────────────── GroupConsumer ◄──────────────┐
+                     actions                                      events
+                        ▼                                            │
+    calls to brokers, listeners, the offset store, the clock ────────┘
+
+Everything happens on one loop and nothing waits there: each call is a task whose end, good or
+bad, is an event.
+
+    running ──stop──► stopping ──Unregister, or time is up──► closed
+
+Invariant: every action with an answer is reported once, unless the driver is closed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from flintmq.client.consume_hooks import run_filters
+from flintmq.client.delivery import Delivery
+from flintmq.client.engine import Engine
+from flintmq.client.listeners import Listener, Work
+from flintmq.client.push_calls import PushCalls
+from flintmq.client.push_settings import PushConfig
+from flintmq.client.seek_routes import seek_routes
+from flintmq.client.stats import SAMPLE_MS, ConsumerStats
+from flintmq.core.actions import (
+    Action,
+    AskMembers,
+    AskStartOffset,
+    CommitOffset,
+    Deliver,
+    Heartbeat,
+    LockQueues,
+    Pull,
+    QueuesChanged,
+    Report,
+    SendBack,
+    SendToRetry,
+    UnlockQueues,
+    Unregister,
+)
+from flintmq.core.group_consumer import GroupConsumer
+from flintmq.core.pull_answers import Found
+from flintmq.core.results import DeadLetter, Retry, outcomes_of
+from flintmq.errors import FlintError, LocalProtocolError, Unreachable
+from flintmq.model.route import Route
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Actions = Iterable[Action]
+
+LAST_CALLS_S: Final = 5.0
+"""How long a stop waits for its last commits and unlocks."""
+
+LOST_APART_MS: Final = 100
+"""A connection that breaks takes many calls with it; they are one loss."""
+
+
+class Driver:
+    """One running consumer.  Made on the loop of its engine, once that was started."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        machine: GroupConsumer,
+        config: PushConfig,
+        calls: PushCalls,
+        listeners: Mapping[str, Listener],
+        usual: Listener | None,
+    ) -> None:
+        self.machine = machine
+        self.stats = ConsumerStats()
+        self.delivery = Delivery(
+            config, listeners, usual, start=self._started, ended=self._listeners_ended
+        )
+        self._engine = engine
+        self._config = config
+        self._calls = calls
+        self._loop = asyncio.get_running_loop()
+        self._clock = engine.clock
+        self._is_timer_old = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._sampler: asyncio.TimerHandle | None = None
+        self._last_calls: set[asyncio.Task[None]] = set()
+        self._lost_ms: dict[str, int] = {}
+        self._progress = asyncio.Event()
+        self._is_stopped = False
+        self._is_closed = False
+        self._handlers: dict[type[Any], Callable[[Any], object]] = {
+            Pull: self._pull,
+            Heartbeat: self._heartbeat,
+            AskMembers: self._ask_members,
+            AskStartOffset: self._ask_start,
+            SendBack: self._send_back,
+            SendToRetry: self._send_copy,
+            LockQueues: self._lock,
+            UnlockQueues: self._unlock,
+            QueuesChanged: self._queues_changed,
+            Report: self._report,
+            Unregister: self._unregister,
+        }
+        now_ms = self._clock()
+        for each in machine.subscriptions:
+            self.stats.add_topic(each.topic, now_ms)
+
+    # Life
+
+    def start(self) -> None:
+        """Begin.  The routes that are known already are told first."""
+        self._engine.on_route_change(self._route_changed)
+        for each in self.machine.subscriptions:
+            route = self._engine.routes.find(each.topic)
+            if route is not None:
+                self._route_changed(each.topic, route)
+        self.event(self.machine.start(self._clock()))
+        topics = [each.topic for each in self.machine.subscriptions]
+        self._engine.spawn(seek_routes(self._engine, topics), "seeking routes")
+        self._sample()
+
+    async def stop(self, timeout_s: float) -> list[Deliver]:
+        """Let listeners end, commit, unlock.  What still runs when the time is up."""
+        self.event(self.machine.stop(self._clock()))
+        left = await self._wait_for_listeners(timeout_s)
+        if not self._is_stopped:
+            for batch in left:
+                text = f"its listener still runs, with {batch.messages[0].message_id}"
+                self._engine.events.add("stop", str(batch.queue), text, logging.WARNING)
+            self.event(self.machine.abandon(self._clock()))
+        if self._last_calls:
+            await asyncio.wait(self._last_calls, timeout=LAST_CALLS_S)
+        self._is_closed = True
+        for timer in (self._timer, self._sampler):
+            if timer is not None:
+                timer.cancel()
+        self.delivery.close()
+        if not left:
+            await self.delivery.wait_closed()
+        return left
+
+    async def _wait_for_listeners(self, timeout_s: float) -> list[Deliver]:
+        """Until all is committed; a message that only an ``async for`` has is not waited for."""
+        iterated = self.delivery.inbox.current
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._is_stopped and (not iterated or self._running()):
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            pass
+        return self._running()
+
+    def _running(self) -> list[Deliver]:
+        iterated = self.delivery.inbox.current
+        return [batch for batch in self.machine.still_running() if batch not in iterated]
+
+    # Events and actions
+
+    def event(self, actions: Actions) -> None:
+        """Something happened, and this is what follows."""
+        if self._is_closed:
+            return
+        delivers: list[Deliver] = []
+        commits: list[CommitOffset] = []
+        for action in actions:
+            if isinstance(action, Deliver):
+                delivers.append(action)
+            elif isinstance(action, CommitOffset):
+                if action.is_urgent:
+                    self._commit(action)
+                else:
+                    commits.append(action)
+            else:
+                self._handlers[type(action)](action)
+        if commits:
+            self._finally(self._commit_soon(commits), "commits")
+        if delivers:
+            self.delivery.deliver(delivers)
+        if not self._is_timer_old:
+            self._is_timer_old = True
+            self._loop.call_soon(self._wind_timer)
+
+    def _wind_timer(self) -> None:
+        self._is_timer_old = False
+        if self._is_closed:
+            return
+        due_ms = self.machine.next_due_ms()
+        if self._timer is not None:
+            if self._timer_ms == due_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        wait_ms = max(0, due_ms - self._clock())
+        self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.event(self.machine.tick(self._clock()))
+
+    def _sample(self) -> None:
+        self.stats.sample(self._clock())
+        self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
+
+    def _finally(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run a call that a stop waits for."""
+        task = self._engine.spawn(work, name)
+        self._last_calls.add(task)
+        task.add_done_callback(self._last_calls.discard)
+
+    def _ask(
+        self,
+        work: Coroutine[Any, Any, T],
+        good: Callable[[T], Actions],
+        bad: Callable[[FlintError], Actions],
+        name: str,
+    ) -> None:
+        """Make a call; its end is an event."""
+
+        async def ask() -> None:
+            try:
+                answer = await work
+            except Exception as error:  # a bug of ours must not hold a queue up for ever
+                self.event(bad(_known(error)))
+            else:
+                self.event(good(answer))
+
+        self._finally(ask(), name)
+
+    # Brokers
+
+    def _pull(self, pull: Pull) -> None:
+        self._engine.spawn(self._pulling(pull), "pull")
+
+    async def _pulling(self, pull: Pull) -> None:
+        machine, queue, asked_ms = self.machine, pull.queue, self._clock()
+        try:
+            answer = await self._calls.pull(pull)
+        except Exception as error:
+            known = _known(error)
+            self.event(machine.pull_failed(pull, known, self._clock()))
+            if isinstance(known, Unreachable):
+                self._broker_lost(queue.broker)
+                self._engine.doubt_route(queue.topic)
+            return
+        now_ms = self._clock()
+        if isinstance(answer, Found):
+            self.stats.pulled(queue.topic, len(answer.messages), now_ms - asked_ms)
+            if self._config.filter_hooks:
+                wanted = run_filters(self._config.filter_hooks, queue, answer.messages)
+                answer = replace(answer, messages=wanted)
+        self.event(machine.pull_answered(pull, answer, now_ms))
+
+    def _broker_lost(self, broker: str) -> None:
+        now_ms = self._clock()
+        if now_ms - self._lost_ms.get(broker, -LOST_APART_MS) >= LOST_APART_MS:
+            self._lost_ms[broker] = now_ms
+            self.event(self.machine.broker_lost(broker, now_ms))
+
+    def _heartbeat(self, heartbeat: Heartbeat) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._engine.heartbeat(),
+            lambda _: machine.heartbeat_done(heartbeat, clock()),
+            lambda _: machine.heartbeat_done(heartbeat, clock()),
+            "heartbeat",
+        )
+
+    def _ask_members(self, ask: AskMembers) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._calls.members(ask),
+            lambda members: machine.members_known(ask, members, clock()),
+            lambda error: machine.members_failed(ask, str(error), clock()),
+            "members",
+        )
+
+    def _ask_start(self, ask: AskStartOffset) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._calls.start_offset(ask),
+            lambda start: machine.start_known(ask, start, clock()),
+            lambda error: machine.start_failed(ask, str(error), clock()),
+            "start offset",
+        )
+
+    def _send_back(self, ask: SendBack) -> None:
+        machine, clock = self.machine, self._clock
+        text = f"{ask.message.message_id} goes back: {ask.reason or 'not consumed'}"
+        self._engine.events.add("retry", str(ask.queue), text)
+        self._ask(
+            self._calls.send_back(ask),
+            lambda _: machine.sent_back(ask, clock()),
+            lambda error: machine.send_back_failed(ask, str(error), clock()),
+            "send back",
+        )
+
+    def _send_copy(self, copy: SendToRetry) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._calls.send_copy(copy),
+            lambda _: machine.copied(copy, clock()),
+            lambda error: machine.copy_failed(copy, str(error), clock()),
+            "retry",
+        )
+
+    def _commit(self, commit: CommitOffset) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._calls.commit(commit),
+            lambda _: machine.committed(commit, clock()),
+            lambda error: machine.commit_failed(commit, str(error), clock()),
+            "commit",
+        )
+
+    async def _commit_soon(self, commits: list[CommitOffset]) -> None:
+        try:
+            failed = await self._calls.commit_soon(commits)
+        except Exception as error:
+            failed = [(commit, _known(error)) for commit in commits]
+        for commit, reason in failed:
+            self.event(self.machine.commit_failed(commit, str(reason), self._clock()))
+
+    def _lock(self, ask: LockQueues) -> None:
+        machine, clock = self.machine, self._clock
+        self._ask(
+            self._calls.lock(ask),
+            lambda granted: machine.locked(ask, granted, clock()),
+            lambda error: machine.lock_failed(ask, str(error), clock()),
+            "lock",
+        )
+
+    def _unlock(self, unlock: UnlockQueues) -> None:
+        self._ask(self._calls.unlock(unlock), lambda _: (), lambda _: (), "unlock")
+
+    # Routes
+
+    def _route_changed(self, topic: str, route: Route) -> None:
+        if self.machine.subscriptions.find(topic) is not None:
+            queues = route.subscribe_queues(topic)
+            self.event(self.machine.route_known(topic, queues, self._clock()))
+
+    # Listeners
+
+    def _started(self, batch: Deliver) -> bool:
+        return self.machine.started(batch, self._clock())
+
+    def _listeners_ended(self, ended: list[tuple[Work, int]]) -> None:
+        machine, stats, now_ms = self.machine, self.stats, self._clock()
+        follow: list[Action] = []
+        for work, spent_ns in ended:
+            batch, result = work.batch, work.result
+            assert batch is not None
+            count = len(batch.messages)
+            if result is None:
+                stats.consumed(batch.queue.topic, count, 0, spent_ns)
+            else:
+                ok = outcomes_of(result, count).consumed_count
+                ok = count if ok is None else ok
+                stats.consumed(batch.queue.topic, ok, count - ok, spent_ns)
+                if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
+                    log.warning("the listener of %s failed", batch.queue, exc_info=result)
+            follow += machine.consumed(batch, result, now_ms)
+        self.event(follow)
+        self._progress.set()
+
+    # The rest
+
+    def _queues_changed(self, change: QueuesChanged) -> None:
+        if self._config.on_queues is not None:
+            try:
+                self._config.on_queues(change)
+            except Exception:
+                log.exception("on_queues failed for %s", change.topic)
+
+    def _report(self, report: Report) -> None:
+        self._engine.events.add(report.kind, report.subject, report.text, report.level)
+
+    def _unregister(self, _unregister: Unregister) -> None:
+        """The engine tells the brokers when it stops."""
+        self._is_stopped = True
+        self._progress.set()
+
+
+def _known(error: Exception) -> FlintError:
+    """Any error as one of ours; a bug is logged as one."""
+    if isinstance(error, FlintError):
+        return error
+    log.error("a call of the consumer failed", exc_info=error)
+    return LocalProtocolError(f"{type(error).__name__}: {error}")

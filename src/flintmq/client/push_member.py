@@ -1,0 +1,75 @@
+"""A push consumer as its engine sees it: what brokers ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flintmq.client.direct import consume_directly
+from flintmq.client.engine import Engine
+from flintmq.client.push_driver import Driver
+from flintmq.client.push_settings import PushConfig
+from flintmq.client.running import running_consumer
+from flintmq.model import properties as names
+from flintmq.model.group import is_retry_topic
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.protocol.bodies.direct import DirectResult
+from flintmq.protocol.bodies.heartbeat import ConsumerGroup
+from flintmq.protocol.bodies.running import RunningConsumer
+
+
+class PushMember:
+    """Answers for one consumer."""
+
+    def __init__(self, engine: Engine, driver: Driver, config: PushConfig) -> None:
+        self.group = config.wire_group
+        self._engine = engine
+        self._driver = driver
+        self._config = config
+        self._started_ms = engine.wall()
+
+    def heartbeat(self) -> ConsumerGroup:
+        return self._driver.machine.subscriptions.section()
+
+    def notified(self) -> None:
+        """40."""
+        self._driver.event(self._driver.machine.notified(self._engine.clock()))
+
+    def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
+        """220."""
+        moved = {
+            queue: QueueOffset(offset) for queue, offset in offsets.items() if queue.topic == topic
+        }
+        self._driver.event(self._driver.machine.reset(moved, self._engine.clock()))
+
+    def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
+        """221."""
+        offsets = self._driver.machine.offsets()
+        return {queue: offset for queue, offset in offsets.items() if queue.topic == topic}
+
+    def running_info(self, *, with_stacks: bool) -> RunningConsumer:
+        """307."""
+        driver, machine = self._driver, self._driver.machine
+        return running_consumer(
+            self._config,
+            machine.status(),
+            machine.subscriptions,
+            list(driver.stats.rates(self._engine.clock())),
+            driver.delivery.running() if with_stacks else None,
+            name_servers=self._engine.name_servers,
+            started_ms=self._started_ms,
+        )
+
+    async def consume_directly(self, message: ReceivedMessage) -> DirectResult:
+        """309."""
+        topic = message.topic
+        if is_retry_topic(topic):
+            topic = message.properties.get(names.RETRY_TOPIC) or topic
+        subscriptions = self._driver.machine.subscriptions
+        known = subscriptions.find(topic) is not None
+        return await consume_directly(
+            self._driver.delivery,
+            message,
+            self._config.namespace,
+            ordered=subscriptions.is_ordered(topic) if known else self._config.ordered,
+        )

@@ -1,0 +1,102 @@
+"""What is asked before a consumer joins its group.
+
+    routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join
+
+Nothing of it introduces us to a broker, so a consumer that is refused leaves no trace.  A topic
+that does not exist yet is no reason to refuse: it is looked for until it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from flintmq.client.engine import Engine
+from flintmq.client.push_settings import PushConfig
+from flintmq.core.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
+from flintmq.core.group_consumer import GroupConsumer
+from flintmq.core.subscriptions import TopicSubscription
+from flintmq.errors import FlintError, GroupConflict, InvalidSetting
+from flintmq.protocol.bodies.subscription import CheckClientConfig
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import request
+
+OLD_SELF_S: Final = 3.0
+"""How long an earlier process with our client id may take to disappear from a broker."""
+
+LOOK_AGAIN_S: Final = 0.1
+
+
+async def check_start(engine: Engine, machine: GroupConsumer, config: PushConfig) -> None:
+    """Raise what stands against joining the group."""
+    wanted = list(machine.subscriptions)
+    await asyncio.gather(*(engine.refresh_route(each.topic) for each in wanted))
+    for each in wanted:
+        if each.sql is not None and engine.routes.find(each.topic) is not None:
+            await _check_sql(engine, each, config)
+    brokers = dict.fromkeys(
+        address
+        for each in wanted
+        if (route := engine.routes.find(each.topic)) is not None
+        for replicas in route.brokers
+        if (address := replicas.addresses.get(0)) is not None
+    )
+    for address in brokers:
+        try:
+            await _check_group(engine, machine, config, address)
+        except (GroupConflict, InvalidSetting):
+            raise
+        except FlintError as error:  # a broker that is down is no reason not to start
+            engine.events.add("start", address, f"the group was not compared: {error}")
+
+
+async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConfig) -> None:
+    """46: would the brokers take this expression?"""
+    body = CheckClientConfig(
+        client_id=engine.client_id,
+        group=config.wire_group,
+        namespace=config.namespace or None,
+        subscription_data=wanted.to_wire(engine.wall()),
+    )
+    address = await engine.some_broker(wanted.topic)
+    reply = await engine.call(
+        address, request(RequestCode.CHECK_CLIENT_CONFIG, None, body.to_body())
+    )
+    if reply.code != ResponseCode.SUCCESS:
+        raise InvalidSetting("sql", wanted.text, reply.remark or f"{address} says {reply.code}")
+
+
+async def _check_group(
+    engine: Engine, machine: GroupConsumer, config: PushConfig, address: str
+) -> None:
+    group, client_id = config.wire_group, engine.client_id
+    own = wishes_of(group, machine.subscriptions.section().subscription_data_set)
+    wishes = await _wishes_without_us(engine, group, own, address)
+    if wishes is None:
+        return
+    if wishes.has_own_id:
+        reason = (
+            f"another live consumer has the client id {client_id}; "
+            "give one of them another instance_name"
+        )
+        raise GroupConflict(config.group, reason)
+    conflict = describe_conflict(client_id, own, config.model, wishes)
+    if conflict is not None:
+        if config.on_conflict == "error":
+            raise GroupConflict(config.group, conflict)
+        engine.events.add("conflict", config.group, conflict, logging.WARNING)
+
+
+async def _wishes_without_us(
+    engine: Engine, group: str, own: dict[str, str], address: str
+) -> GroupWishes | None:
+    """What the group wants.  A former self that is just going away is waited for."""
+    deadline_s = asyncio.get_running_loop().time() + OLD_SELF_S
+    while True:
+        wishes = await engine.hold(ask_wishes(address, group, engine.client_id, own))
+        if wishes is None or not wishes.has_own_id:
+            return wishes
+        if asyncio.get_running_loop().time() > deadline_s:
+            return wishes
+        await asyncio.sleep(LOOK_AGAIN_S)

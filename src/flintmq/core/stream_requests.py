@@ -1,0 +1,84 @@
+"""Pulls of consumers that decide by themselves when to pull, and what may be asked of a broker.
+
+They bring their filter along, so brokers need not know the subscription, and commit nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from flintmq.core.subscriptions import TopicSubscription
+from flintmq.errors import InvalidSetting
+from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.protocol.bodies.subscription import TAG
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import Command, request
+from flintmq.protocol.headers.pull import PullFlag, PullMessage
+from flintmq.protocol.version import SQL92_SINCE, version_name, version_number
+
+BYTES_MAX: Final = 2**31 - 1
+"""As many bytes as the broker likes; one that sees this may give more than 32 messages."""
+
+COUNT_MAX: Final = 4_096
+"""Messages asked for at once: what our own broker gives at most."""
+
+LITE_PULL_SINCE: Final = version_number("V5_0_0")
+"""Brokers from here on have a code of its own for lite pull, so that it can be forbidden."""
+
+_SUSPEND = int(PullFlag.SUSPEND)
+_SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
+_LITE = int(PullFlag.LITE_PULL)
+
+
+class StreamPull(NamedTuple):
+    """One pull.  ``suspend_ms`` above 0 lets the broker wait for a message so long."""
+
+    queue: QueueRef
+    offset: QueueOffset
+    subscription: TopicSubscription
+    count_max: int
+    suspend_ms: int = 0
+    sub_version: int = 0
+    bytes_max: int = BYTES_MAX
+
+
+def pull_request(pull: StreamPull, group: str) -> Command:
+    """11."""
+    return request(RequestCode.PULL_MESSAGE, _header(pull, group, 0))
+
+
+def lite_pull_request(pull: StreamPull, group: str, broker_version: int | None) -> Command:
+    """361; 11 for a broker of 4.9 or one that did not say what it is."""
+    is_new = broker_version is not None and broker_version >= LITE_PULL_SINCE
+    code = RequestCode.LITE_PULL_MESSAGE if is_new else RequestCode.PULL_MESSAGE
+    return request(code, _header(pull, group, _LITE))
+
+
+def check_filter(subscription: TopicSubscription, broker: str, broker_version: int | None) -> None:
+    """Raise `InvalidSetting` where an old broker would give messages that nobody asked for."""
+    kind = subscription.expression_type
+    if kind == TAG or (broker_version is not None and broker_version >= SQL92_SINCE):
+        return
+    version = "unknown" if broker_version is None else version_name(broker_version)
+    reason = f"the broker {broker}, version {version}, cannot filter by {kind}"
+    raise InvalidSetting("sql", subscription.text, reason)
+
+
+def _header(pull: StreamPull, group: str, flags: int) -> PullMessage:
+    queue, subscription = pull.queue, pull.subscription
+    flags |= _SUBSCRIPTION | (_SUSPEND if pull.suspend_ms else 0)
+    return PullMessage(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=pull.offset,
+        max_msg_nums=pull.count_max,
+        sys_flag=flags,
+        commit_offset=0,
+        suspend_timeout_millis=pull.suspend_ms,
+        subscription=subscription.text,
+        sub_version=pull.sub_version,
+        expression_type=subscription.expression_type,
+        max_msg_bytes=pull.bytes_max,
+        broker_name=queue.broker,
+    )
