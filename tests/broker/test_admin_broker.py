@@ -130,12 +130,11 @@ def test_a_value_that_makes_no_sense_changes_nothing(world: World, text: str) ->
 
 
 def test_a_new_permission_is_told_to_the_name_servers_with_every_topic(world: World) -> None:
-    world.state.topics.changed.clear()
     before = world.state.topics.version
 
     done(world, CHANGE, None, b"brokerPermission=4\n")
 
-    assert world.state.topics.changed == {topic.topic_name for topic in world.state.topics}
+    assert world.announced == [{topic.topic_name for topic in world.state.topics}]
     assert not world.state.topics.version.matches(before)
     assert not world.state.config.is_writable
 

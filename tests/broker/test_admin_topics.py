@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,11 +54,28 @@ def test_a_topic_is_made_as_asked_for(world: World) -> None:
 
 
 def test_the_name_servers_hear_of_a_new_topic(world: World) -> None:
-    world.state.topics.changed.clear()
-
     make_topic(world, "T")
 
-    assert world.state.topics.changed == {"T"}
+    assert world.announced == [{"T"}]
+
+
+def test_who_makes_a_topic_is_answered_when_the_name_servers_know_it(world: World) -> None:
+    waiting: list[Callable[[], None]] = []
+
+    def announce(topics: set[str], then: Callable[[], None]) -> None:
+        assert topics == {"T"}
+        waiting.append(then)
+
+    world.announce = announce  # type: ignore[method-assign]
+
+    opaque = world.submit(CREATE, new_topic("T", 1))
+    world.settle()
+    before = world.answer_to(opaque)
+    (known,) = waiting
+    known()
+
+    assert before is None
+    assert world.answer_to(opaque) is not None
 
 
 def test_the_same_topic_again_changes_nothing(world: World) -> None:

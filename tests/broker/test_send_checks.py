@@ -321,14 +321,12 @@ def test_a_negative_queue_id_lets_the_broker_choose_one_it_writes_to(tmp_path: P
 
 def test_a_first_message_makes_its_topic_from_the_template(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.topics.changed.clear()
-
         ask(world, "T", default_topic_queue_nums=16)
 
         made = world.state.topics.find("T")
         assert made is not None
         assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (8, 8, 6)
-        assert world.state.topics.changed == {"T"}
+        assert world.announced == [{"T"}]
 
 
 def test_no_topic_is_made_when_that_is_off(tmp_path: Path) -> None:

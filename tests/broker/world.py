@@ -87,6 +87,7 @@ class World:
         self.told: list[Told] = []
         self.asked: list[Asked] = []
         self.closed: list[Peer] = []
+        self.announced: list[set[str]] = []
         self._reader = RequestReader(REQUEST_HEADERS)
         self._opaque = 0
 
@@ -109,6 +110,10 @@ class World:
 
     def close(self, peer: Peer, reason: str) -> None:
         self.closed.append(peer)
+
+    def announce(self, topics: set[str], then: Callable[[], None]) -> None:
+        self.announced.append(topics)
+        then()
 
     # What tests do.
 

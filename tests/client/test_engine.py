@@ -325,6 +325,12 @@ def test_hooks_see_every_request_and_answer_and_one_that_raises_changes_nothing(
         def after(self, address: str, request: Command, answer: Command | None) -> None:
             seen.append(("after", request.code, None if answer is None else answer.code))
 
+    class Forgetful:
+        def before(self, address: str, request: Command) -> Command:
+            return None  # type: ignore[return-value]
+
+        def after(self, address: str, request: Command, answer: Command | None) -> None: ...
+
     class Broken:
         def before(self, address: str, request: Command) -> Command:
             raise ValueError("broken")
@@ -333,7 +339,9 @@ def test_hooks_see_every_request_and_answer_and_one_that_raises_changes_nothing(
             raise ValueError("broken")
 
     async def main() -> None:
-        config = ClientConfig(namesrv=broker.namesrv, request_hooks=(Broken(), Watch()))
+        config = ClientConfig(
+            namesrv=broker.namesrv, request_hooks=(Broken(), Forgetful(), Watch())
+        )
         async with running(broker, config=config) as engine:
             await engine.ask_name_server(request(RequestCode.GET_BROKER_CLUSTER_INFO))
             await engine.tell(broker.broker, request(RequestCode.UPDATE_CONSUMER_OFFSET))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,7 @@ from client.support import create_topic, nothing_left, stored, wait_for
 from flintmq import Ack, DeadLetter, Message, Producer, PushConsumer, QueueRef, Retry
 from flintmq.client.life import State
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import InvalidName, InvalidSetting, Unreachable, WrongState
+from flintmq.errors import GroupConflict, InvalidName, InvalidSetting, Unreachable, WrongState
 from flintmq.model.message import ReceivedMessage
 from net.support import closed_port
 
@@ -117,7 +118,7 @@ def test_a_message_that_fails_comes_again_and_ends_in_the_dead_letters(
         ear.wait_for(1)
         for tries in (2, 3):
             wait_for(lambda: stored(own_broker, "SCHEDULE_TOPIC_XXXX"))
-            wait_for(lambda n=tries: _advanced(own_broker, ear, n))
+            wait_for(partial(_advanced, own_broker, ear, tries))
         wait_for(lambda: stored(own_broker, "%DLQ%failing-readers"))
 
     assert [message.reconsume_times for message in ear.messages] == [0, 1, 2]
@@ -228,7 +229,8 @@ def test_a_paused_consumer_gets_nothing_until_it_is_resumed(broker: EmbeddedBrok
 
 
 def _waits_for(consumer: PushConsumer, queue: QueueRef) -> str:
-    return next(each.waits_for for each in consumer.status().queues if each.queue == queue)
+    queues = consumer.status().queues
+    return next((each.waits_for for each in queues if each.queue == queue), "")
 
 
 def test_a_topic_that_is_made_later_is_found(own_broker: EmbeddedBroker) -> None:
@@ -342,7 +344,10 @@ def test_a_second_consumer_with_the_same_id_and_group_is_refused(broker: Embedde
     one = PushConsumer("twice", Ear(), namesrv=broker.namesrv, instance_name="same")
     two = PushConsumer("twice", Ear(), namesrv=broker.namesrv, instance_name="same")
 
-    with one.subscribe("twice"), pytest.raises(Exception, match="client id .*same"):
+    with (
+        one.subscribe("twice"),
+        pytest.raises(GroupConflict, match="another live consumer has the client id"),
+    ):
         two.subscribe("twice").start()
 
 

@@ -73,7 +73,7 @@ def test_an_interrupted_wait_cancels_what_it_waited_for() -> None:
     cancelled = threading.Event()
 
     async def endless() -> None:
-        signal.raise_signal(signal.SIGINT)  # as Ctrl-C: it is for the main thread, which waits
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # as Ctrl-C
         try:
             await asyncio.sleep(3_600)
         except asyncio.CancelledError:

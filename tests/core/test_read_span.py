@@ -184,6 +184,13 @@ def test_a_broker_that_leads_nowhere_is_not_believed_for_long() -> None:
     assert len(peers.calls) == STANDSTILLS_MAX
 
 
+def test_only_answers_in_a_row_count_against_a_broker() -> None:
+    still = [pulled(NONE_MATCHED, at) for at in (0, 0, 4, 4, 4, 10)]
+    peers = Peers({(A, 11): still})
+
+    assert peers.hold(read_span(SpanReader(span(0, 10), A), lambda _: None)) == 10
+
+
 def test_a_refusal_carries_the_address() -> None:
     with pytest.raises(BrokerRefused) as caught:
         Peers({(A, 11): no(16, "forbidden")}).hold(

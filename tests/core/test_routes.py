@@ -12,6 +12,7 @@ from flintmq.core.routes import (
     Routes,
     ask_name_servers,
     fetch_route,
+    no_route,
 )
 from flintmq.errors import BrokerRefused, MalformedBody, Overloaded, Unreachable
 from flintmq.model.queue import QueueRef
@@ -211,3 +212,27 @@ def test_the_number_of_topics_is_limited() -> None:
     with pytest.raises(Overloaded):
         routes.borrow("v", route("a"))
     assert routes.take("u", route("a")), "a known one still changes"
+
+
+def test_a_topic_can_be_lent_queues_again_when_the_template_changed() -> None:
+    routes = Routes()
+    routes.borrow("new", route("a"))
+    routes.borrow("new", route("b"))
+
+    assert {queue.broker for queue in routes.publish_queues("new") or ()} == {"b"}
+
+
+def test_a_broker_without_addresses_is_no_broker_to_ask() -> None:
+    routes = Routes()
+    routes.take("t", Route(brokers=(BrokerReplicas("c", "a", {}),), queues=()))
+
+    assert routes.some_address("t", 0) is None
+    assert repr(routes) == "<Routes of 1 topics, 1 brokers>"
+
+
+def test_a_missing_route_says_who_was_asked_and_what_to_do() -> None:
+    error = no_route("orders", name_servers=("x:1", "y:1"))
+
+    assert error.topic == "orders"
+    assert "x:1;y:1" in str(error)
+    assert "create the topic first" in str(error)

@@ -479,3 +479,12 @@ def test_rules_that_cannot_be_meant_are_refused() -> None:
         SendRules(retries=-1)
     with pytest.raises(InvalidSetting, match="default_queue_count"):
         SendRules(default_queue_count=0)
+
+
+def test_troubles_need_not_be_heard() -> None:
+    world = World()
+    publisher = Publisher("g", world.routes, clock=world.clock, chance=lambda: 0.0)
+
+    receipt = Talk([GONE, stored()]).hold(publisher.send(DRAFT, world.queues, 3_000))
+
+    assert receipt.queue.broker == "b"

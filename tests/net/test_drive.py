@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from flintmq.core.conversation import Call, Conversation
+from flintmq.core.conversation import SENT, Call, Pause, PausingConversation
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
 from flintmq.net.drive import drive, drive_async
 from flintmq.protocol.command import Command, request
@@ -15,11 +15,11 @@ from flintmq.protocol.command import Command, request
 Calls = Callable[[Call], Command]
 
 
-def hold_blocking(conversation: Conversation[str], call: Calls) -> str:
+def hold_blocking(conversation: PausingConversation[str], call: Calls) -> str:
     return drive(conversation, call)
 
 
-def hold_async(conversation: Conversation[str], call: Calls) -> str:
+def hold_async(conversation: PausingConversation[str], call: Calls) -> str:
     async def later(wanted: Call) -> Command:
         await asyncio.sleep(0)
         return call(wanted)
@@ -28,7 +28,7 @@ def hold_async(conversation: Conversation[str], call: Calls) -> str:
 
 
 both = pytest.mark.parametrize("hold", [hold_blocking, hold_async])
-Hold = Callable[[Conversation[str], Calls], str]
+Hold = Callable[[PausingConversation[str], Calls], str]
 
 
 def ask_each(*addresses: str, closed: list[str] | None = None) -> Generator[Call, Command, str]:
@@ -64,6 +64,16 @@ def test_the_reply_is_sent_in_and_the_result_comes_out(hold: Hold) -> None:
 def test_a_failed_call_is_thrown_in_and_the_conversation_tries_elsewhere(hold: Hold) -> None:
     assert hold(ask_each("a:1", "b:1", "c:1"), answer_from("c:1")) == "c:1 heard 105"
     assert hold(ask_each("a:1", "b:1"), answer_from("z:1")) == "nobody"
+
+
+@both
+def test_a_pause_is_slept_through_and_nobody_is_called(hold: Hold) -> None:
+    def hesitate() -> PausingConversation[str]:
+        assert (yield Pause(1)) is SENT
+        reply = yield Call("a:1", request(105), timeout_ms=3_000)
+        return reply.body.decode()
+
+    assert hold(hesitate(), answer_from("a:1")) == "a:1 heard 105"
 
 
 @both

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
 from flintmq.protocol.headers.common import OfTopic
-from flintmq.protocol.wire import decode_command, encode_command, encode_head
+from flintmq.protocol.wire import decode_command, encode_command, encode_command_as, encode_head
 from strategies import binary_commands, commands
 
 
@@ -37,6 +38,16 @@ def test_a_body_can_be_sent_from_where_it_lies(form: HeaderForm) -> None:
     command = request(105, OfTopic(topic="orders"), b"body")
 
     assert encode_head(command, len(command.body), form) + b"body" == encode_command(command, form)
+
+
+@pytest.mark.parametrize("form", HeaderForm)
+def test_a_command_can_be_sent_under_another_number(form: HeaderForm) -> None:
+    command = request(105, OfTopic(topic="orders"), b"body", opaque=7)
+
+    sent = decode(encode_command_as(command, 9, 2, form))
+
+    assert (sent.opaque, sent.flag) == (9, 2)
+    assert sent == replace(command, opaque=9, flag=2)
 
 
 def test_a_header_of_the_other_form_is_refused() -> None:

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from flintmq.broker.state import BrokerState
+
+INDEX_MS = 1_000
+"""How often collected keys are written."""
+
+FLUSH_MS = 500
+"""How often the log is synced when nobody waits for it."""
 
 
 class Chore:
@@ -22,3 +32,30 @@ class Chore:
             self.run(now_ms)
         elif self.due_ms - now_ms > self.interval_ms:  # the clock went back
             self.due_ms = now_ms + self.interval_ms
+
+
+class Upkept(Protocol):
+    """The server, as its chores see it."""
+
+    state: BrokerState
+
+    def sync_soon(self, *, thorough: bool = False) -> object: ...
+
+    def save_soon(self) -> None: ...
+
+    def retain(self, now_ms: int) -> None: ...
+
+    def announce_all(self) -> None: ...
+
+
+def upkeep(server: Upkept, now_ms: int) -> list[Chore]:
+    """What a server does whether anybody asks for something or not."""
+    config = server.state.config
+    return [
+        Chore(INDEX_MS, lambda _: server.state.log.flush_index(), now_ms),
+        Chore(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
+        Chore(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
+        Chore(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),
+        Chore(config.retain_ms, server.retain, now_ms),
+        Chore(config.register_ms, lambda _: server.announce_all(), now_ms),
+    ]

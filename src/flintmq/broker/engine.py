@@ -8,6 +8,9 @@ that depend on them leave, and pulls that waited for them run again.  `tick` doe
 by the clock.  Whoever owns the engine is its `Port`: it carries answers away, asks clients,
 and syncs the store where that may take its time.
 
+A request that changes topics is answered when the name servers have heard of it: its sender
+may ask for the route next.  A send is not, since its sender has a route.
+
 Invariant: a request that wants an answer gets exactly one, unless RocketMQ gives none; and
 `Stored` ones never get theirs before the log has their bytes.
 """
@@ -63,6 +66,9 @@ class Port(Protocol):
     def close(self, peer: Peer, reason: str) -> None:
         """End a connection."""
 
+    def announce(self, topics: set[str], then: Callable[[], None]) -> None:
+        """Tell the name servers of changed topics; call ``then`` once they know, or soon."""
+
 
 class _Parked(msgspec.Struct, gc=False):
     peer: Peer
@@ -79,6 +85,7 @@ class Engine:
         self._processors: Mapping[int, Processor] = processors()
         self._unwritten: list[_Parked] = []
         self._unsynced: deque[_Parked] = deque()
+        self._unannounced: list[tuple[Peer, Request, Answer]] = []
         config, started_ms = state.config, state.started_ms
         self._chores = (
             Chore(config.hold_sweep_ms, self._sweep, started_ms),
@@ -93,11 +100,17 @@ class Engine:
         if processor is None:
             self.refuse(request, peer, unsupported(request.code))
             return
+        topics = self.state.topics
+        version = topics.version
         try:
             outcome = processor(request, self.state, peer, now_ms)
         except Exception as error:
             outcome = self._failure(request, peer, error)
-        self._settle(request, peer, outcome)
+        if topics.version is not version and isinstance(outcome, Answer):
+            self._drain_outbox()
+            self._unannounced.append((peer, request, outcome))
+        else:
+            self._settle(request, peer, outcome)
 
     def refuse(self, request: Request, peer: Peer, answer: Answer) -> None:
         if not request.is_oneway:
@@ -114,7 +127,11 @@ class Engine:
     @property
     def has_turn(self) -> bool:
         """Whether something waits for `end_turn`."""
-        return bool(self._unwritten or self.state.after_write) or self.state.log.has_turn
+        state = self.state
+        return (
+            bool(self._unwritten or state.after_write or self._unannounced or state.topics.changed)
+            or state.log.has_turn
+        )
 
     def end_turn(self, now_ms: int) -> None:
         """Write what was appended; answer; wake the pulls that waited for it."""
@@ -140,6 +157,7 @@ class Engine:
             for pull in state.held.grown(grown):
                 self._pull_again(pull, now_ms)
             self._drain_outbox()
+            self._announce()
 
     def durable(self) -> None:
         """A sync ended well: answer what waited for it."""
@@ -225,6 +243,20 @@ class Engine:
             self._settle(request, peer, outcome)
 
         self._port.ask_client(ask.peer, ask.request, ask.timeout_ms, then)
+
+    def _announce(self) -> None:
+        """Tell of changed topics; whoever changed them is answered when that is done."""
+        waiting, self._unannounced = self._unannounced, []
+        changed, self.state.topics.changed = self.state.topics.changed, set()
+
+        def then() -> None:
+            for peer, request, answer in waiting:
+                self.refuse(request, peer, answer)
+
+        if changed:
+            self._port.announce(changed, then)
+        else:
+            then()
 
     def _pull_again(self, pull: HeldPull, now_ms: int) -> None:
         try:

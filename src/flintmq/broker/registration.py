@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from flintmq.errors import MalformedBody
+from flintmq.core.conversation import Call, Conversation
+from flintmq.errors import BrokerRefused, MalformedBody
 from flintmq.model.topic import READ_WRITE
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.bodies.version import DataVersion
-from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
 
@@ -75,6 +76,16 @@ def unregister_request(state: BrokerState) -> Command:
         broker_id=state.config.broker_id,
     )
     return request(RequestCode.UNREGISTER_BROKER, header)
+
+
+def registering(
+    state: BrokerState, namesrv: str, command: Command, now_ms: int
+) -> Conversation[None]:
+    """Tell one name server, and take over which topics it calls ordered."""
+    reply = yield Call(namesrv, command, state.config.register_timeout_ms)
+    if reply.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(reply.code, reply.remark or "", namesrv)
+    state.topics.mark_order_topics(order_topics(reply), now_ms)
 
 
 def order_topics(answer: Command) -> list[str]:

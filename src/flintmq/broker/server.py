@@ -23,25 +23,25 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from flintmq.broker.answers import encode_answer
-from flintmq.broker.chores import Chore
+from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.registration import order_topics, register_request, unregister_request
+from flintmq.broker.registration import register_request, registering, unregister_request
 from flintmq.broker.saving import Snapshot, take_names, take_positions
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
-from flintmq.errors import BrokerRefused, DiskFailed, FlintError
+from flintmq.errors import DiskFailed, FlintError
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
+from flintmq.net.drive import drive_async
 from flintmq.net.server import SERVER_LIMITS, Server, ServerLimits, serve
 from flintmq.net.tls import ClientTls, ServerTls
-from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
 from flintmq.store.group_commit import SyncPlan
@@ -49,17 +49,14 @@ from flintmq.store.tables import Tables
 
 log = logging.getLogger(__name__)
 
-INDEX_MS = 1_000
-"""How often collected keys are written."""
-
-FLUSH_MS = 500
-"""How often the log is synced when nobody waits for it."""
-
 UNREGISTER_MS = 3_000
 """How long a broker that stops waits for its name servers."""
 
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
+
+ANNOUNCE_MS = 1_000
+"""How long who made a topic waits for slow name servers before it is answered."""
 
 ASKS_MAX = 1_000
 """Questions to clients that may be open at once; more count as not answered."""
@@ -97,7 +94,7 @@ class BrokerServer:
         self._is_saving = False
         self._names_wait = False  # being saved, or left to the next regular save by a failure
         self._tasks: set[asyncio.Task[None]] = set()
-        self._chores = _chores(self, clock())
+        self._chores = upkeep(self, clock())
         self._stopped = False
         self._server: Server
 
@@ -141,7 +138,7 @@ class BrokerServer:
         broker._server = server
         started.append(broker)
         broker.clock_moved()
-        broker.announce()
+        broker.announce_all()
         return broker
 
     @property
@@ -246,9 +243,6 @@ class BrokerServer:
     def _after_turn(self, now_ms: int) -> None:
         if self.engine.wants_sync:
             self.sync_soon()
-        if self.state.topics.changed and not self._stopped:
-            changed, self.state.topics.changed = self.state.topics.changed, set()
-            self.announce(changed)
         if self.state.has_new_names and not (self._names_wait or self._stopped):
             self._names_wait = True
             self._spawn(self._save_names())
@@ -357,21 +351,27 @@ class BrokerServer:
 
     # Name servers
 
-    def announce(self, changed: set[str] | None = None) -> None:
-        """Tell every name server about all topics, or about those that changed."""
-        self._spawn(self._register(register_request(self.state, changed)))
+    def announce_all(self) -> None:
+        self._spawn(self._register(register_request(self.state, None)))
 
-    async def _register(self, command: Command) -> None:
-        await asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
+    def announce(self, topics: set[str], then: Callable[[], None]) -> None:
+        if self._stopped or not self.namesrv:
+            then()
+        else:
+            self._spawn(self._register(register_request(self.state, topics), then))
+
+    async def _register(self, command: Command, then: Callable[[], None] | None = None) -> None:
+        telling = asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
+        if then is not None:
+            await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
+            then()
+        await telling
         self.registered.set()
 
     async def _register_at(self, namesrv: str, command: Command) -> None:
         try:
-            timeout_ms = self.state.config.register_timeout_ms
-            reply = await self._outgoing.call(namesrv, command, timeout_ms)
-            if reply.code != ResponseCode.SUCCESS:
-                raise BrokerRefused(reply.code, reply.remark or "", namesrv)
-            self.state.topics.mark_order_topics(order_topics(reply), self.now_ms())
+            telling = registering(self.state, namesrv, command, self.now_ms())
+            await drive_async(telling, self._outgoing.make)
         except FlintError as error:
             log.warning("not registered: %s", error)
 
@@ -386,15 +386,3 @@ class BrokerServer:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _chores(broker: BrokerServer, now_ms: int) -> list[Chore]:
-    config = broker.state.config
-    return [
-        Chore(INDEX_MS, lambda _: broker.state.log.flush_index(), now_ms),
-        Chore(FLUSH_MS, lambda _: broker.sync_soon(), now_ms),
-        Chore(config.sync_tables_ms, lambda _: broker.sync_soon(thorough=True), now_ms),
-        Chore(config.save_offsets_ms, lambda _: broker.save_soon(), now_ms),
-        Chore(config.retain_ms, broker.retain, now_ms),
-        Chore(config.register_ms, lambda _: broker.announce(), now_ms),
-    ]

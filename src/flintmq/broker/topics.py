@@ -55,6 +55,7 @@ class Topics:
         """Topics the name servers have not been told about."""
         self.is_dirty = saved is None
         self._own_names = self._add_system_topics(now_ms)
+        self.changed.clear()  # the first registration tells of all
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._table

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from flintmq.client.config import ClientConfig
@@ -46,6 +46,7 @@ from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.net.aio import Channels
 from flintmq.net.clock import Clock, monotonic_ms, wall_ms
+from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command
 
 log = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ class Engine:
         self.life.require_running()
         await self._links.tell(address, request, timeout_ms or self.config.call_timeout_ms)
 
-    def make(self, call: Call) -> Coroutine[Any, Any, Command]:
+    def make(self, call: Call) -> Awaitable[Command]:
         """Carry out one call of a conversation."""
         self.life.require_running()
         return self._links.make(call)
@@ -194,7 +195,7 @@ class Engine:
     def hold(self, conversation: PausingConversation[T]) -> Coroutine[Any, Any, T]:
         """Hold a conversation to its end."""
         self.life.require_running()
-        return self._links.hold(conversation)
+        return drive_async(conversation, self._links.make)
 
     async def ask_name_server(self, question: Command, timeout_ms: int | None = None) -> Command:
         """The answer of the first name server that gives one."""
@@ -287,7 +288,7 @@ class Engine:
 
     async def meet_brokers(self) -> None:
         """Connect to every known broker, so that each of them knows us."""
-        unmet = [address for address in self._audience() if not self._links.is_open(address)]
+        unmet = [address for address in self._audience() if not self._links.is_known_to(address)]
         await asyncio.gather(*map(self._links.beat, dict.fromkeys(unmet)))
 
     def known_version(self, address: str) -> int | None:
@@ -343,7 +344,7 @@ class Engine:
 
     async def _fetch_now(self, topic: str) -> Route | None:
         timeout_ms = self.config.call_timeout_ms
-        route = await self._links.hold(fetch_route(self._name_servers, topic, timeout_ms))
+        route = await self.hold(fetch_route(self._name_servers, topic, timeout_ms))
         if route is not None and self.routes.take(topic, route):
             self.events.add("route", topic, f"{len(route.brokers)} brokers", logging.DEBUG)
             for listener in self._listeners:

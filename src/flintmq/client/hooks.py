@@ -29,7 +29,10 @@ class RequestHook(Protocol):
 def run_before(hooks: Sequence[RequestHook], address: str, request: Command) -> Command:
     for hook in hooks:
         try:
-            request = hook.before(address, request)
+            changed: object = hook.before(address, request)
+            if not isinstance(changed, Command):
+                raise TypeError(f"before() gave {changed!r:.80} back and not a request")
+            request = changed
         except Exception:
             log.exception("the hook %r failed before request %d", hook, request.code)
     return request

@@ -13,20 +13,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from flintmq.client.acl import Account
 from flintmq.client.events import EventLog
 from flintmq.client.hooks import RequestHook, run_after, run_before
-from flintmq.core.conversation import SENT, Call, Pause, PausingConversation
+from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.net.aio import Channels
 from flintmq.net.channel import Channel
 from flintmq.net.clock import Clock
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
-
-T = TypeVar("T")
 
 HEARTBEAT_MS = 3_000
 """How long a broker may take to answer a heartbeat."""
@@ -76,42 +73,18 @@ class Links:
         await channel.tell(outgoing, timeout_ms)
         run_after(self._hooks, address, outgoing, None)
 
-    async def make(self, call: Call) -> Command:
-        """Carry out one call of a conversation."""
+    def make(self, call: Call) -> Awaitable[Command]:
+        """Carry out one call of a conversation, with no step more than it needs."""
+        channel = self._ready.get(call.address)
+        if channel is None or channel.is_closed or call.request.flag or self._is_hooked:
+            return self._make(call)
+        return channel.call(call.request, call.timeout_ms)
+
+    async def _make(self, call: Call) -> Command:
         if call.request.is_oneway:
             await self.tell(call.address, call.request, call.timeout_ms)
             return SENT
         return await self.call(call.address, call.request, call.timeout_ms)
-
-    async def hold(self, conversation: PausingConversation[T]) -> T:
-        """Hold a conversation to its end: `drive_async` with fewer steps between."""
-        try:
-            wanted = next(conversation)
-            while True:
-                if isinstance(wanted, Pause):
-                    await asyncio.sleep(wanted.wait_ms / 1000)
-                    wanted = conversation.send(SENT)
-                    continue
-                try:
-                    channel = self._ready.get(wanted.address)
-                    if (
-                        channel is None
-                        or channel.is_closed
-                        or wanted.request.flag
-                        or self._is_hooked
-                    ):
-                        reply = await self.make(wanted)
-                    else:
-                        reply = await channel.call(wanted.request, wanted.timeout_ms)
-                except FlintError as error:
-                    wanted = conversation.throw(error)
-                else:
-                    wanted = conversation.send(reply)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        finally:
-            conversation.close()
 
     async def beat(self, address: str) -> FlintError | None:
         """A heartbeat now; what went wrong, if anything."""
@@ -126,6 +99,10 @@ class Links:
         outcome = await self._greeting(address, channel)
         self._ready[address] = channel
         return outcome
+
+    def is_known_to(self, address: str) -> bool:
+        """Whether the broker there has heard from us, and still can."""
+        return address in self.versions and self.is_open(address)
 
     def is_open(self, address: str) -> bool:
         channel = self._ready.get(address)

@@ -67,7 +67,12 @@ class Outbox:
         self._jobs.append(job)
         if not self._is_woken:
             self._is_woken = True
-            self._lease.call_soon(self._drain)
+            try:
+                self._lease.call_soon(self._drain)
+            except BaseException:  # it was stopped meanwhile
+                self._jobs.remove(job)
+                self._ended()
+                raise
         return job.future
 
     def wait(self) -> None:
@@ -101,11 +106,14 @@ class Outbox:
                 job.future.set_result(task.result())
             else:
                 job.future.set_exception(error)
-        with self._change:
-            self._count -= 1
-            self._change.notify_all()
+        self._ended()
         if job.callback is not None:
             try:
                 job.callback(task.result() if error is None else error)
             except Exception:
                 log.exception("the callback of a message to %s failed", job.message.topic)
+
+    def _ended(self) -> None:
+        with self._change:
+            self._count -= 1
+            self._change.notify_all()

@@ -205,8 +205,7 @@ class PushConsumer:
             await self._engine.stop()
             return []
         try:
-            await driver.stop(timeout_s)
-            return [listener_status(each) for each in driver.delivery.running()]
+            return [listener_status(each) for each in await driver.stop(timeout_s)]
         finally:
             await self._engine.stop()
 

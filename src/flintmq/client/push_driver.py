@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,7 @@ from flintmq.client.consume_hooks import run_filters
 from flintmq.client.delivery import Delivery
 from flintmq.client.engine import Engine
 from flintmq.client.listeners import Listener, Work
+from flintmq.client.pool import RunningJob
 from flintmq.client.push_calls import PushCalls
 from flintmq.client.push_settings import PushConfig
 from flintmq.client.seek_routes import seek_routes
@@ -125,15 +127,15 @@ class Driver:
         self._engine.spawn(seek_routes(self._engine, topics), "seeking routes")
         self._sample()
 
-    async def stop(self, timeout_s: float) -> list[Deliver]:
+    async def stop(self, timeout_s: float) -> list[RunningJob[Work]]:
         """Let listeners end, commit, unlock.  What still runs when the time is up."""
         self.event(self.machine.stop(self._clock()))
-        left = await self._wait_for_listeners(timeout_s)
-        if not self._is_stopped:
-            for batch in left:
-                text = f"its listener still runs, with {batch.messages[0].message_id}"
-                self._engine.events.add("stop", str(batch.queue), text, logging.WARNING)
-            self.event(self.machine.abandon(self._clock()))
+        await self._wait_for_listeners(timeout_s)
+        left = self.delivery.running() if self._running() else []
+        for each in left:
+            text = f"a listener still runs, on {each.job.messages[0].message_id}\n{each.stack}"
+            self._engine.events.add("stop", str(each.job.queue), text, logging.WARNING)
+        self.event(self.machine.abandon(self._clock()))
         if self._last_calls:
             await asyncio.wait(self._last_calls, timeout=LAST_CALLS_S)
         self._is_closed = True
@@ -145,17 +147,14 @@ class Driver:
             await self.delivery.wait_closed()
         return left
 
-    async def _wait_for_listeners(self, timeout_s: float) -> list[Deliver]:
+    async def _wait_for_listeners(self, timeout_s: float) -> None:
         """Until all is committed; a message that only an ``async for`` has is not waited for."""
         iterated = self.delivery.inbox.current
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._is_stopped and (not iterated or self._running()):
                     self._progress.clear()
                     await self._progress.wait()
-        except TimeoutError:
-            pass
-        return self._running()
 
     def _running(self) -> list[Deliver]:
         iterated = self.delivery.inbox.current

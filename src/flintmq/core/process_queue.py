@@ -63,9 +63,10 @@ class ProcessQueue:
     @property
     def lowest(self) -> QueueOffset | None:
         """The first offset that is not settled."""
-        if self._taken:
-            return self._taken[0].queue_offset
         order, cached = self._order, self._cached
+        if self._taken:
+            first = self._taken[0].queue_offset
+            return min(first, order[0]) if order else first
         if not cached:
             order.clear()
             return None

@@ -5,25 +5,52 @@ nobody can know where the next one starts.  What came before it is still good, s
 result holds both the messages and the reason, and the caller can tell someone.
 
 Bodies come out unpacked, with a limit; inner batches come out split.
+
+Nearly all records are plain: first version, IPv4, not packed, no batch.  `_read_plain` reads runs
+of those in one loop, in half the time, and leaves whatever else it meets to `decode_record`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
 from typing import Final
+from zlib import crc32
 
 from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord
 from flintmq.model import properties as names
+from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import QueueOffset
-from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
+from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP, compression, needs_unwrap
 from flintmq.protocol.batch import BatchEntry, decode_batch
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Buffer, Record, decode_record, record_size
+from flintmq.protocol.record import (
+    CRC_MASK,
+    HEAD,
+    KEPT_MAX,
+    RECORD_BYTES_MAX,
+    RECORD_BYTES_MIN,
+    V6_BITS,
+    Buffer,
+    Record,
+    Version,
+    decode_record,
+    record_size,
+)
 
 UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
 """All bodies of one answer together: a small answer may unpack to no more."""
+
+_NOT_PLAIN = COMPRESSED | NEED_UNWRAP | V6_BITS
+_V1 = int(Version.V1)
+_HEAD_BYTES = HEAD.size
+_unpack_head = HEAD.unpack_from
+_unpack_short = Struct(">h").unpack_from
+_new = tuple.__new__  # half the time of calling the class
+_host = lru_cache(maxsize=KEPT_MAX)(Host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +87,14 @@ def decode_messages(
     room_bytes = UNPACKED_BYTES_MAX
     at = 0
     while at < len(buffer):
+        if type(buffer) is bytes and verify_crc:
+            start, at = (
+                at,
+                _read_plain(buffer, at, messages, broker, queue_id, offset_delta, bounds),
+            )
+            room_bytes -= at - start
+            if at == len(buffer):
+                break
         try:
             record = decode_record(buffer, at, verify_crc=verify_crc, zero_crc_accepted=True)
             body, sys_flag = record.body, record.sys_flag
@@ -98,6 +133,88 @@ def decode_messages(
         room_bytes -= len(body)
         at += size_bytes
     return Received(messages)
+
+
+def _read_plain(
+    buffer: bytes,
+    at: int,
+    messages: list[ReceivedMessage],
+    broker: str,
+    queue_id: int | None,
+    offset_delta: int,
+    bounds: dict[str, str],
+) -> int:
+    """Read plain records from ``at`` on; where the first one is that is not, or not whole."""
+    end, append = len(buffer), messages.append
+    while end - at >= RECORD_BYTES_MIN:
+        (
+            size_bytes,
+            magic,
+            crc,
+            own_queue_id,
+            flag,
+            queue_offset,
+            log_offset,
+            sys_flag,
+            born_ms,
+            born_ip,
+            born_port,
+            store_ms,
+            store_ip,
+            store_port,
+            reconsume_times,
+            prepared_offset,
+            body_bytes,
+        ) = _unpack_head(buffer, at)
+        body_at = at + _HEAD_BYTES
+        body_stop = body_at + body_bytes
+        stop = at + size_bytes
+        if magic != _V1 or sys_flag & _NOT_PLAIN or stop > end:
+            return at
+        if body_bytes < 0 or size_bytes > RECORD_BYTES_MAX or body_stop + 3 > stop:
+            return at
+        topic_stop = body_stop + 1 + buffer[body_stop]
+        properties_at = topic_stop + 2
+        if properties_at > stop or _unpack_short(buffer, topic_stop)[0] != stop - properties_at:
+            return at
+        body = buffer[body_at:body_stop]
+        if crc and crc != crc32(body) & CRC_MASK:
+            return at
+        topic = _topic(buffer[body_stop:topic_stop])
+        if topic is None:
+            return at
+        properties = parse_properties(buffer[properties_at:stop])
+        properties.update(bounds)
+        fields = (
+            topic,
+            broker,
+            own_queue_id if queue_id is None else queue_id,
+            queue_offset + offset_delta,
+            log_offset,
+            body,
+            properties,
+            flag,
+            sys_flag,
+            born_ms,
+            _host(born_ip, born_port),
+            store_ms,
+            _host(store_ip, store_port),
+            reconsume_times,
+            prepared_offset,
+            size_bytes,
+        )
+        append(_new(ReceivedMessage, fields))
+        at = stop
+    return at
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _topic(field: bytes) -> str | None:
+    """A topic with its length before it; None when it is none."""
+    try:
+        return str(field[1:], "utf-8") if field[0] < 128 else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _unpacked(record: Record, limit_bytes: int) -> tuple[bytes, int]:
