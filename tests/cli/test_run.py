@@ -76,7 +76,7 @@ class Run:
     @staticmethod
     def _read(source: Iterator[str], into: list[str]) -> None:
         for line in source:
-            into.append(line.rstrip("\n"))
+            into += [line.rstrip("\n")]
 
     @property
     def ready(self) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
@@ -27,6 +27,13 @@ from net.support import PATIENCE_S, other_tasks
 T = TypeVar("T")
 
 CALL_MS = 15_000
+
+
+class Cluster(Protocol):
+    """Servers that can be asked for what is stored, ours or others."""
+
+    @property
+    def namesrv(self) -> str: ...
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -104,7 +111,7 @@ def create_topic(servers: EmbeddedBroker, topic: str, queues: int = 4, permissio
     wait_for(lambda: len(_route(servers, topic).brokers) == len(servers.brokers))
 
 
-def _route(servers: EmbeddedBroker, topic: str) -> Route:
+def _route(servers: Cluster, topic: str) -> Route:
     with BlockingChannels() as channels:
         command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, OfTopic(topic=topic))
         reply = channels.call(servers.namesrv.split(";")[0], command, CALL_MS)
@@ -113,7 +120,7 @@ def _route(servers: EmbeddedBroker, topic: str) -> Route:
     return TopicRoute.from_body(reply.body).to_route()
 
 
-def stored(servers: EmbeddedBroker, topic: str) -> list[ReceivedMessage]:
+def stored(servers: Cluster, topic: str) -> list[ReceivedMessage]:
     """All messages of a topic, in the order of their storage."""
     found: list[ReceivedMessage] = []
     route = _route(servers, topic)

@@ -11,7 +11,7 @@ import pytest
 
 from client.push_support import Ear, filled, numbered
 from client.support import nothing_left, run
-from flintmq import App
+from flintmq import App, PushConsumer
 from flintmq.core import app as core
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidName, InvalidSetting, WrongState
@@ -54,7 +54,7 @@ def test_what_cannot_be_declared_is_refused_where_it_is_written() -> None:
         app.listener("more", tags="a", sql="b > 1")
     with pytest.raises(InvalidSetting, match="batch_max"):
         app.listener("more", batch_max=0)
-    with pytest.raises(InvalidSetting, match="write @app.listener"):
+    with pytest.raises(InvalidSetting, match="write @app"):
         app.listener(Ear())  # type: ignore[arg-type]  # the parentheses were forgotten
     with pytest.raises(InvalidSetting, match="must be a function"):
         app.listener("more")("no function")  # type: ignore[type-var]
@@ -68,7 +68,8 @@ def test_an_app_runs_on_threads_until_a_listener_stops_it(broker: EmbeddedBroker
     filled(broker, "app-orders", numbered(10))
     filled(broker, "app-stock", numbered(10))
     app = App("app-group", namesrv=broker.namesrv, start_from="first")
-    orders, stock, ready = Ear(), Ear(), []
+    orders, stock = Ear(), Ear()
+    ready: list[PushConsumer] = []
 
     def stop_when_done(messages: tuple[ReceivedMessage, ...]) -> None:
         if len(orders.messages) + len(stock.messages) == 20:

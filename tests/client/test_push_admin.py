@@ -102,8 +102,10 @@ def test_offsets_are_told_and_reset() -> None:
     with EmbeddedBroker(config=BrokerConfig(server_side_reset=False)) as servers:
         filled(servers, "reset", numbered(8), queues=1)
         ear, again = Ear(), Ear()
-        with reader(servers, "resetters", ear).subscribe("reset") as consumer:
+        consumer = reader(servers, "resetters", ear, commit_interval_ms=100).subscribe("reset")
+        with consumer:
             wait_for(lambda: _settled(consumer) == 8)
+            wait_for(lambda: committed(servers, "resetters", "reset") == {0: 8})
             status = client_call.ConsumerStatus(topic="reset", group="resetters")
             reply = asked(servers, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, status)
             header = client_call.ResetOffset(

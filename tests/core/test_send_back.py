@@ -1,4 +1,4 @@
-"""The copy of a failed message says what it is a copy of, how often it was tried and how long it waits."""
+"""The copy of a failed message says what it copies, how often it was tried, how long it waits."""
 
 from __future__ import annotations
 

@@ -28,6 +28,11 @@ PLAIN = records(property_strings()).map(
 )
 
 
+SEVERAL = st.lists(PLAIN, min_size=1, max_size=3).map(
+    lambda made: b"".join(map(encode_record, made))
+)
+
+
 def with_body(body: bytes, sys_flag: int, **fields: Any) -> bytes:
     """The worked example with another body."""
     record = msgspec.structs.replace(
@@ -199,3 +204,18 @@ def test_any_bytes_become_messages_and_perhaps_a_fault(octets: bytes) -> None:
     else:
         assert isinstance(received.fault, MalformedRecord)
         assert 0 <= received.fault.position < len(octets)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEVERAL | mutated(SEVERAL), st.sampled_from([None, 7]))
+def test_the_quick_way_reads_what_the_careful_one_reads(
+    octets: bytes, queue_id: int | None
+) -> None:
+    options: dict[str, Any] = {"queue_id": queue_id, "min_offset": 1, "max_offset": 9}
+    options["offset_delta"] = 3
+
+    quick = decode(octets, **options)
+    careful = decode_messages(memoryview(octets), broker="broker-a", **options)
+
+    assert quick.messages == careful.messages
+    assert str(quick.fault) == str(careful.fault)

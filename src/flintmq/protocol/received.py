@@ -12,6 +12,7 @@ of those in one loop, in half the time, and leaves whatever else it meets to `de
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -27,6 +28,7 @@ from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP, compression, needs_u
 from flintmq.protocol.batch import BatchEntry, decode_batch
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.property_memo import PropertyMemo
 from flintmq.protocol.record import (
     CRC_MASK,
     HEAD,
@@ -83,15 +85,14 @@ def decode_messages(
         bounds[names.MIN_OFFSET] = str(min_offset)
     if max_offset is not None:
         bounds[names.MAX_OFFSET] = str(max_offset)
+    parse = PropertyMemo(bounds).parse
     messages: list[ReceivedMessage] = []
     room_bytes = UNPACKED_BYTES_MAX
     at = 0
     while at < len(buffer):
         if type(buffer) is bytes and verify_crc:
-            start, at = (
-                at,
-                _read_plain(buffer, at, messages, broker, queue_id, offset_delta, bounds),
-            )
+            start = at
+            at = _read_plain(buffer, at, messages, broker, queue_id, offset_delta, parse)
             room_bytes -= at - start
             if at == len(buffer):
                 break
@@ -142,7 +143,7 @@ def _read_plain(
     broker: str,
     queue_id: int | None,
     offset_delta: int,
-    bounds: dict[str, str],
+    parse: Callable[[bytes], dict[str, str]],
 ) -> int:
     """Read plain records from ``at`` on; where the first one is that is not, or not whole."""
     end, append = len(buffer), messages.append
@@ -166,8 +167,7 @@ def _read_plain(
             prepared_offset,
             body_bytes,
         ) = _unpack_head(buffer, at)
-        body_at = at + _HEAD_BYTES
-        body_stop = body_at + body_bytes
+        body_stop = at + _HEAD_BYTES + body_bytes
         stop = at + size_bytes
         if magic != _V1 or sys_flag & _NOT_PLAIN or stop > end:
             return at
@@ -177,14 +177,12 @@ def _read_plain(
         properties_at = topic_stop + 2
         if properties_at > stop or _unpack_short(buffer, topic_stop)[0] != stop - properties_at:
             return at
-        body = buffer[body_at:body_stop]
+        body = buffer[at + _HEAD_BYTES : body_stop]
         if crc and crc != crc32(body) & CRC_MASK:
             return at
         topic = _topic(buffer[body_stop:topic_stop])
         if topic is None:
             return at
-        properties = parse_properties(buffer[properties_at:stop])
-        properties.update(bounds)
         fields = (
             topic,
             broker,
@@ -192,7 +190,7 @@ def _read_plain(
             queue_offset + offset_delta,
             log_offset,
             body,
-            properties,
+            parse(buffer[properties_at:stop]),
             flag,
             sys_flag,
             born_ms,
