@@ -21,10 +21,10 @@ from typing import Any
 from flintmq import ConsumeFromWhere, LitePullConsumer, Message, Producer, aio
 from flintmq.net.loop import new_event_loop
 
-COUNT = 60_000
+COUNT = 100_000
 QUEUES = 4
 BATCH = 200
-ROUNDS = 3
+ROUNDS = 5
 SIZES = ((128, "128 B"), (1_024, "1 KiB"))
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -59,7 +59,9 @@ def served() -> Iterator[str]:
         anywhere = "127.0.0.1:0"
         command = [sys.executable, "-m", "flintmq", "serve", "--data", scratch, "--flush", "async"]
         command += ["--namesrv-listen", anywhere, "--broker-listen", anywhere]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             try:
                 assert process.stdout is not None
                 ready = process.stdout.readline()

@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flintmq.client.admin import Admin
     from flintmq.client.run_app import App
     from flintmq.client.scheduled_pull import PullContext
     from flintmq.client.threaded_producer import Producer, TransactionProducer
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Ack",
+    "Admin",
     "App",
     "ConsumeFromWhere",
     "DeadLetter",
@@ -60,6 +62,7 @@ __all__ = [
 
 _WHERE = {
     "Ack": "flintmq.core.results",
+    "Admin": "flintmq.client.admin",
     "App": "flintmq.client.run_app",
     "ConsumeFromWhere": "flintmq.model.group",
     "DeadLetter": "flintmq.core.results",

@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flintmq.client.admin_aio import Admin
     from flintmq.client.lite_pull_consumer import LitePullConsumer
     from flintmq.client.producer import Producer
     from flintmq.client.pull_consumer import PullConsumer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from flintmq.client.transaction_producer import TransactionProducer
 
 __all__ = [
+    "Admin",
     "LitePullConsumer",
     "Producer",
     "PullConsumer",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Admin": "flintmq.client.admin_aio",
     "LitePullConsumer": "flintmq.client.lite_pull_consumer",
     "Producer": "flintmq.client.producer",
     "PullConsumer": "flintmq.client.pull_consumer",

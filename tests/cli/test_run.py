@@ -20,7 +20,7 @@ from flintmq.cli.main import app
 from flintmq.embedded.broker import EmbeddedBroker
 
 APP = """
-import threading, time
+import os, time
 from flintmq import App
 
 app = App("{group}", start_from="first")
@@ -29,7 +29,7 @@ not_an_app = 3
 @app.listener("{topic}")
 def listen(messages):
     for message in messages:
-        print(message.body.decode(), flush=True)
+        os.write(1, message.body + b"\\n")  # at once, whatever other threads and processes write
     time.sleep({sleep_s})
 """
 

@@ -52,9 +52,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(watched())
 
 
-def wait_for(condition: Callable[[], object]) -> None:
+def wait_for(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Wait on a thread for a condition; fail when it does not come true."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline_s, "it did not come true"
         threading.Event().wait(0.005)

@@ -17,6 +17,7 @@ from flintmq.broker.config import BrokerConfig
 from flintmq.client.admin_aio import Admin
 from flintmq.client.offset_file import read_offsets
 from flintmq.client.offset_store import FileOffsets
+from flintmq.core.admin_groups import ConsumerDetail
 from flintmq.core.spans import ToTime
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
@@ -200,6 +201,20 @@ def test_assignments_before_the_start_count(broker: EmbeddedBroker) -> None:
 
     with consumer:
         assert len(polled(consumer, 5)) == 5
+
+
+def test_new_queues_of_a_topic_are_told_to_who_assigns_by_itself(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "grows", 1)
+    told: list[tuple[int, int]] = []
+    consumer = LitePullConsumer("grows", namesrv=broker.namesrv, route_ms=100)
+    consumer.listen("grows", lambda _, queues, own: told.append((len(queues), len(own))))
+    consumer.assign([QueueRef("grows", BROKER, 0)])
+    with consumer:
+        wait_for(lambda: told == [(1, 1)])
+
+        create_topic(broker, "grows", 3)
+
+        wait_for(lambda: told == [(1, 1), (3, 1)])
 
 
 def test_subscribing_and_assigning_exclude_each_other(broker: EmbeddedBroker) -> None:
@@ -606,3 +621,23 @@ def test_both_faces_have_the_same_names() -> None:
 
     assert awaited - threaded == {"require_running"}
     assert threaded <= awaited
+
+
+def test_an_admin_is_told_how_it_is_doing(broker: EmbeddedBroker) -> None:
+    fill(broker, "told", 5)
+    queue = QueueRef("told", BROKER, 0)
+
+    async def describe(client_id: str) -> ConsumerDetail:
+        async with Admin(namesrv=broker.namesrv) as admin:
+            return await admin.describe_consumer("told", client_id)
+
+    with LitePullConsumer("told", namesrv=broker.namesrv, start_from=FIRST) as consumer:
+        consumer.subscribe("told", tags="*")
+        polled(consumer, 5)
+
+        detail = run(describe(consumer.client_id))
+
+    assert detail.settings["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+    assert detail.settings["pull_batch_max"] == "256"
+    assert detail.running.mq_table[queue].commit_offset == 5
+    assert [each.topic for each in detail.running.subscription_set] == ["told"]

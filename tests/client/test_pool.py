@@ -30,9 +30,9 @@ class Bench:
     def _run(self, job: Callable[[], object]) -> None:
         job()
 
-    def _admit(self, job: Callable[[], object]) -> bool:
-        self.admitted.append(job)
-        return job not in self.refused
+    def _admit(self, jobs: list[Callable[[], object]]) -> list[Callable[[], object]]:
+        self.admitted += jobs
+        return [job for job in jobs if job not in self.refused]
 
     def _ended(self, ended: list[tuple[Callable[[], object], int]]) -> None:
         self.done += [job for job, _ in ended]

@@ -151,7 +151,7 @@ def test_a_function_that_fails_runs_again_after_a_second(broker: EmbeddedBroker)
 
         assert "RuntimeError: not yet" in schedule.events("function")[0].text
     assert runs[1] - runs[0] >= 0.99
-    assert 0.19 <= runs[2] - runs[1] < 0.9
+    assert runs[2] - runs[1] >= 0.19
 
 
 def test_a_delay_that_is_none_is_a_failure(broker: EmbeddedBroker) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from flintmq.core.settle_concurrent import SettleRules
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef
 
 QUEUE = QueueRef("orders", "broker-a", 0)
 HOST = Host.parse("127.0.0.1:10911")
+RULES = SettleRules(
+    batch_max=1,
+    tries_max=16,
+    retry_topic="%RETRY%billing",
+    consume_timeout_ms=1_000,
+    suspend_ms=1_000,
+)
 
 
 def received(

@@ -334,7 +334,12 @@ class SimulatedBroker:
         raise NotImplementedError
 
     def close(self, peer: Peer, reason: str) -> None:
-        raise NotImplementedError
+        connection = self._connections.get(peer)
+        if connection is not None:
+            self._clock.after(1, lambda: self.cut(connection))
+
+    def announce(self, topics: set[str], then: Callable[[], None]) -> None:
+        then()
 
     def _resolve(self, connection: Connection, opaque: int, reply: Command | FlintError) -> None:
         then = connection.calls.pop(opaque, None)

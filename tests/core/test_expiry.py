@@ -26,8 +26,8 @@ def test_only_those_over_the_timeout_are_overdue() -> None:
 
     assert running.overdue(1_000, 999) == []
     assert running.overdue(1_000, 1_010) == [first, second]
-    running.end(first)
-    running.end(first)
+    running.pop(first, None)
+    running.pop(first, None)
     assert running.overdue(1_000, 1_010) == [second]
     assert (list(running), len(running)) == ([second, third], 2)
     assert first not in running

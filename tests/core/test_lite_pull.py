@@ -676,3 +676,25 @@ def test_the_mark_of_a_stream_stands_before_all_fields() -> None:
 
 def test_a_request_without_fields_has_only_the_mark() -> None:
     assert mark_stream(Command(code=34)).field_texts() == {"ReqT": "0"}
+
+
+def test_reports_of_a_queue_that_is_gone_change_nothing() -> None:
+    world = World()
+    world.own(Q0)
+    world.take_in(world.machine.apply({Q1: ALL}, 0))
+    pull, ask = world.pulls[Q0], world.asks[Q1]
+    world.take_in(world.machine.apply({}, 0))
+
+    assert world.machine.pull_failed(pull, UNANSWERED, 0) == []
+    assert world.machine.start_failed(ask, "late", 0) == []
+    world.advance(60_000)
+    assert world.machine.queues == frozenset()
+
+
+def test_a_queue_that_waits_for_its_start_can_be_paused_and_resumed() -> None:
+    world = World()
+    world.take_in(world.machine.apply({Q0: ALL}, 0))
+    world.machine.pause([Q0])
+
+    assert world.machine.resume([Q0], 0) == []
+    assert world.machine.consumed(Q0) is None

@@ -122,6 +122,14 @@ def test_what_is_rolled_back_comes_first_again_in_its_newer_form() -> None:
     assert [message.reconsume_times for message in again] == [1, 0, 0]
 
 
+def test_what_is_settled_is_not_taken() -> None:
+    queue = cached(1, 2, 3)
+    queue.remove(several(1))
+
+    assert offsets_of(queue.take(2)) == [2, 3]
+    assert repr(queue) == "<ProcessQueue of 2 messages, 10 bytes>"
+
+
 def test_taking_twice_is_a_bug() -> None:
     queue = cached(1, 2)
     queue.take(1)

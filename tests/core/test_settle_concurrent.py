@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from core.messages import QUEUE, offsets_of, received, several
+from core.messages import QUEUE, RULES, offsets_of, received, several
 from flintmq.core.actions import Action, Deliver, Report, SendBack, SendToRetry
 from flintmq.core.expiry import EXPIRED_MAX
 from flintmq.core.process_queue import ProcessQueue
 from flintmq.core.results import Ack, DeadLetter, Retry, outcomes_of
-from flintmq.core.settle_concurrent import AGAIN_MS, ConcurrentSettling, SettleAction, SettleRules
-
-RULES = SettleRules(
-    batch_max=1,
-    tries_max=16,
-    retry_topic="%RETRY%billing",
-    consume_timeout_ms=1_000,
-    suspend_ms=1_000,
-)
+from flintmq.core.settle_concurrent import AGAIN_MS, ConcurrentSettling, SettleAction
 
 
 class Settling:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.messages import QUEUE, offsets_of, received, several
-from core.test_settle_concurrent import RULES
+from core.messages import QUEUE, RULES, offsets_of, received, several
 from flintmq.core.actions import Deliver, Report, SendBack, SendToRetry
 from flintmq.core.consumer_settings import UNLIMITED
 from flintmq.core.process_queue import ProcessQueue

@@ -35,6 +35,18 @@ def served(
         yield up
 
 
+@pytest.fixture(scope="module", params=list(Kind))
+def each(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Our broker, then the real ones: for what a client of ours must do with all of them."""
+    kind: Kind = request.param
+    if kind is not Kind.OURS:
+        skip_without("java", "mvn")
+    with serving(tmp_path_factory.mktemp(kind), kind=kind) as up:
+        yield up
+
+
 @pytest.fixture(scope="session", params=[OLD, NEW])
 def version(request: pytest.FixtureRequest, java: None) -> str:
     """A release of the Java client and its tools."""

@@ -141,9 +141,12 @@ class JavaClient(_Jvm):
         hasty = {"rocketmq.client.rebalance.waitInterval": "1000"}
         super().__init__("Play", [namesrv], version, directory, {} if patient else hasty)
 
-    def play(self, scenario: str) -> Events:
-        """Play one scenario, under names nobody else uses, and return what was seen."""
-        prefix = next(_prefixes)
+    def play(self, scenario: str, prefix: str | None = None) -> Events:
+        """Play one scenario and return what was seen.
+
+        Its names begin with the prefix; without one they are names nobody else uses.
+        """
+        prefix = prefix or next(_prefixes)
         self.say(f"{scenario} {prefix}")
         told = []
         while "end" not in (heard := self.hear()):

@@ -79,9 +79,11 @@ def chosen_kind() -> Kind:
 
 
 @contextmanager
-def serving(directory: Path, *, flush: str = "sync", **settings: Any) -> Iterator[Served]:
+def serving(
+    directory: Path, *, kind: Kind | None = None, flush: str = "sync", **settings: Any
+) -> Iterator[Served]:
     """A broker with the settings above and these, under RocketMQ's names."""
-    kind = chosen_kind()
+    kind = kind or chosen_kind()
     wanted = {**SETTINGS, **settings}
     if kind is Kind.OURS:
         with _serving_ours(directory, flush, wanted) as served:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 from flintmq.client.inbox import Inbox
 from flintmq.client.listeners import Ended, Listener, Surroundings, Tasks, Work, is_async
@@ -41,6 +42,7 @@ class Delivery:
         self._usual = usual
         self._start = start
         self._on_ended = ended
+        self._asked_count = 0  # calls by hand that are under way
         self._is_async = {each: is_async(each) for each in (*listeners.values(), usual) if each}
         around = Surroundings(
             config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
@@ -72,23 +74,17 @@ class Delivery:
         if self.is_iterated:
             self.inbox.put(batches)
             return
-        plain: list[Work] = []
-        coroutines: list[Work] = []
-        for batch in batches:
-            messages = batch.messages
-            listener = self._listeners.get(messages[0].topic, self._usual) or _nobody
-            work = Work(listener, batch.queue, messages, batch)
-            (coroutines if self._is_async.get(listener) else plain).append(work)
-        if plain:
-            self.pool.submit(plain)
-        if coroutines:
-            self.tasks.submit(coroutines)
+        for topic, some in groupby(batches, _topic_of):
+            listener = self._listeners.get(topic, self._usual) or _nobody
+            works = [Work(listener, each.queue, each.messages, each) for each in some]
+            (self.tasks if self._is_async.get(listener) else self.pool).submit(works)
 
     async def direct(self, message: ReceivedMessage, queue: QueueRef) -> tuple[object, int]:
         """Give one message to its listener, whatever the queues do: its result, and ns."""
         listener = self._listeners.get(message.topic, self._usual) or _nobody
         asked: asyncio.Future[tuple[object, int]] = asyncio.get_running_loop().create_future()
         work = Work(listener, queue, (message,), asked=asked)
+        self._asked_count += 1
         if self._is_async.get(listener):
             self.tasks.submit((work,))
         else:
@@ -116,16 +112,24 @@ class Delivery:
         await self.tasks.wait_closed()
         await self.pool.wait_closed()
 
-    def _admit(self, work: Work) -> bool:
-        return work.batch is None or self._start(work.batch)
+    def _admit(self, some: list[Work]) -> list[Work]:
+        start = self._start
+        return [work for work in some if work.batch is None or start(work.batch)]
 
     def _ended(self, ended: list[tuple[Work, int]]) -> None:
-        ours = [each for each in ended if each[0].asked is None]
-        if len(ours) < len(ended):
+        if self._asked_count:
             for work, spent_ns in ended:
-                if work.asked is not None and not work.asked.done():
-                    work.asked.set_result((work.result, spent_ns))
-        self._on_ended(ours)
+                if work.asked is not None:
+                    self._asked_count -= 1
+                    if not work.asked.done():
+                        work.asked.set_result((work.result, spent_ns))
+            ended = [each for each in ended if each[0].asked is None]
+        self._on_ended(ended)
+
+
+def _topic_of(batch: Deliver) -> str:
+    """As the user knows it.  All messages of a batch have one."""
+    return batch.messages[0].topic
 
 
 def _settled(batch: Deliver, result: object) -> Work:

@@ -125,7 +125,7 @@ class Tasks:
         limit: int,
         *,
         run: Callable[[Work], Awaitable[None]],
-        admit: Callable[[Work], bool],
+        admit: Callable[[list[Work]], list[Work]],
         done: Ended,
     ) -> None:
         self.limit = limit
@@ -176,8 +176,7 @@ class Tasks:
     def _feed(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting and len(self._running) < self.limit and not self._is_closed:
-            work = self._waiting.popleft()
-            if self._admit(work):
+            for work in self._admit([self._waiting.popleft()]):
                 task = loop.create_task(self._live(work), name=f"flintmq listener {work.queue}")
                 self._running[task] = (work, perf_counter_ns())
                 task.add_done_callback(self._ended)

@@ -32,9 +32,10 @@ from flintmq.core.actions import QueuesChanged
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.rebalance import Share
 from flintmq.core.subscriptions import TOPICS_MAX, TopicSubscription
-from flintmq.errors import InvalidSetting, WrongState
+from flintmq.errors import FlintError, InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.route import Route
 from flintmq.protocol.bodies.subscription import Subscription
 
 POLL_MS: Final = 5_000
@@ -55,6 +56,8 @@ class LitePullConsumer:
         self._wishes: dict[str, TopicSubscription] = {}
         self._versions: dict[str, int] = {}
         self._assigned: dict[QueueRef, TopicSubscription] | None = None
+        self._watched: set[str] = set()
+        client.engine.on_route_change(self._routed)
         client.join(
             StreamOwner(
                 self._subscriptions, self._assignment.wake, self._puller.offsets, self._reset
@@ -96,6 +99,7 @@ class LitePullConsumer:
         self._assignment.start()
         if self._assigned is not None:
             self._puller.apply(self._assigned)
+        self._client.engine.spawn(self._look_up(self._watched), "queues")
         return self
 
     async def stop(self) -> None:
@@ -167,8 +171,15 @@ class LitePullConsumer:
         return await self._client.queues(topic)
 
     def listen(self, topic: str, listener: QueueListener) -> None:
-        """Have ``listener(topic, queues, own)`` called when a subscribed topic is shared anew."""
+        """Have ``listener(topic, queues, own)`` called when either changes.
+
+        Queues of a topic that is not subscribed are looked up every ``route_ms``.
+        """
+        wire = self._client.wire_topic(topic)
         self._listeners.add(topic, listener)
+        self._watched.add(wire)
+        if self._client.engine.life.is_running:
+            self._client.engine.spawn(self._look_up([wire]), "queues")
 
     async def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""
@@ -266,16 +277,30 @@ class LitePullConsumer:
             self._client.engine.spawn(self._client.engine.heartbeat(), "heartbeat")
 
     def _shared(self, share: Share) -> None:
-        client, wish = self._client, self._wishes.get(share.topic)
-        if wish is None:
-            return
-        self._puller.apply(dict.fromkeys(share.own, wish), topic=share.topic)
-        change = QueuesChanged(
-            client.engine.user_name(share.topic),
-            tuple(map(client.to_user, share.queues)),
-            tuple(sorted(map(client.to_user, share.own))),
-        )
-        self._listeners.tell(change)
+        wish = self._wishes.get(share.topic)
+        if wish is not None:
+            self._puller.apply(dict.fromkeys(share.own, wish), topic=share.topic)
+            self._tell(share.topic, share.queues, share.own)
+
+    async def _look_up(self, topics: Iterable[str]) -> None:
+        engine = self._client.engine
+        for topic in list(topics):
+            try:
+                self._routed(topic, await engine.route(topic))
+            except FlintError as error:
+                engine.events.add("route", topic, str(error))
+
+    def _routed(self, topic: str, route: Route) -> None:
+        """Queues of a subscribed topic are told with our share of them."""
+        if topic in self._watched and topic not in self._wishes:
+            own = {queue for queue in self._puller.queues if queue.topic == topic}
+            self._tell(topic, route.subscribe_queues(topic), own)
+
+    def _tell(self, topic: str, queues: Iterable[QueueRef], own: Iterable[QueueRef]) -> None:
+        client = self._client
+        all_queues = tuple(map(client.to_user, queues))
+        ours = tuple(sorted(map(client.to_user, own)))
+        self._listeners.tell(QueuesChanged(client.engine.user_name(topic), all_queues, ours))
 
     def _subscriptions(self) -> tuple[Subscription, ...]:
         return tuple(wish.to_wire(self._versions[topic]) for topic, wish in self._wishes.items())

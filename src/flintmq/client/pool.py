@@ -109,8 +109,8 @@ class _Worker(Generic[J]):
 class Pool(Generic[J]):
     """Workers of one consumer.  Methods are called on the loop it was made on.
 
-    ``run`` is called on a worker and must not raise; ``admit`` says just before whether a job
-    is still wanted; ``done`` is given jobs that ended, with how long each took in ns.
+    ``run`` is called on a worker and must not raise; ``admit`` says just before which of some
+    jobs are still wanted; ``done`` is given jobs that ended, with how long each took in ns.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Pool(Generic[J]):
         size_max: int,
         *,
         run: Callable[[J], None],
-        admit: Callable[[J], bool],
+        admit: Callable[[list[J]], list[J]],
         done: Callable[[list[tuple[J, int]]], None],
     ) -> None:
         self._name = name
@@ -212,9 +212,8 @@ class Pool(Generic[J]):
             while ready and len(chunk) < room:
                 chunk.append(ready.popleft())
             while waiting and len(chunk) < room:
-                job = waiting.popleft()
-                if self._admit(job):
-                    chunk.append(job)
+                some = [waiting.popleft() for _ in range(min(room - len(chunk), len(waiting)))]
+                chunk.extend(self._admit(some))
             if chunk:
                 worker.give(chunk)
         if self._looker is None and self._may_get_stuck:

@@ -93,6 +93,8 @@ class PushCalls:
 
     async def send_back(self, ask: SendBack) -> None:
         """36."""
+        text = f"{ask.message.message_id} goes back: {ask.reason or 'not consumed'}"
+        self._engine.events.add("retry", str(ask.queue), text)
         address = await master_of(self._engine, ask.queue)
         asked = send_back_request(ask, self._group, unit_mode=self._config.unit_mode)
         reply = await self._engine.call(address, asked, SEND_BACK_TIMEOUT_MS)

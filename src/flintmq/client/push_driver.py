@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -55,11 +55,14 @@ from flintmq.model.route import Route
 
 log = logging.getLogger(__name__)
 
+A = TypeVar("A")
 T = TypeVar("T")
 Actions = Iterable[Action]
 
 LAST_CALLS_S: Final = 5.0
 """How long a stop waits for its last commits and unlocks."""
+
+AFTER_BUG_S: Final = 1.0
 
 LOST_APART_MS: Final = 100
 """A connection that breaks takes many calls with it; they are one loss."""
@@ -99,16 +102,19 @@ class Driver:
         self._handlers: dict[type[Any], Callable[[Any], object]] = {
             Pull: self._pull,
             Heartbeat: self._heartbeat,
-            AskMembers: self._ask_members,
-            AskStartOffset: self._ask_start,
-            SendBack: self._send_back,
-            SendToRetry: self._send_copy,
-            LockQueues: self._lock,
-            UnlockQueues: self._unlock,
+            AskMembers: self._asking(calls.members, machine.members_known, machine.members_failed),
+            AskStartOffset: self._asking(
+                calls.start_offset, machine.start_known, machine.start_failed
+            ),
+            LockQueues: self._asking(calls.lock, machine.locked, machine.lock_failed),
+            SendBack: self._doing(calls.send_back, machine.sent_back, machine.send_back_failed),
+            SendToRetry: self._doing(calls.send_copy, machine.copied, machine.copy_failed),
+            UnlockQueues: self._doing(calls.unlock, lambda _, __: (), lambda _, __, ___: ()),
             QueuesChanged: self._queues_changed,
             Report: self._report,
             Unregister: self._unregister,
         }
+        self._commit = self._doing(calls.commit, machine.committed, machine.commit_failed)
         now_ms = self._clock()
         for each in machine.subscriptions:
             self.stats.add_topic(each.topic, now_ms)
@@ -201,7 +207,12 @@ class Driver:
 
     def _tick(self) -> None:
         self._timer = None
-        self.event(self.machine.tick(self._clock()))
+        try:
+            self.event(self.machine.tick(self._clock()))
+        except Exception:  # a bug of ours must not stop the clock
+            log.exception("the clock of group %s", self._config.group)
+            self._timer_ms = 0
+            self._timer = self._loop.call_later(AFTER_BUG_S, self._tick)
 
     def _sample(self) -> None:
         self.stats.sample(self._clock())
@@ -213,24 +224,32 @@ class Driver:
         self._last_calls.add(task)
         task.add_done_callback(self._last_calls.discard)
 
-    def _ask(
+    def _asking(
         self,
-        work: Coroutine[Any, Any, T],
-        good: Callable[[T], Actions],
-        bad: Callable[[FlintError], Actions],
-        name: str,
-    ) -> None:
-        """Make a call; its end is an event."""
+        call: Callable[[A], Awaitable[T]],
+        good: Callable[[A, T, int], Actions],
+        bad: Callable[[A, str, int], Actions],
+    ) -> Callable[[A], None]:
+        """How to carry out an action with an answer; its end is an event."""
 
-        async def ask() -> None:
+        async def ask(action: A) -> None:
             try:
-                answer = await work
+                answer = await call(action)
             except Exception as error:  # a bug of ours must not hold a queue up for ever
-                self.event(bad(_known(error)))
+                self.event(bad(action, str(_known(error)), self._clock()))
             else:
-                self.event(good(answer))
+                self.event(good(action, answer, self._clock()))
 
-        self._finally(ask(), name)
+        return lambda action: self._finally(ask(action), type(action).__name__)
+
+    def _doing(
+        self,
+        call: Callable[[A], Awaitable[None]],
+        good: Callable[[A, int], Actions],
+        bad: Callable[[A, str, int], Actions],
+    ) -> Callable[[A], None]:
+        """The same for one that is done or not."""
+        return self._asking(call, lambda action, _, now_ms: good(action, now_ms), bad)
 
     # Brokers
 
@@ -263,60 +282,13 @@ class Driver:
             self.event(self.machine.broker_lost(broker, now_ms))
 
     def _heartbeat(self, heartbeat: Heartbeat) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._engine.heartbeat(),
-            lambda _: machine.heartbeat_done(heartbeat, clock()),
-            lambda _: machine.heartbeat_done(heartbeat, clock()),
-            "heartbeat",
-        )
+        async def beat() -> None:
+            try:
+                await self._engine.heartbeat()
+            finally:
+                self.event(self.machine.heartbeat_done(heartbeat, self._clock()))
 
-    def _ask_members(self, ask: AskMembers) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._calls.members(ask),
-            lambda members: machine.members_known(ask, members, clock()),
-            lambda error: machine.members_failed(ask, str(error), clock()),
-            "members",
-        )
-
-    def _ask_start(self, ask: AskStartOffset) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._calls.start_offset(ask),
-            lambda start: machine.start_known(ask, start, clock()),
-            lambda error: machine.start_failed(ask, str(error), clock()),
-            "start offset",
-        )
-
-    def _send_back(self, ask: SendBack) -> None:
-        machine, clock = self.machine, self._clock
-        text = f"{ask.message.message_id} goes back: {ask.reason or 'not consumed'}"
-        self._engine.events.add("retry", str(ask.queue), text)
-        self._ask(
-            self._calls.send_back(ask),
-            lambda _: machine.sent_back(ask, clock()),
-            lambda error: machine.send_back_failed(ask, str(error), clock()),
-            "send back",
-        )
-
-    def _send_copy(self, copy: SendToRetry) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._calls.send_copy(copy),
-            lambda _: machine.copied(copy, clock()),
-            lambda error: machine.copy_failed(copy, str(error), clock()),
-            "retry",
-        )
-
-    def _commit(self, commit: CommitOffset) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._calls.commit(commit),
-            lambda _: machine.committed(commit, clock()),
-            lambda error: machine.commit_failed(commit, str(error), clock()),
-            "commit",
-        )
+        self._finally(beat(), "heartbeat")
 
     async def _commit_soon(self, commits: list[CommitOffset]) -> None:
         try:
@@ -325,18 +297,6 @@ class Driver:
             failed = [(commit, _known(error)) for commit in commits]
         for commit, reason in failed:
             self.event(self.machine.commit_failed(commit, str(reason), self._clock()))
-
-    def _lock(self, ask: LockQueues) -> None:
-        machine, clock = self.machine, self._clock
-        self._ask(
-            self._calls.lock(ask),
-            lambda granted: machine.locked(ask, granted, clock()),
-            lambda error: machine.lock_failed(ask, str(error), clock()),
-            "lock",
-        )
-
-    def _unlock(self, unlock: UnlockQueues) -> None:
-        self._ask(self._calls.unlock(unlock), lambda _: (), lambda _: (), "unlock")
 
     # Routes
 
@@ -351,23 +311,27 @@ class Driver:
         return self.machine.started(batch, self._clock())
 
     def _listeners_ended(self, ended: list[tuple[Work, int]]) -> None:
-        machine, stats, now_ms = self.machine, self.stats, self._clock()
+        consumed, stats, now_ms = self.machine.consumed, self.stats, self._clock()
         follow: list[Action] = []
         for work, spent_ns in ended:
             batch, result = work.batch, work.result
             assert batch is not None
-            count = len(batch.messages)
             if result is None:
-                stats.consumed(batch.queue.topic, count, 0, spent_ns)
+                stats.consumed(batch.queue.topic, len(batch.messages), 0, spent_ns)
             else:
-                ok = outcomes_of(result, count).consumed_count
-                ok = count if ok is None else ok
-                stats.consumed(batch.queue.topic, ok, count - ok, spent_ns)
-                if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
-                    log.warning("the listener of %s failed", batch.queue, exc_info=result)
-            follow += machine.consumed(batch, result, now_ms)
+                self._count(batch, result, spent_ns)
+            follow += consumed(batch, result, now_ms)
         self.event(follow)
         self._progress.set()
+
+    def _count(self, batch: Deliver, result: object, spent_ns: int) -> None:
+        """Count what was not simply consumed; an exception is also logged."""
+        count = len(batch.messages)
+        ok = outcomes_of(result, count).consumed_count
+        ok = count if ok is None else ok
+        self.stats.consumed(batch.queue.topic, ok, count - ok, spent_ns)
+        if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
+            log.warning("the listener of %s failed", batch.queue, exc_info=result)
 
     # The rest
 

@@ -31,18 +31,22 @@ class QueueListeners:
         self._engine = engine
         self._listeners: dict[str, QueueListener] = {}
         self._changes: dict[str, QueuesChanged] = {}
+        self._told: dict[str, tuple[Sequence[QueueRef], Sequence[QueueRef]]] = {}
         self._telling: asyncio.Task[None] | None = None
 
     def add(self, topic: str, listener: QueueListener) -> None:
+        """One for each topic: the last one counts."""
         self._listeners[topic] = listener
-
-    def remove(self, topic: str) -> None:
-        self._listeners.pop(topic, None)
+        self._told.pop(topic, None)
 
     def tell(self, change: QueuesChanged) -> None:
         """On the loop of the engine."""
         if change.topic not in self._listeners:
             return
+        known = (change.queues, change.own)
+        if self._told.get(change.topic) == known:
+            return
+        self._told[change.topic] = known
         self._changes[change.topic] = change
         if self._telling is None or self._telling.done():
             self._telling = self._engine.spawn(self._tell(), "queue listeners")

@@ -279,7 +279,7 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
         return self._run(self._inner.queues(topic))
 
     def listen(self, topic: str, listener: PlainQueueListener) -> None:
-        """Have ``listener(topic, queues, own)`` called when a subscribed topic is shared anew."""
+        """Have ``listener(topic, queues, own)`` called when either changes."""
         self._do(lambda: self._inner.listen(topic, _on_thread(listener)))
 
     def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:

@@ -136,8 +136,9 @@ class AssignedQueue:
     def work(
         self, position: Position, settings: ConsumerSettings, limits: Limits, now_ms: int
     ) -> None:
-        """Begin where ``position`` is."""
+        """Begin where ``position`` is; it follows what is cached from now on."""
         start = position.settled_to
+        position.follow(self.cached)
         loop = PullLoop(self.queue, start, self.cached, settings, limits, now_ms)
         self.stage = Working(loop, position)
 
@@ -157,14 +158,6 @@ class AssignedQueue:
     def is_time_to_pull(self, now_ms: int) -> bool:
         state = self.stage.loop.state if isinstance(self.stage, Working) else None
         return isinstance(state, Waiting) and state.until_ms <= now_ms
-
-    def advance(self) -> None:
-        """Note how far the queue is settled."""
-        stage = self.stage
-        if isinstance(stage, Working | Closing) and stage.position is not None:
-            settled_to = self.cached.settled_to
-            if settled_to is not None:
-                stage.position.advance(settled_to)
 
     def next_due_ms(self) -> int | None:
         """When to look at this queue again."""

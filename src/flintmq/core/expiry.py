@@ -9,7 +9,6 @@ Invariant: batches stand in the order in which their listeners started.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from flintmq.core.actions import Deliver
@@ -25,34 +24,17 @@ def check_interval_ms(consume_timeout_ms: int) -> int:
     return min(consume_timeout_ms, CHECK_MS_MAX)
 
 
-class RunningBatches:
-    """The batches of one queue that listeners have."""
-
-    __slots__ = ("_batches",)
-
-    def __init__(self) -> None:
-        self._batches: dict[Deliver, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[Deliver]:
-        return iter(self._batches)
-
-    def __contains__(self, batch: Deliver) -> bool:
-        return batch in self._batches
+class RunningBatches(dict[Deliver, None]):
+    """The batches of one queue that listeners have.  ``pop`` one that ended."""
 
     def start(self, batch: Deliver, now_ms: int) -> None:
         batch.started_ms = now_ms
-        self._batches[batch] = None
-
-    def end(self, batch: Deliver) -> None:
-        self._batches.pop(batch, None)
+        self[batch] = None
 
     def overdue(self, timeout_ms: int, now_ms: int) -> list[Deliver]:
         """Those that run for longer than the timeout, the longest first."""
         late = []
-        for batch in self._batches:
+        for batch in self:
             assert batch.started_ms is not None
             if now_ms - batch.started_ms < timeout_ms:
                 break

@@ -11,23 +11,40 @@ has it now knows better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from flintmq.core.process_queue import ProcessQueue
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
-@dataclass(slots=True)
 class Position:
-    """Where the group is in one queue."""
+    """Where the group is in one queue.
 
-    settled_to: QueueOffset
-    told: QueueOffset | None = None
-    """What the store was told last; None while it may hold something else."""
+    ``told`` is what the store was told last, None while it may hold something else.
+    """
+
+    __slots__ = ("_cached", "_settled_to", "told")
+
+    def __init__(self, settled_to: QueueOffset, told: QueueOffset | None = None) -> None:
+        self._settled_to = settled_to
+        self._cached: ProcessQueue | None = None
+        self.told = told
+
+    @property
+    def settled_to(self) -> QueueOffset:
+        """Everything before it is settled."""
+        if self._cached is not None:
+            settled_to = self._cached.settled_to
+            if settled_to is not None:
+                self.advance(settled_to)
+        return self._settled_to
 
     def advance(self, offset: QueueOffset) -> None:
         """Everything before ``offset`` is settled.  Less than is known already changes nothing."""
-        if offset > self.settled_to:
-            self.settled_to = offset
+        if offset > self._settled_to:
+            self._settled_to = offset
+
+    def follow(self, cached: ProcessQueue) -> None:
+        """From now on advance with what is cached, whenever somebody asks."""
+        self._cached = cached
 
 
 class OffsetLedger:
@@ -65,18 +82,20 @@ class OffsetLedger:
         """What has to be committed now; it counts as told from here on."""
         found = []
         for queue, position in self._positions.items():
-            if position.told != position.settled_to:
-                position.told = position.settled_to
-                found.append((queue, position.settled_to))
+            settled_to = position.settled_to
+            if position.told != settled_to:
+                position.told = settled_to
+                found.append((queue, settled_to))
         return found
 
     def tell(self, queue: QueueRef) -> QueueOffset | None:
         """The same for one queue, None when there is nothing new."""
         position = self._positions.get(queue)
-        if position is None or position.told == position.settled_to:
+        settled_to = None if position is None else position.settled_to
+        if position is None or position.told == settled_to:
             return None
-        position.told = position.settled_to
-        return position.settled_to
+        position.told = settled_to
+        return settled_to
 
     def failed(self, queue: QueueRef) -> None:
         """A commit did not arrive: try again next time."""

@@ -170,9 +170,9 @@ class QueueTable:
         change = self.locks.granted(ask, granted, now_ms)
         out: list[Action] = []
         for queue in change.won:
-            home = self._queues.get(queue)
-            if home is not None and isinstance(home.stage, Locking):
-                out.append(home.locate(now_ms))
+            home = self._queues[queue]
+            assert isinstance(home.stage, Locking), home
+            out.append(home.locate(now_ms))
         for queue in change.lost:
             out += self._lock_lost(queue, "another member has its lock")
         return out
@@ -186,9 +186,7 @@ class QueueTable:
 
     def _lock_lost(self, queue: QueueRef, reason: str) -> list[Action]:
         """Others may consume it now: nothing is committed, and it is locked and begun anew."""
-        home = self._queues.get(queue)
-        if home is None:
-            return []
+        home = self._queues[queue]
         report = Report("lock", str(queue), f"lost: {reason}", logging.WARNING)
         if isinstance(home.stage, Locating):
             home.stage = Locking()
@@ -232,6 +230,8 @@ class QueueTable:
     def settled(self, home: AssignedQueue) -> list[Action]:
         """Something of the queue ended.  If it was the last thing, the queue goes on to its end."""
         stage = home.stage
+        if self._queues.get(home.queue) is not home:
+            return []  # gone already, and perhaps ours again under another home
         if isinstance(stage, Dropped):
             if home.is_held_up:
                 return []
@@ -274,8 +274,8 @@ class QueueTable:
         return self._remove(home)
 
     def _remove(self, home: AssignedQueue) -> list[Action]:
+        assert self._queues.pop(home.queue) is home
         home.stage = Dropped()
-        self._queues.pop(home.queue, None)
         self.ledger.forget(home.queue)
         self.agenda.drop(home)
         return []

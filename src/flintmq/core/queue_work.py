@@ -125,7 +125,7 @@ class QueueWork:
         home: AssignedQueue = batch.home
         settling = home.settling
         if not home.counts:
-            settling.running.end(batch)
+            settling.running.pop(batch, None)
             return self._after(self._table.settled(home), now_ms)
         if result is None and settling.consumed_all(batch):
             return self._settled(home, [], now_ms)
@@ -210,7 +210,6 @@ class QueueWork:
 
     def _settled(self, home: AssignedQueue, out: list[Action], now_ms: int) -> Actions:
         """Messages of a queue were settled, or at least looked at."""
-        home.advance()
         stage = home.stage
         if not isinstance(stage, Working):
             return self._after(out + self._table.settled(home), now_ms)
@@ -221,7 +220,7 @@ class QueueWork:
             out += self.look(home, now_ms)
         elif home.ordered and home.is_free(now_ms):
             out += home.next_batches()
-        due_ms = home.settling.next_due_ms()
-        if due_ms is not None:
-            self._table.agenda.put(home, due_ms)
+        elif not out:
+            return out  # the usual end of a batch
+        self._table.agenda.put(home, home.settling.next_due_ms())
         return out

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from flintmq.core.conversation import Call, Pause, PausingConversation
 from flintmq.core.latency import Avoidance, Faults
@@ -87,6 +87,16 @@ class SendRules:
             )
 
 
+class Watch(Protocol):
+    """Whoever wants to see every try of one send."""
+
+    def leaving(self, draft: Draft, queue: QueueRef, address: str) -> None:
+        """A try begins; every one that does also ends."""
+
+    def ended(self, answer: Command | None, error: BaseException | None) -> None:
+        """It was answered, or failed; neither is given for a oneway request that left."""
+
+
 class Publisher:
     """The sending side of one producer group.
 
@@ -116,7 +126,11 @@ class Publisher:
         self._choice = QueueChoice(self.faults, chance)
 
     def send(
-        self, draft: Draft, queues: Sequence[QueueRef], timeout_ms: int
+        self,
+        draft: Draft,
+        queues: Sequence[QueueRef],
+        timeout_ms: int,
+        watch: Watch | None = None,
     ) -> PausingConversation[SendReceipt]:
         """Send to one of the queues, and to another if that fails."""
         rules, clock = self.rules, self._clock
@@ -139,7 +153,11 @@ class Publisher:
             outcome = self._call(draft, lane, index, left_ms)
             if isinstance(outcome, Call):
                 try:
-                    outcome = self._judge(draft, lane, index, (yield outcome), now_ms)
+                    if watch is None:
+                        answer = yield outcome
+                    else:
+                        answer = yield from _watched(watch, draft, lane.queues[index], outcome)
+                    outcome = self._judge(draft, lane, index, answer, now_ms)
                 except (Unreachable, RemoteProtocolError) as error:
                     outcome = self._lost(broker, error, now_ms)
             if isinstance(outcome, SendReceipt):
@@ -197,21 +215,26 @@ class Publisher:
             self._on_trouble(topic, broker, _trouble(outcome))
 
     def send_to(
-        self, draft: Draft, queue: QueueRef, timeout_ms: int
+        self, draft: Draft, queue: QueueRef, timeout_ms: int, watch: Watch | None = None
     ) -> PausingConversation[SendReceipt]:
         """Send to exactly this queue, with one try."""
         address = self._address(queue)
         if draft.is_timed:
             self._check_timed(draft, queue.broker, address)
         lane = Lane((queue,), 0)
-        answer = yield Call(address, self._request(draft, lane, 0), timeout_ms)
+        call = Call(address, self._request(draft, lane, 0), timeout_ms)
+        answer = yield from _watched(watch, draft, queue, call)
         status = STORED.get(answer.code)
         if status is None:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return receipt_of(answer, draft, queue, status)
 
     def tell(
-        self, draft: Draft, queues: Sequence[QueueRef], timeout_ms: int
+        self,
+        draft: Draft,
+        queues: Sequence[QueueRef],
+        timeout_ms: int,
+        watch: Watch | None = None,
     ) -> PausingConversation[None]:
         """Send without wanting to know how it went; one try."""
         lane = self._choice.lane(draft.topic, queues)
@@ -219,7 +242,8 @@ class Publisher:
         address = self._address(lane.queues[index])
         if draft.is_timed:
             self._check_timed(draft, lane.queues[index].broker, address)
-        yield Call(address, self._request(draft, lane, index, flag=ONEWAY_BIT), timeout_ms)
+        call = Call(address, self._request(draft, lane, index, flag=ONEWAY_BIT), timeout_ms)
+        yield from _watched(watch, draft, lane.queues[index], call)
 
     def _request(self, draft: Draft, lane: Lane, index: int, flag: int = 0) -> Command:
         fields = lane.fields[index]
@@ -271,6 +295,22 @@ class Publisher:
     def _busy_ms(self, times: int, left_ms: int) -> int:
         longest_ms = min(BUSY_MAX_MS, BUSY_FIRST_MS << (times - 1))
         return max(0, min(left_ms, round(longest_ms * (1 + self._chance()) / 2)))
+
+
+def _watched(
+    watch: Watch | None, draft: Draft, queue: QueueRef, call: Call
+) -> PausingConversation[Command]:
+    """Make a call that somebody may want to see."""
+    if watch is None:
+        return (yield call)
+    watch.leaving(draft, queue, call.address)
+    try:
+        answer = yield call
+    except BaseException as error:
+        watch.ended(None, error)
+        raise
+    watch.ended(None if call.request.is_oneway else answer, None)
+    return answer
 
 
 def _no_master(broker: str) -> Unreachable:

@@ -88,13 +88,13 @@ class ConcurrentSettling:
         """A listener consumed a whole batch.  False if that has to be looked at closely."""
         if self._asks:
             return False
-        self.running.end(batch)
+        self.running.pop(batch, None)
         self._cached.remove(batch.messages)
         return True
 
     def consumed(self, batch: Deliver, verdict: Verdict, _now_ms: int) -> list[SettleAction]:
         """A listener is done with a batch."""
-        self.running.end(batch)
+        self.running.pop(batch, None)
         out: list[SettleAction] = []
         outcomes = verdict.outcomes or (Consumed(),) * len(batch.messages)
         for message, outcome in zip(batch.messages, outcomes, strict=True):

@@ -109,7 +109,7 @@ class OrderlySettling:
 
     def consumed_all(self, batch: Deliver) -> bool:
         """The listener consumed its whole batch."""
-        self.running.end(batch)
+        self.running.pop(batch, None)
         if isinstance(self.state, Listening) and self.state.batch is batch:
             self._cached.commit()
             self.state = _IDLE
@@ -120,7 +120,7 @@ class OrderlySettling:
         if verdict.outcomes is None:
             self.consumed_all(batch)
             return []
-        self.running.end(batch)
+        self.running.pop(batch, None)
         if not isinstance(self.state, Listening) or self.state.batch is not batch:
             return []
         return self._judge(batch, verdict.outcomes, now_ms)

@@ -133,9 +133,8 @@ class Subscriptions:
     def confirmed(self, section: ConsumerGroup) -> None:
         """A heartbeat with this section has reached the brokers."""
         for each in section.subscription_data_set:
-            if each.topic in self._versions:
-                known = self._confirmed.get(each.topic, 0)
-                self._confirmed[each.topic] = max(known, each.sub_version)
+            known = self._confirmed.get(each.topic, 0)
+            self._confirmed[each.topic] = max(known, each.sub_version)
 
     def confirmed_version(self, topic: str) -> int:
         """The version a pull may name; 0 as long as none was delivered."""

@@ -80,11 +80,7 @@ def decode_messages(
     only where it was written.  ``min_offset``, ``max_offset`` and ``offset_delta`` come
     from the header of the answer.  A missing package for a body is `MissingExtra`.
     """
-    bounds = {}
-    if min_offset is not None:
-        bounds[names.MIN_OFFSET] = str(min_offset)
-    if max_offset is not None:
-        bounds[names.MAX_OFFSET] = str(max_offset)
+    bounds = _bounds(min_offset, max_offset)
     parse = PropertyMemo(bounds).parse
     messages: list[ReceivedMessage] = []
     room_bytes = UNPACKED_BYTES_MAX
@@ -134,6 +130,12 @@ def decode_messages(
         room_bytes -= len(body)
         at += size_bytes
     return Received(messages)
+
+
+def _bounds(min_offset: int | None, max_offset: int | None) -> dict[str, str]:
+    """What every message of an answer is told of its queue."""
+    known = {names.MIN_OFFSET: min_offset, names.MAX_OFFSET: max_offset}
+    return {name: str(offset) for name, offset in known.items() if offset is not None}
 
 
 def _read_plain(

@@ -47,6 +47,11 @@ public final class Play {
         SCENARIOS.put("request", Lookups::request);
         SCENARIOS.put("query", Lookups::query);
         SCENARIOS.put("company", Groups::company);
+        SCENARIOS.put("join", Beside::join);
+        SCENARIOS.put("join-orderly", Beside::joinOrderly);
+        SCENARIOS.put("so-far", Beside::soFar);
+        SCENARIOS.put("leave", Beside::leave);
+        SCENARIOS.put("progress", Beside::progress);
         SCENARIOS.put("traffic", Traffic::begin);
         SCENARIOS.put("traffic-so-far", Traffic::soFar);
         SCENARIOS.put("traffic-end", Traffic::end);
