@@ -35,8 +35,8 @@ from flintmq.model.queue import LogOffset, QueueOffset, QueueRef
 QUEUE = QueueRef("orders", "broker-a", 0)
 HOST = Host.parse("127.0.0.1:10911")
 PULL_COUNT = 32
-MESSAGES = 64_000
-ROUNDS = 5
+MESSAGES = 6_400
+ROUNDS = 60
 
 Row = dict[str, object]
 T = TypeVar("T")

@@ -26,9 +26,10 @@ from flintmq.core.admin_messages import (
     messages_by_key,
     messages_by_time,
 )
-from flintmq.errors import BrokerRefused, InvalidName, MalformedRecord
+from flintmq.errors import BrokerRefused, InvalidName, InvalidSetting, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id
+from flintmq.protocol.bodies.connections import ClientConnection, ConsumerConnections
 from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
 from flintmq.protocol.headers.client_call import ConsumeDirectly
 from flintmq.protocol.headers.lookup import QueryAnswer, QueryMessage, ViewMessage
@@ -141,6 +142,32 @@ def test_a_member_consumes_a_message_through_the_broker_that_has_it() -> None:
     header = peers.calls[-1].request.header(ConsumeDirectly)
     assert (done.outcome, done.remark, done.elapsed_ms) == (DirectOutcome.THREW, "KeyError", 12)
     assert (header.client_id, header.msg_id, header.topic) == ("c1", ID, "orders")
+
+
+def test_where_no_member_is_named_one_that_is_online_consumes() -> None:
+    """Brokers of RocketMQ choose none by themselves."""
+    online = ConsumerConnections(
+        connection_set=(ClientConnection(client_id="c2"), ClientConnection(client_id="c1"))
+    )
+    peers = Peers(
+        a_cluster()
+        | {
+            (A, 33): ok(body=record(3)),
+            (A, 203): ok(body=online.to_body()),
+            (A, 309): ok(body=DirectResult().to_body()),
+        }
+    )
+
+    peers.hold(consume_directly(name_servers(), "billing", ID))
+
+    assert peers.calls[-1].request.header(ConsumeDirectly).client_id == "c1"
+
+
+def test_a_group_without_members_consumes_nothing() -> None:
+    peers = Peers(a_cluster() | {(A, 33): ok(body=record(3)), (A, 203): no(206)})
+
+    with pytest.raises(InvalidSetting, match="no member"):
+        peers.hold(consume_directly(name_servers(), "billing", ID))
 
 
 def test_a_message_that_is_gone_cannot_be_consumed() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from core.messages import QUEUE
+from core.messages import QUEUE, several
 from flintmq.core.offset_ledger import OffsetLedger
+from flintmq.core.process_queue import ProcessQueue
 from flintmq.model.queue import QueueOffset, QueueRef
 
 OTHER = QueueRef("orders", "broker-a", 1)
@@ -28,6 +29,20 @@ def test_a_position_only_goes_forward() -> None:
     advance(ledger, 12)
 
     assert ledger.offsets() == {QUEUE: 15}
+
+
+def test_a_position_follows_what_is_cached() -> None:
+    ledger, cached = at(10), ProcessQueue()
+    position = ledger.find(QUEUE)
+    assert position is not None
+
+    position.follow(cached)
+    assert position.settled_to == 10
+    cached.put(several(10, 11))
+    cached.remove(several(10))
+
+    assert position.settled_to == 11
+    assert ledger.untold() == [(QUEUE, 11)]
 
 
 def test_the_store_is_told_once_what_is_new() -> None:

@@ -24,10 +24,13 @@ from flintmq.client.config import split_settings
 from flintmq.client.events import Event
 from flintmq.client.life import State
 from flintmq.client.lite_puller import LitePuller
+from flintmq.client.producer import Producer
 from flintmq.client.pull_consumer import subscription_to
 from flintmq.client.pull_settings import LiteConfig, LitePullSettings
 from flintmq.client.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.stream_client import StreamClient, StreamOwner
+from flintmq.client.trace import Tracer, start_tracer
+from flintmq.client.trace_hooks import ConsumeTrace
 from flintmq.core.actions import QueuesChanged
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.rebalance import Share
@@ -57,6 +60,7 @@ class LitePullConsumer:
         self._versions: dict[str, int] = {}
         self._assigned: dict[QueueRef, TopicSubscription] | None = None
         self._watched: set[str] = set()
+        self._tracer: Tracer | None = None
         client.engine.on_route_change(self._routed)
         client.join(
             StreamOwner(
@@ -95,6 +99,8 @@ class LitePullConsumer:
 
     async def start(self) -> Self:
         await self._client.start()
+        engine = self._client.engine
+        self._tracer = await start_tracer(Producer, engine, self.config, self.group, "CONSUME")
         self._puller.start()
         self._assignment.start()
         if self._assigned is not None:
@@ -110,6 +116,8 @@ class LitePullConsumer:
         try:
             if self._client.engine.life.is_running:
                 await self._puller.stop(settle=settle)
+            if self._tracer is not None:
+                await self._tracer.stop()
         finally:
             await self._client.stop()
 
@@ -185,7 +193,10 @@ class LitePullConsumer:
         """The next messages of one queue, none when nothing comes in time."""
         self._client.require_running()
         check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
-        return await self._puller.poll(timeout_ms)
+        messages = await self._puller.poll(timeout_ms)
+        if messages and self._tracer is not None:
+            ConsumeTrace(self._tracer).handed_out(self.group, messages)
+        return messages
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""

@@ -25,11 +25,14 @@ from flintmq.client.life import State
 from flintmq.client.members import TransactionCheck
 from flintmq.client.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
 from flintmq.client.replies import Replies, reply_to, request_properties
+from flintmq.client.send_hooks import SendHooks, SendWatch
+from flintmq.client.trace import Tracer, start_tracer
+from flintmq.client.trace_hooks import SendTrace
 from flintmq.core.queue_choice import queue_of_key
 from flintmq.core.receipt import SendReceipt, receipts_of_batch
 from flintmq.core.send import Publisher
 from flintmq.core.send_draft import Draft, draft_batches, draft_message
-from flintmq.errors import FlintError, InvalidName, InvalidSetting, PartlySent
+from flintmq.errors import FlintError, InvalidName, InvalidSetting, PartlySent, SendFailed
 from flintmq.model import properties as names
 from flintmq.model.group import check_group_name
 from flintmq.model.message import Message, ReceivedMessage
@@ -67,6 +70,8 @@ class Producer:
         self._ids = message_ids()
         self._replies = Replies()
         self._engine.add_producer(_Member(self._publisher.group, self._replies, self._check))
+        self._hooks = self._send_hooks(None)
+        self._tracer: Tracer | None = None
         self._room = asyncio.Semaphore(self.config.in_flight_max)
         self._in_flight: set[asyncio.Task[SendReceipt]] = set()
 
@@ -93,6 +98,10 @@ class Producer:
 
     async def start(self) -> Self:
         await self._engine.start()
+        self._tracer = await start_tracer(
+            Producer, self._engine, self.config, self.group, "PRODUCE"
+        )
+        self._hooks = self._send_hooks(self._tracer)
         return self
 
     async def stop(self) -> None:
@@ -100,7 +109,11 @@ class Producer:
         if self._engine.life.is_running:
             await self.flush()
         self._replies.stop(self._engine.life.what)
-        await self._engine.stop()
+        try:
+            if self._tracer is not None:
+                await self._tracer.stop()
+        finally:
+            await self._engine.stop()
 
     async def flush(self) -> None:
         """Wait until every message given to `send_async` is stored or has failed."""
@@ -136,14 +149,15 @@ class Producer:
         tried once, since another queue would break its order.
         """
         if queue is None and selector is None and sharding_key is None:
-            return await self._send(self._draft(message), timeout_ms)
+            return await self._send(self._draft(message), timeout_ms, (message,))
         self._engine.life.require_running()
         extra = None if sharding_key is None else {names.SHARDING_KEY: sharding_key}
         draft = self._draft(message, extra)
         start_ms = self._engine.clock()
         chosen = await self._choose(message, draft.topic, queue, selector, sharding_key)
         left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
-        return self._given(await self._engine.hold(self._publisher.send_to(draft, chosen, left_ms)))
+        conversation = self._publisher.send_to(draft, chosen, left_ms, self._watch((message,)))
+        return self._given(await self._engine.hold(conversation))
 
     async def send_async(
         self,
@@ -177,7 +191,8 @@ class Producer:
         queues = await self._engine.publish_queues(draft.topic)
         if draft.is_timed:
             await self._engine.meet_brokers()
-        await self._engine.hold(self._publisher.tell(draft, queues, timeout_ms))
+        watch = self._watch((message,))
+        await self._engine.hold(self._publisher.tell(draft, queues, timeout_ms, watch))
 
     async def send_batch(
         self,
@@ -203,12 +218,13 @@ class Producer:
         )
         receipts: list[SendReceipt] = []
         for draft in drafts:
+            some = chosen[len(receipts) : len(receipts) + draft.count]
             try:
                 if queue is None:
-                    receipt = await self._send(draft, timeout_ms)
+                    receipt = await self._send(draft, timeout_ms, some)
                 else:
-                    target = self._wire_queue(queue, draft.topic)
-                    conversation = self._publisher.send_to(draft, target, timeout_ms)
+                    target, watch = self._wire_queue(queue, draft.topic), self._watch(some)
+                    conversation = self._publisher.send_to(draft, target, timeout_ms, watch)
                     await self._engine.publish_queues(draft.topic)
                     receipt = self._given(await self._engine.hold(conversation))
             except FlintError as error:
@@ -229,9 +245,12 @@ class Producer:
             extra = request_properties(correlation_id, self.client_id, timeout_ms)
             draft = self._draft(message, extra)
             left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
-            await self._send(draft, left_ms)
+            await self._send(draft, left_ms, (message,))
             left_ms = timeout_ms - (self._engine.clock() - start_ms)
             return await self._replies.wait(correlation_id, message.topic, left_ms, timeout_ms)
+        except SendFailed:
+            self._engine.life.require_running()  # that is why, if it was stopped meanwhile
+            raise
         finally:
             self._replies.forget(correlation_id)
 
@@ -252,9 +271,8 @@ class Producer:
         )
         queues = await self._engine.publish_queues(draft.topic)
         near = [queue for queue in queues if queue.broker == request.broker]
-        return await self._engine.hold(
-            self._publisher.send_to(draft, (near or queues)[0], timeout_ms)
-        )
+        chosen, watch = (near or queues)[0], self._watch((message,))
+        return await self._engine.hold(self._publisher.send_to(draft, chosen, timeout_ms, watch))
 
     async def queues(self, topic: str) -> list[QueueRef]:
         """The queues that messages to a topic may go to now."""
@@ -278,7 +296,9 @@ class Producer:
             extra=extra,
         )
 
-    async def _send(self, draft: Draft, timeout_ms: int) -> SendReceipt:
+    async def _send(
+        self, draft: Draft, timeout_ms: int, messages: Sequence[Message]
+    ) -> SendReceipt:
         engine = self._engine
         queues = engine.routes.publish_queues(draft.topic)
         if not queues or draft.is_timed:
@@ -287,7 +307,19 @@ class Producer:
             if draft.is_timed:
                 await engine.meet_brokers()
             timeout_ms = max(1, timeout_ms - (engine.clock() - start_ms))
-        return self._given(await engine.hold(self._publisher.send(draft, queues, timeout_ms)))
+        conversation = self._publisher.send(draft, queues, timeout_ms, self._watch(messages))
+        return self._given(await engine.hold(conversation))
+
+    def _watch(self, messages: Sequence[Message]) -> SendWatch | None:
+        return None if self._hooks is None else SendWatch(self._hooks, messages)
+
+    def _send_hooks(self, tracer: Tracer | None) -> SendHooks | None:
+        engine, hooks = self._engine, self.config.send_hooks
+        if tracer is not None:
+            hooks = (*hooks, SendTrace(tracer, engine.known_version))
+        if not hooks:
+            return None
+        return SendHooks(hooks, self.group, self._namespace, engine.wall, engine.clock)
 
     async def _choose(
         self,

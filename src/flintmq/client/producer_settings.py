@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from flintmq.client.config import ClientSettings
+from flintmq.client.send_hooks import SendHook
 from flintmq.core.latency import Avoidance
 from flintmq.core.send import RETRIES, SendRules
 from flintmq.core.send_draft import (
@@ -14,6 +15,7 @@ from flintmq.core.send_draft import (
     MESSAGE_BYTES_MAX,
     DraftRules,
 )
+from flintmq.core.trace import traced_to
 from flintmq.errors import InvalidSetting
 from flintmq.model.sys_flag import Compression
 
@@ -40,6 +42,9 @@ class ProducerSettings(ClientSettings, total=False):
     compression_level: int
     default_queue_count: int
     in_flight_max: int
+    send_hooks: tuple[SendHook, ...]
+    trace: bool
+    trace_topic: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,11 @@ class ProducerConfig:
     default_queue_count: int = 4
     """Queues of a topic that the first message makes."""
     in_flight_max: int = IN_FLIGHT_MAX
+    send_hooks: tuple[SendHook, ...] = ()
+    trace: bool = False
+    """Leave traces of every message that is stored, in RocketMQ's trace topic."""
+    trace_topic: str | None = None
+    """Leave them in this topic instead."""
 
     def __post_init__(self) -> None:
         if self.in_flight_max <= 0:
@@ -70,6 +80,7 @@ class ProducerConfig:
             raise InvalidSetting("compression", self.compression, "is zlib, lz4 or zstd")
         self.send_rules()
         self.draft_rules("")
+        traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be
 
     def send_rules(self) -> SendRules:
         return SendRules(

@@ -9,6 +9,7 @@ from flintmq.client.config import ClientSettings
 from flintmq.client.offset_store import OffsetStore
 from flintmq.core.allocate import Strategy
 from flintmq.core.lite_settings import LiteSettings, PullSettings
+from flintmq.core.trace import traced_to
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 
 
@@ -41,6 +42,8 @@ class LitePullSettings(PullConsumerSettings, total=False):
     total_count_max: int
     span_max: int
     pull_error_delay_ms: int
+    trace: bool
+    trace_topic: str | None
 
 
 class ScheduledPullSettings(PullConsumerSettings, total=False):
@@ -61,3 +64,11 @@ class PullConfig(PullSettings):
 class LiteConfig(LiteSettings):
     offset_store: OffsetStore | None = None
     offsets_dir: Path | str | None = None
+    trace: bool = False
+    """Leave traces of every message that is handed out, in RocketMQ's trace topic."""
+    trace_topic: str | None = None
+    """Leave them in this topic instead."""
+
+    def __post_init__(self) -> None:
+        LiteSettings.__post_init__(self)  # `super` does not know a class with slots
+        traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be

@@ -19,6 +19,7 @@ later when an exception leaves the ``async with``, and is left as it is by ``bre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack, overload
 
@@ -28,12 +29,15 @@ from flintmq.client.inbox import Iteration
 from flintmq.client.life import Life, State
 from flintmq.client.listeners import Listener
 from flintmq.client.offset_store import FileOffsets, OffsetStore, RemoteOffsets
+from flintmq.client.producer import Producer
 from flintmq.client.push_calls import PushCalls, master_of
 from flintmq.client.push_driver import Driver
 from flintmq.client.push_member import PushMember
 from flintmq.client.push_settings import PushSettings, read_settings
 from flintmq.client.push_start import check_start
 from flintmq.client.status import ConsumerStatus, ListenerStatus, consumer_status, listener_status
+from flintmq.client.trace import Tracer, start_tracer
+from flintmq.client.trace_hooks import ConsumeTrace
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.group_consumer import GroupConsumer
 from flintmq.core.subscriptions import TopicSubscription
@@ -63,6 +67,7 @@ class PushConsumer:
         self._listeners: dict[str, Listener] = {}
         self._usual: Listener | None = None
         self._driver: Driver | None = None
+        self._tracer: Tracer | None = None
         if listener is not None:
             self._use(listener)
 
@@ -166,7 +171,7 @@ class PushConsumer:
             self._driver = await self._start()
         except BaseException:
             self._life.failed()
-            await self._engine.stop()
+            await self._stop_engine()
             raise
         self._life.succeeded()
         return self
@@ -186,6 +191,10 @@ class PushConsumer:
         store = self._store()
         await store.load()
         await check_start(engine, machine, config)
+        self._tracer = await start_tracer(Producer, engine, config, config.group, "CONSUME")
+        if self._tracer is not None:
+            hooks = (*config.consume_hooks, ConsumeTrace(self._tracer))
+            config = replace(config, consume_hooks=hooks)
         calls = PushCalls(engine, config, store)
         driver = Driver(engine, machine, config, calls, self._listeners, self._usual)
         engine.add_consumer(PushMember(engine, driver, config))
@@ -202,10 +211,18 @@ class PushConsumer:
         was_running = self._life.end()
         driver = self._driver
         if not was_running or driver is None:
-            await self._engine.stop()
+            await self._stop_engine()
             return []
         try:
             return [listener_status(each) for each in await driver.stop(timeout_s)]
+        finally:
+            await self._stop_engine()
+
+    async def _stop_engine(self) -> None:
+        tracer, self._tracer = self._tracer, None
+        try:
+            if tracer is not None:
+                await tracer.stop()
         finally:
             await self._engine.stop()
 

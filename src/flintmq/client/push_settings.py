@@ -17,6 +17,7 @@ from flintmq.client.offset_store import OffsetStore
 from flintmq.core.actions import QueuesChanged
 from flintmq.core.allocate import Strategy, allocate_averagely
 from flintmq.core.consumer_settings import ConsumerSettings
+from flintmq.core.trace import traced_to
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 
@@ -69,6 +70,8 @@ class PushSettings(ClientSettings, total=False):
     on_queues: Callable[[QueuesChanged], object] | None
     consume_hooks: tuple[ConsumeHook, ...]
     filter_hooks: tuple[FilterHook, ...]
+    trace: bool
+    trace_topic: str | None
     offset_store: OffsetStore | None
     offsets_dir: Path | str | None
 
@@ -87,6 +90,10 @@ class PushConfig(ConsumerSettings):
     """Told of every change of the queues we have, on the loop; it must not block."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
     filter_hooks: tuple[FilterHook, ...] = ()
+    trace: bool = False
+    """Leave traces of every call of a listener, in RocketMQ's trace topic."""
+    trace_topic: str | None = None
+    """Leave them in this topic instead."""
     offset_store: OffsetStore | None = None
     """In place of the broker, or of the file in broadcasting."""
     offsets_dir: Path | str | None = None
@@ -97,6 +104,7 @@ class PushConfig(ConsumerSettings):
             raise InvalidSetting("on_conflict", str(self.on_conflict), "is error or warn")
         if not callable(self.strategy):
             raise InvalidSetting("strategy", str(self.strategy), "must be a function")
+        traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be
 
 
 def read_settings(group: str, settings: Mapping[str, Any]) -> tuple[ClientConfig, PushConfig]:

@@ -7,6 +7,7 @@ hook that raises is logged and changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from flintmq.core.receipt import STORED, SendReceipt, receipt_of, receipts_of_batch
 from flintmq.core.send_draft import Draft
 from flintmq.core.trace import MessageKind, kind_of
-from flintmq.errors import BrokerRefused
+from flintmq.errors import BrokerRefused, RemoteProtocolError
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.command import Command
@@ -106,7 +107,8 @@ class SendWatch:
     def ended(self, answer: Command | None, error: BaseException | None) -> None:
         context, source = self._context, self._source
         context.spent_ms = source.clock() - self._start_ms
-        context.error = error
+        is_cancelled = isinstance(error, GeneratorExit)  # its conversation was closed
+        context.error = asyncio.CancelledError() if is_cancelled else error
         if answer is not None:
             self._judge(context, answer)
         run_after(source.hooks, context)
@@ -117,8 +119,12 @@ class SendWatch:
             context.error = BrokerRefused(answer.code, answer.remark or "", context.address)
             return
         queue = QueueRef(context.queue.topic, self._wire_queue.broker, self._wire_queue.queue_id)
-        receipt = receipt_of(answer, self._draft, queue, status)
-        context.receipts = receipts_of_batch(receipt) if self._draft.is_batch else (receipt,)
+        try:
+            receipt = receipt_of(answer, self._draft, queue, status)
+        except RemoteProtocolError as error:
+            context.error = error
+        else:
+            context.receipts = receipts_of_batch(receipt) if self._draft.is_batch else (receipt,)
 
 
 def run_before(hooks: Sequence[SendHook], context: SendContext) -> None:

@@ -232,5 +232,5 @@ class TransactionProducer(Producer):
             remark = f"executeLocalTransactionBranch exception: {error!r}"
             raise
         finally:
-            lease.run(inner.end_half(receipt, message.topic, state, remark))
+            lease.run(inner.end_half(receipt, message, state, remark))
         return TransactionReceipt(receipt, state)

@@ -23,6 +23,7 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 from flintmq.client.members import TransactionCheck
 from flintmq.client.producer import Producer
 from flintmq.client.producer_settings import SEND_MS, ProducerSettings
+from flintmq.client.trace_hooks import is_traced, is_wanted, trace_end
 from flintmq.core.receipt import SendReceipt
 from flintmq.core.send_draft import draft_half
 from flintmq.core.transaction import (
@@ -95,7 +96,7 @@ class TransactionProducer(Producer):
             remark = f"executeLocalTransactionBranch exception: {error!r}"
             raise
         finally:
-            await self.end_half(receipt, message.topic, state, remark)
+            await self.end_half(receipt, message, state, remark)
         return TransactionReceipt(receipt, state)
 
     async def send_half(self, message: Message, *, timeout_ms: int = SEND_MS) -> SendReceipt:
@@ -110,13 +111,13 @@ class TransactionProducer(Producer):
             now_ms=now_ms,
             rules=self._rules,
         )
-        return await self._send(draft, timeout_ms)
+        return await self._send(draft, timeout_ms, (message,))
 
     async def end_half(
-        self, receipt: SendReceipt, topic: str, state: TransactionState, remark: str = ""
+        self, receipt: SendReceipt, message: Message, state: TransactionState, remark: str = ""
     ) -> None:
         """Tell the broker how a transaction ended.  If that fails the broker asks later."""
-        wire_topic = self._engine.wire_name(topic)
+        wire_topic = self._engine.wire_name(message.topic)
         end = end_of(receipt, wire_topic, self._publisher.group, state, remark)
         address = self._engine.address_of(receipt.queue.broker)
         try:
@@ -126,6 +127,18 @@ class TransactionProducer(Producer):
         except (FlintError, LookupError) as error:
             text = f"{state} of {receipt.message_id} was not told: {error}"
             self._engine.events.add("transaction", receipt.queue.broker, text, logging.WARNING)
+            return
+        if self._tracer is not None and is_traced(receipt):
+            trace_end(
+                self._tracer,
+                message,
+                state,
+                group=self.group,
+                message_id=receipt.message_id,
+                transaction_id=receipt.transaction_id,
+                address=address,
+                region=receipt.region,
+            )
 
     def _check(self, check: TransactionCheck) -> None:
         try:
@@ -145,7 +158,7 @@ class TransactionProducer(Producer):
                 remark = f"checkLocalTransactionState Exception: {error!r}"
                 text = f"the check of {message.message_id} failed: {error!r}"
                 self._engine.events.add("check", message.topic, text, logging.ERROR)
-            await self._answer(check, state, remark)
+            await self._answer(check, message, state, remark)
 
     async def _look_up(self, message: ReceivedMessage) -> TransactionState:
         ask = self._ask
@@ -159,12 +172,29 @@ class TransactionProducer(Producer):
         answer = await asyncio.shield(self._looking)
         return state_of(await answer if isawaitable(answer) else answer)
 
-    async def _answer(self, check: TransactionCheck, state: TransactionState, remark: str) -> None:
-        message = check.message
-        end = end_of_check(
-            check.header, message.topic, self._publisher.group, message.message_id, state, remark
-        )
+    async def _answer(
+        self,
+        check: TransactionCheck,
+        message: ReceivedMessage,
+        state: TransactionState,
+        remark: str,
+    ) -> None:
+        """``message`` is the one of the check as the user knows it."""
+        topic, message_id = check.message.topic, message.message_id
+        end = end_of_check(check.header, topic, self._publisher.group, message_id, state, remark)
         try:
             await self._engine.tell(check.address, end)
         except FlintError as error:
             self._engine.events.add("check", check.address, f"not answered: {error}")
+            return
+        if self._tracer is not None and is_wanted(message):
+            trace_end(
+                self._tracer,
+                message,
+                state,
+                group=self.group,
+                message_id=message_id,
+                transaction_id=check.header.transaction_id,
+                address=check.address,
+                from_check=True,
+            )

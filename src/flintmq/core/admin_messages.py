@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flintmq.core.admin_cluster import fetch_cluster, readable_brokers, require_route
+from flintmq.core.admin_groups import connections_at
 from flintmq.core.ask import CLIENT_CALL_MS, ask, refusal
 from flintmq.core.conversation import Call, Conversation
 from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted, read_messages
 from flintmq.core.routes import NameServers
 from flintmq.core.spans import ToTime, locate_spans
-from flintmq.errors import InvalidName
+from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.message_id import parse_offset_id
@@ -124,12 +125,15 @@ def consume_directly(
 ) -> Conversation[DirectConsumption]:
     """309: a member of the group, or the one that is named, consumes a message now.
 
-    It goes through the broker that has the message.  No offset changes.
+    It goes through the broker that has the message, which does not choose a member by itself.
+    No offset changes.
     """
     address, broker, _ = yield from _locate(namesrv, offset_id)
     message = yield from message_at(namesrv, offset_id)
     if message is None:
         raise InvalidName("message id", offset_id, "that message is gone")
+    if client_id is None:
+        client_id = yield from _any_member(address, broker, group)
     header = ConsumeDirectly(
         consumer_group=group,
         client_id=client_id,
@@ -142,6 +146,14 @@ def consume_directly(
     )
     result = DirectResult.from_body(reply.body)
     return DirectConsumption(result.consume_result, result.remark or "", result.spent_time_mills)
+
+
+def _any_member(address: str, broker: str, group: str) -> Conversation[str]:
+    connections = yield from connections_at(address, group)
+    online = () if connections is None else connections.connection_set
+    if not online:
+        raise InvalidSetting("group", group, f"no member of it is connected to {broker}")
+    return min(client.client_id for client in online)
 
 
 def _locate(namesrv: NameServers, offset_id: str) -> Conversation[tuple[str, str, int]]:

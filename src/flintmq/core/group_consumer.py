@@ -33,8 +33,8 @@ that is not is thrown away and not reported.
     created ──start──► running ──stop──► stopping ──nothing runs, all committed──► stopped
                                              └──abandon──────────────────────────────┘
 
-``now_ms`` is a clock that never goes back.  ``wall_ms`` of `start` is the time of day: versions
-of subscriptions are made of it.
+``now_ms`` is a clock that never goes back.  ``wall_ms`` is the time of day when the machine is
+made: versions of subscriptions are times of day.
 """
 
 from __future__ import annotations

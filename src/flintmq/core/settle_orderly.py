@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
+
 from flintmq.core.actions import Deliver, Report, SendBack, SendToRetry
 from flintmq.core.expiry import RunningBatches
 from flintmq.core.process_queue import ProcessQueue
@@ -38,8 +40,7 @@ class Idle:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(msgspec.Struct, frozen=True, eq=False):
     batch: Deliver
 
 

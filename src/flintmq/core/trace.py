@@ -26,6 +26,7 @@ from flintmq.errors import RemoteProtocolError
 from flintmq.model import properties as names
 from flintmq.model.message import KEY_SEPARATOR, Message
 from flintmq.model.sys_flag import TransactionType
+from flintmq.model.topic import TRACE_TOPIC, check_sendable_topic
 
 FIELD_END: Final = "\x01"
 RECORD_END: Final = "\x02"
@@ -129,7 +130,7 @@ class TraceMessage(NamedTuple):
 
     body: bytes
     keys: tuple[str, ...]
-    count: int
+    record_count: int
 
 
 _NAMES: Final[dict[type[Record], str]] = {
@@ -141,6 +142,14 @@ _NAMES: Final[dict[type[Record], str]] = {
 _KINDS: Final = {name: kind for kind, name in _NAMES.items()}
 _FEWEST: Final = {"Pub": 12, "SubBefore": 7, "SubAfter": 5, "EndTransaction": 12}
 _RETURNED: Final = tuple(ReturnKind)
+
+
+def traced_to(trace: bool, topic: str | None) -> str | None:
+    """Where the traces of a client go that was told so; a topic of its own is enough."""
+    if topic is None:
+        return TRACE_TOPIC if trace else None
+    check_sendable_topic(topic)
+    return topic
 
 
 def kind_of(message: Message, draft: Draft) -> MessageKind:
@@ -185,7 +194,7 @@ def _pack(records: Sequence[Record]) -> Iterable[TraceMessage]:
     keys: dict[str, None] = {}
     body_bytes = keys_bytes = 0
     for record in records:
-        part = write_record(record).encode()
+        part = write_record(record).encode(errors="replace")
         wanted = [key for key in _keys_of(record) if key not in keys]
         wanted_bytes = sum(map(_key_bytes, wanted))
         is_full = body_bytes + len(part) > BODY_BYTES_MAX
@@ -210,7 +219,7 @@ def _keys_of(record: Record) -> list[str]:
 
 
 def _key_bytes(key: str) -> int:
-    return len(key.encode()) + len(KEY_SEPARATOR)
+    return len(key.encode(errors="replace")) + len(KEY_SEPARATOR)
 
 
 def _text(value: object) -> str:
@@ -220,7 +229,10 @@ def _text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, ReturnKind):
         return str(_RETURNED.index(value))
-    return str(value) if isinstance(value, int) else str(value).translate(_HARMLESS)
+    text = str(value)
+    if FIELD_END in text or RECORD_END in text:
+        return text.translate(_HARMLESS)
+    return text
 
 
 def _read(name: str, fields: list[str]) -> Record:
