@@ -61,6 +61,9 @@ class Nobody:
     def close(self, peer: Peer, reason: str) -> None:
         pass
 
+    def announce(self, topics: set[str], then: Callable[[], None]) -> None:  # noqa: ARG002
+        then()
+
 
 def run() -> list[Row]:
     rows: list[Row] = []
