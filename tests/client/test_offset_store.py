@@ -160,15 +160,47 @@ def test_a_copy_may_be_of_one_topic_and_changes_nothing(store: OffsetStore) -> N
 # At the broker
 
 
-def test_offsets_are_told_to_brokers_without_waiting() -> None:
+def test_offsets_are_told_to_brokers_without_waiting_after_the_first() -> None:
     store, broker = remote()
-    store.update(ONE, at(7))
+    for offset in (7, 8):
+        store.update(ONE, at(offset))
+        run(store.persist_all([ONE]))
 
-    run(store.persist_all([ONE]))
+    assert [(call.address, call.timeout_ms) for call in broker.calls] == [("a:1", 5_000)] * 2
+    assert [call.request.is_oneway for call in broker.calls] == [False, True]
+    assert broker.stored == {("orders", 0): 8}
 
-    (call,) = broker.calls
-    assert (call.address, call.timeout_ms, call.request.is_oneway) == ("a:1", 5_000, True)
-    assert broker.stored == {("orders", 0): 7}
+
+@pytest.mark.parametrize("opener_fails", [False, True])
+def test_the_first_commit_of_a_topic_is_ended_before_others_leave(opener_fails: bool) -> None:
+    """A broker that makes its table twice at once loses what was in one of them."""
+    broker = Broker()
+    queues = [QueueRef("orders", "broker-a", number) for number in range(4)]
+    gate = asyncio.Event()
+
+    async def held(call: Call) -> Command:
+        is_first = not broker.calls
+        reply = await broker.call(call)
+        if is_first:
+            await gate.wait()
+            if opener_fails:
+                raise Unreachable(call.address, "too late")
+        return reply
+
+    async def main() -> int:
+        slow = RemoteOffsets("billing", call=held, address_of=broker.address_of)
+        puts = [asyncio.create_task(slow.put(queue, at(5))) for queue in queues]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        before = len(broker.calls)
+        gate.set()
+        outcomes = await asyncio.gather(*puts, return_exceptions=True)
+        assert [type(each) for each in outcomes if each] == [Unreachable] * opener_fails
+        return before
+
+    assert run(main()) == 1
+    assert len(broker.calls) == 4
+    assert set(broker.stored) == {("orders", number) for number in range(4)}
 
 
 def test_what_could_not_be_stored_is_told_and_the_rest_is_stored() -> None:

@@ -153,6 +153,22 @@ def test_offsets_are_asked_for_and_stored(each: Served) -> None:
     assert stands_at(each, "standing", "offsets") == 9  # a stop stores what was remembered
 
 
+def test_no_offset_of_a_new_group_is_lost(each: Served) -> None:
+    """4.9 makes the table of a group with its first commit, and loses one of two at once."""
+    queues = filled(each, "first-commits", numbered(16), queues=16)
+    for number in range(20):
+        group = f"newcomers-{number}"
+        with PullConsumer(group, namesrv=each.namesrv) as consumer:
+            for queue in queues:
+                consumer.update(queue, 1)
+        for queue in queues:
+            patiently(partial(_stands_at_one, each, group, queue))
+
+
+def _stands_at_one(served: Served, group: str, queue: QueueRef) -> bool:
+    return stands_at(served, group, queue.topic, queue.queue_id) == 1
+
+
 def test_what_is_sent_back_comes_again_on_the_retry_topic(each: Served) -> None:
     (queue,) = filled(each, "back", [b"again"], queues=1)
     with PullConsumer("returning", namesrv=each.namesrv) as consumer:

@@ -121,6 +121,10 @@ class RemoteOffsets(_Memory):
     """Offsets at the brokers (14 and 15).
 
     ``call`` carries a call out; ``address_of`` gives the master of a queue's broker.
+
+    The first commit of a topic to a broker is waited for before the others leave.  Brokers of
+    RocketMQ handle commits side by side and make a table for the group with the first one: of
+    two that come at once they can lose one and still say yes to both.
     """
 
     def __init__(
@@ -134,6 +138,8 @@ class RemoteOffsets(_Memory):
         self._group = group
         self._call = call
         self._address_of = address_of
+        self._opened: set[tuple[str, str]] = set()
+        self._opening: dict[tuple[str, str], asyncio.Event] = {}
 
     async def read(
         self, queue: QueueRef, where: ReadFrom = ReadFrom.MEMORY_FIRST
@@ -151,7 +157,10 @@ class RemoteOffsets(_Memory):
         return offset
 
     async def persist(self, queues: Collection[QueueRef]) -> Failures:
-        """Each is one request that is not answered; a failure is one that was not sent."""
+        """Each is one request that is not answered, but for the first of a topic to a broker.
+
+        A failure is one that was not sent, or a first one that was not taken.
+        """
         wanted = [(queue, self._offsets[queue]) for queue in queues if queue in self._offsets]
         outcomes = await asyncio.gather(*(self._tell(queue, offset) for queue, offset in wanted))
         return {
@@ -167,18 +176,44 @@ class RemoteOffsets(_Memory):
 
     async def put(self, queue: QueueRef, offset: QueueOffset) -> None:
         """Asked and answered, so a broker that refuses is heard."""
-        address = await self._address_of(queue)
-        conversation = commit_offset(address, self._group, queue, offset, timeout_ms=STORE_MS)
-        await drive_async(conversation, self._call)
+        if not await self._open(queue, offset):
+            await self._ask(queue, offset)
 
     async def _tell(self, queue: QueueRef, offset: QueueOffset) -> FlintError | None:
         try:
-            address = await self._address_of(queue)
-            conversation = tell_offset(address, self._group, queue, offset, timeout_ms=STORE_MS)
-            await drive_async(conversation, self._call)
+            if not await self._open(queue, offset):
+                address = await self._address_of(queue)
+                conversation = tell_offset(address, self._group, queue, offset, timeout_ms=STORE_MS)
+                await drive_async(conversation, self._call)
         except FlintError as error:
             return error
         return None
+
+    async def _open(self, queue: QueueRef, offset: QueueOffset) -> bool:
+        """Commit if it is the first of its topic there; False when another one was.
+
+        Those who waited for one that failed go on side by side: a broker that does not answer
+        must not cost its timeout once for every queue.
+        """
+        place = (queue.topic, queue.broker)
+        if place in self._opened:
+            return False
+        if place in self._opening:
+            await self._opening[place].wait()
+            return False
+        ended = self._opening[place] = asyncio.Event()
+        try:
+            await self._ask(queue, offset)
+            self._opened.add(place)
+        finally:
+            del self._opening[place]
+            ended.set()
+        return True
+
+    async def _ask(self, queue: QueueRef, offset: QueueOffset) -> None:
+        address = await self._address_of(queue)
+        conversation = commit_offset(address, self._group, queue, offset, timeout_ms=STORE_MS)
+        await drive_async(conversation, self._call)
 
 
 class FileOffsets(_Memory):
