@@ -32,7 +32,7 @@ class SyncedDisk(Disk):
 
 
 def begun(commit: GroupCommit, log: DirtyFiles, stop: int) -> SyncPlan:
-    plan = commit.begin(log, LogOffset(stop), 5)
+    plan = commit.begin(log, LogOffset(stop))
     assert plan is not None
     return plan
 
@@ -65,7 +65,7 @@ def test_what_is_written_while_a_sync_is_under_way_waits_for_the_next() -> None:
     plan = begun(commit, log, 100)
     log.wrote(Path("a"))
 
-    assert commit.begin(log, LogOffset(200), 6) is None
+    assert commit.begin(log, LogOffset(200)) is None
     plan.run()
     commit.finish(plan)
 
@@ -76,18 +76,17 @@ def test_what_is_written_while_a_sync_is_under_way_waits_for_the_next() -> None:
 def test_there_is_nothing_to_do_when_all_is_durable() -> None:
     commit = GroupCommit(SyncedDisk(), LogOffset(100))
 
-    assert commit.begin(DirtyFiles(), LogOffset(100), 5) is None
+    assert commit.begin(DirtyFiles(), LogOffset(100)) is None
 
 
 def test_a_thorough_sync_covers_the_others_even_if_the_log_is_durable() -> None:
     disk = SyncedDisk()
     commit = GroupCommit(disk, LogOffset(100))
 
-    plan = commit.begin(DirtyFiles(), LogOffset(100), 5, [DirtyFiles((Path("q"),))])
+    plan = commit.begin(DirtyFiles(), LogOffset(100), [DirtyFiles((Path("q"),))])
 
     assert plan is not None
     plan.run()
-    assert plan.is_thorough
     assert disk.synced == [Path("q")]
 
 

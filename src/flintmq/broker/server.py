@@ -55,6 +55,9 @@ UNREGISTER_MS = 3_000
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
 
+ROUND_FILES = 64
+"""Queues that one sync may cover beside the log: whoever waits for it waits no longer."""
+
 ANNOUNCE_MS = 1_000
 """How long who made a topic waits for slow name servers before it is answered."""
 
@@ -279,7 +282,7 @@ class BrokerServer:
         """Begin a sync if none is under way; give the one that is."""
         if self._syncing is None:
             try:
-                plan = self.state.log.begin_sync(thorough=thorough)
+                plan = self.state.log.begin_sync(thorough=thorough, files_max=ROUND_FILES)
             except DiskFailed as failure:
                 self.engine.sync_failed(failure)
                 return None
@@ -299,7 +302,7 @@ class BrokerServer:
             self.engine.durable()
         if done is not None and not done.done():
             done.set_result(None)
-        if self.engine.wants_sync:
+        if self.engine.wants_sync or self.state.log.has_round:
             self.sync_soon()
 
     async def _save(self) -> None:

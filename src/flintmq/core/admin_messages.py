@@ -22,6 +22,7 @@ from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.message_id import parse_offset_id
+from flintmq.model.queue import QueueOffset, Span
 from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
@@ -109,12 +110,16 @@ def messages_by_time(
     """Pull what was stored in ``[start_ms, stop_ms)``, queue by queue; oldest first.
 
     With more than ``count_max`` it is the first so many of each queue, and of those the oldest.
+    Between two messages 4.9 finds the earlier one, so one more is read than it says.
     """
     spans = yield from locate_spans(namesrv, topic, ToTime(start_ms), ToTime(stop_ms))
     found: list[ReceivedMessage] = []
     for located in spans:
-        reader = SpanReader(located.span, located.address, wanted=wanted)
-        read = yield from read_messages(reader, wanted, count_max=count_max)
+        queue, start, stop = located.span.queue, located.span.start, located.span.stop
+        reader = SpanReader(
+            Span(queue, start, QueueOffset(stop + 1)), located.address, wanted=wanted
+        )
+        read = yield from read_messages(reader, wanted, count_max=count_max + 1)
         found += (message for message in read if start_ms <= message.store_ms < stop_ms)
     found.sort(key=lambda message: message.store_ms)
     return tuple(found[:count_max])

@@ -26,13 +26,10 @@ from flintmq.store.disk import Disk
 
 @dataclass(slots=True, eq=False)
 class SyncPlan:
-    """What one sync covers; a thorough one covers queues and index beside the log."""
+    """What one sync covers: the log, and perhaps queues and index beside it."""
 
     disk: Disk
     stop: LogOffset
-    store_ms: int
-    """Store time of the newest record it covers."""
-    is_thorough: bool
     parts: list[tuple[DirtyFiles, DirtyFiles]]
     """Whose files they are, and which."""
     failure: DiskFailed | None = field(default=None, init=False)
@@ -65,7 +62,6 @@ class GroupCommit:
         self,
         log: DirtyFiles,
         stop: LogOffset,
-        store_ms: int,
         others: Iterable[DirtyFiles] | None = None,
     ) -> SyncPlan | None:
         """Plan to sync the log up to ``stop``, and the others for a thorough sync."""
@@ -73,7 +69,7 @@ class GroupCommit:
             return None
         owners = [log, *(others or ())]
         parts = [(owner, owner.take()) for owner in owners]
-        self._under_way = SyncPlan(self._disk, stop, store_ms, others is not None, parts)
+        self._under_way = SyncPlan(self._disk, stop, parts)
         return self._under_way
 
     def finish(self, plan: SyncPlan) -> None:

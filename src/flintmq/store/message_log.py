@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -47,6 +46,7 @@ from flintmq.store.recovery import recover
 from flintmq.store.retention import percent_used, remove_expired, too_full
 from flintmq.store.selection import EVERYTHING, Selection
 from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
+from flintmq.store.sync_round import SyncRound
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,7 @@ class MessageLog:
         self._over_full: DiskFailed | None = None
         self._mend_again_ms = 0
         self._must_write_again = False
+        self._round = SyncRound(parts)
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
         self.config = config
@@ -286,21 +287,27 @@ class MessageLog:
         """Everything before this byte of the log is on the medium."""
         return self._commit.durable_to
 
-    def begin_sync(self, *, thorough: bool = False) -> SyncPlan | None:
+    def begin_sync(
+        self, *, thorough: bool = False, files_max: int | None = None
+    ) -> SyncPlan | None:
         """What to sync now, or nothing when there is nothing or a sync is under way.
 
-        Run the plan anywhere, then `finish_sync`.  A thorough one covers queues and index
-        too and ends with a new checkpoint, from which the next recovery starts.
+        Run the plan anywhere, then `finish_sync`.  ``thorough`` begins a round that covers
+        queues and index too and ends with a new checkpoint, from which the next recovery
+        starts.  With ``files_max`` a round takes several syncs, and each covers the log as well.
         """
         if self._commit.is_under_way or self._must_write_again:
             return None
-        others = None
-        if thorough:
+        if thorough and not self._round.left:
             self.flush_index()
-            others = [self._index.dirty, *self._queues.take_changed()]
-        return self._commit.begin(
-            self._log.dirty, self._log.end_offset, self._parts.last_store_ms, others
-        )
+            self._round.begin()
+        part = self._round.left[:files_max]
+        return self._commit.begin(self._log.dirty, self._log.end_offset, part or None)
+
+    @property
+    def has_round(self) -> bool:
+        """Whether a thorough sync is not through yet: begin the next one."""
+        return bool(self._round.left)
 
     def finish_sync(self, plan: SyncPlan) -> LogOffset:
         """Take note of a plan that has run; tell what is durable.
@@ -313,17 +320,9 @@ class MessageLog:
         except DiskFailed as failure:
             self._why_not = failure
             self._must_write_again = True
-            for owner, _ in plan.parts[2:]:
-                self._queues.note_changed(owner)
+            self._round.give_up()
             raise
-        if plan.is_thorough:
-            self._parts.checkpoint = replace(
-                self._parts.checkpoint,
-                log_ms=plan.store_ms,
-                queues_ms=plan.store_ms,
-                index_ms=plan.store_ms,
-            )
-            self._parts.checkpoint_file.write(self._parts.checkpoint)
+        self._round.covered(len(plan.parts) - 1)
         return self._commit.durable_to
 
     def flush_index(self) -> None:
@@ -334,6 +333,7 @@ class MessageLog:
             self._why_not = failure  # the records are stored; no more come until it can be tried
 
     def _sync_all(self) -> None:
+        self._round.give_up()
         plan = self.begin_sync(thorough=True)
         assert plan is not None, "a sync is under way"
         plan.run()

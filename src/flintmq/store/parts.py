@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flintmq.store.checkpoint import Checkpoint, CheckpointFile
@@ -32,6 +32,11 @@ class StoreParts:
     checkpoint: Checkpoint
     last_store_ms: int = 0
     """Store time of the newest record."""
+
+    def mark(self, ms: int) -> None:
+        """Everything up to this time is on the medium: recovery may start there."""
+        self.checkpoint = replace(self.checkpoint, log_ms=ms, queues_ms=ms, index_ms=ms)
+        self.checkpoint_file.write(self.checkpoint)
 
 
 def assemble(disk: Disk, directory: Path, config: StoreConfig) -> StoreParts:
