@@ -140,8 +140,9 @@ def test_offsets_are_asked_for_and_stored(each: Served) -> None:
 
     with PullConsumer("standing", namesrv=each.namesrv) as consumer:
         assert (consumer.min_offset(queue), consumer.max_offset(queue)) == (0, 10)
-        # Between two messages 4.9 means the earlier one.
-        assert consumer.offset_at(queue, between_ms) == (4 if each.kind is Kind.REAL_4_9 else 5)
+        # Between two messages 4.9 may mean the earlier one.
+        may_be = (4, 5) if each.kind is Kind.REAL_4_9 else (5,)
+        assert consumer.offset_at(queue, between_ms) in may_be
         assert consumer.offset_at(queue, 0) == 0
         before = consumer.committed(queue)
         consumer.commit(queue, 7)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -101,7 +102,12 @@ def tail(
                     show(message)
         if follow:
             picked = (broker, queue_id)
-            asyncio.run(_follow(settings, topic, picked, spans, wanted, show))
+            # An interrupt while the loop is made would end in a mess: `_follow` lets it through.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                asyncio.run(_follow(settings, topic, picked, spans, wanted, show))
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
@@ -138,6 +144,7 @@ async def _follow(
 ) -> None:
     from flintmq.client.admin_aio import Admin
 
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     arrived: asyncio.Queue[ReceivedMessage | FlintError] = asyncio.Queue(WAITING_MAX)
     tasks: dict[QueueRef, asyncio.Task[None]] = {}
     async with Admin(**settings) as admin:
