@@ -31,13 +31,13 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.__main__ import RESULTS, machine  # noqa: E402
+from benchmarks.at_rest import cpu_s, private_mib  # noqa: E402
 from interop.jvm import compile_java, jars, missing_tools, start_java  # noqa: E402
 from interop.real import RealRocketMQ  # noqa: E402
 
 CLIENT_VERSION = "5.3.3"
 PEERS = ("4.9.7", "5.3.3")
 WARM_UP_SECONDS = 12
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 BACKLOG = 200_000
 
 
@@ -52,15 +52,11 @@ class Running:
 
     def cpu_s(self) -> float:
         """User and system time the broker process has used."""
-        text = Path(f"/proc/{self.pid}/stat").read_text()
-        after_name = text.rpartition(")")[2].split()
-        return (int(after_name[11]) + int(after_name[12])) / TICKS_PER_S
+        return cpu_s(self.pid)
 
     def private_mib(self) -> float:
         """Memory that belongs to the broker process alone; mapped files do not count."""
-        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
-        kib = sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
-        return kib / 1024
+        return private_mib(self.pid)
 
 
 @dataclass

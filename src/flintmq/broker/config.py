@@ -64,7 +64,6 @@ class BrokerConfig:
     server_side_reset: bool = True
     """An offset reset is done here (5.x); else the clients are told to do it (4.9)."""
     save_offsets_ms: int = 5_000
-    save_tables_ms: int = 10_000
 
     timers: bool = True
     timer_delay_ms_max: int = 3 * 24 * 3_600_000

@@ -23,11 +23,11 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.headers.send import SendMessage, SendMessageV2
 from flintmq.protocol.typed_request import TypedRequest
+from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 
 SendHeader: TypeAlias = SendMessage | SendMessageV2
 SendRequest: TypeAlias = TypedRequest[SendHeader]
 
-LIGHT_QUEUE_PREFIX = "%LMQ%"
 MULTI_TAG = "MULTI_TAG"
 """A filter type of topics that marks their messages."""
 

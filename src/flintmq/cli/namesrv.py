@@ -10,17 +10,15 @@ directory, or at the file's kvConfigPath; with neither they end with the process
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from flintmq.cli.process import give_up, is_loopback, say, stop_signal
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE, NameServerConfig, read_config
 from flintmq.nameserver.server import NameServer
@@ -30,8 +28,6 @@ from flintmq.store.disk import Disk
 
 KV_FILE = "kvConfig.json"
 """What RocketMQ calls the file of its settings."""
-
-NOT_STARTED = 1
 
 Listen = Annotated[
     str | None,
@@ -73,8 +69,7 @@ def namesrv(listen: Listen = None, config: Config = None, data: Data = None) -> 
             chosen = _choose(disk, listen, config, data)
             run(_serve(disk, chosen))
     except FlintError as error:
-        typer.echo(f"flintmq: {error}", err=True)
-        raise typer.Exit(NOT_STARTED) from None
+        give_up(error)
 
 
 def _choose(
@@ -85,24 +80,18 @@ def _choose(
     if file is not None:
         config, warnings = read_config(disk.read_all(file))
         for warning in warnings:
-            typer.echo(f"flintmq: {file}: {warning}", err=True)
+            say(f"{file}: {warning}")
     if listen is not None:
         config = replace(config, listen=Address.parse(listen))
     if data is not None:
         config = replace(config, kv_config_path=str(data / KV_FILE))
-    if not _is_loopback(config.listen.host):
-        typer.echo(
-            f"flintmq: {config.listen} is open to the network without TLS and access control",
-            err=True,
-        )
+    if not is_loopback(config.listen.host):
+        say(f"{config.listen} is open to the network without TLS and access control")
     return config
 
 
 async def _serve(disk: Disk, config: NameServerConfig) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = stop_signal()
     loaded, save = None, None
     if config.kv_config_path is not None:
         path = Path(config.kv_config_path)
@@ -115,10 +104,3 @@ async def _serve(disk: Disk, config: NameServerConfig) -> None:
         await stopping.wait()
     finally:
         await server.stop()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -7,12 +7,9 @@ passed for them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
+from flintmq.net.clock import wall_ms
 
 
 class MovableClock:

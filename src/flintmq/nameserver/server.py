@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from flintmq.nameserver.settings import Save, Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
 from flintmq.net.channel import Channel
+from flintmq.net.clock import wall_ms
 from flintmq.net.limits import LINGER_MS, Limits
 from flintmq.net.server import Server, serve
 from flintmq.net.tls import ServerTls
@@ -40,10 +40,6 @@ from flintmq.protocol.wire import decode_command, encode_command
 log = logging.getLogger(__name__)
 
 _READER = RequestReader({code: REQUEST_HEADERS[code] for code in PROCESSORS})
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class NameServer:
