@@ -120,6 +120,9 @@ final class Stage implements AutoCloseable {
         consumer.setInstanceName(instance());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1_000); // to see a new retry topic soon
+        // The client skips the heartbeat that tells of a rebalance while another is under way.
+        // Until the next one brokers refuse its pulls: "subscription not latest".
+        consumer.setHeartbeatBrokerInterval(5_000);
         consumer.setConsumeThreadMin(2);
         consumer.setConsumeThreadMax(2);
         if (topic != null) {
