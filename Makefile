@@ -7,7 +7,7 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test coverage check fuzz crash bench bench-peers interop format clean
+.PHONY: help setup lock test coverage check fuzz crash soak bench bench-peers interop docs format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ fuzz: $(READY) ## Feed the decoders 200,000 hostile inputs each
 crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)
 
+soak: $(READY) ## 1,000 simulated groups, 1,000 reconnects, an outage for every client state
+	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core $(ARGS)
+
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -54,6 +57,9 @@ bench-peers: $(READY) ## Measure beside Apache RocketMQ in one run (needs Java a
 
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)
+
+docs: $(READY) ## Write the reference pages again
+	$(BIN)/python tests/cli_reference.py
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import cli_reference
+from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.net.address import Address
 from flintmq.net.channel import Channel
 from flintmq.net.server import serve_commands
@@ -21,7 +24,7 @@ from flintmq.protocol.command import Command, answer
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 NAME_SERVER = "127.0.0.1:9876"
 
 
@@ -81,6 +84,44 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
     named = set(re.findall(r"`make ([a-z-]+)", page.read_text(encoding="utf-8")))
 
     assert named <= targets
+
+
+def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
+    page = cli_reference.PAGE.read_text(encoding="utf-8")
+
+    assert page == cli_reference.write(), "write it again: python tests/cli_reference.py"
+
+
+def test_the_app_of_the_testing_page_is_tested_as_it_says(tmp_path: Path) -> None:
+    app, tests, _ = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+    (tmp_path / "shop.py").write_text(app, encoding="utf-8")
+    (tmp_path / "test_shop.py").write_text(tests, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "flintmq.embedded.pytest_plugin", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "5 passed" in done.stdout, done.stdout
+    assert done.returncode == 0
+
+
+def test_the_faults_of_the_testing_page_happen() -> None:
+    _, _, faults = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+
+    exec(compile(faults, "testing.md", "exec"), {})
+
+
+def test_the_testing_page_names_all_that_a_broker_for_tests_can_do() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    public = {name for name in dir(EmbeddedBroker) if not name.startswith("_")}
+
+    named = set(re.findall(r"`(\w+)(?=[(`])", page))
+
+    assert public - named == {"call", "start", "stop"}
 
 
 def test_the_architecture_page_ticks_the_packages_that_exist() -> None:

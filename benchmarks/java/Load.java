@@ -1,5 +1,7 @@
+import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -8,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -16,6 +19,8 @@ import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -27,7 +32,10 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  *   send    NAMESRV TOPIC SIZE THREADS SECONDS
  *   batch   NAMESRV TOPIC SIZE THREADS SECONDS COUNT
+ *   async   NAMESRV TOPIC SIZE SECONDS UNDER_WAY
  *   pull    NAMESRV TOPIC COUNT
+ *   lite    NAMESRV TOPIC COUNT
+ *   push    NAMESRV TOPIC COUNT BATCH
  *   latency NAMESRV TOPIC RATE SECONDS
  *
  * It stays up between commands, so that both sides of a comparison meet the same warm JVM.
@@ -54,7 +62,10 @@ public class Load {
         switch (w[0]) {
             case "send": return send(w[1], w[2], num(w[3]), num(w[4]), num(w[5]), 1);
             case "batch": return send(w[1], w[2], num(w[3]), num(w[4]), num(w[5]), num(w[6]));
+            case "async": return sendAsync(w[1], w[2], num(w[3]), num(w[4]), num(w[5]));
             case "pull": return pull(w[1], w[2], num(w[3]));
+            case "lite": return Reads.lite(w[1], w[2], num(w[3]), id());
+            case "push": return Reads.push(w[1], w[2], num(w[3]), num(w[4]), id());
             case "latency": return latency(w[1], w[2], num(w[3]), num(w[4]));
             default: throw new IllegalArgumentException(w[0]);
         }
@@ -62,6 +73,27 @@ public class Load {
 
     private static int num(String text) {
         return Integer.parseInt(text);
+    }
+
+    /** A name nobody else has. */
+    private static String id() {
+        return "load" + made++ + "_" + System.currentTimeMillis();
+    }
+
+    /** Clock and CPU of this process, from its making to its end. */
+    static final class Spent {
+        private static final OperatingSystemMXBean SYSTEM =
+                (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+
+        private final long startNs = System.nanoTime();
+        private final long startCpuNs = SYSTEM.getProcessCpuTime();
+        private volatile double seconds;
+        private volatile double cpuSeconds;
+
+        void end() {
+            seconds = (System.nanoTime() - startNs) / 1e9;
+            cpuSeconds = (SYSTEM.getProcessCpuTime() - startCpuNs) / 1e9;
+        }
     }
 
     private static synchronized DefaultMQProducer producer(String namesrv) throws Exception {
@@ -89,8 +121,8 @@ public class Load {
         AtomicLong failed = new AtomicLong();
         ConcurrentLinkedQueue<long[]> taken = new ConcurrentLinkedQueue<>();
         CountDownLatch done = new CountDownLatch(threads);
-        long start = System.nanoTime();
-        long stop = start + seconds * 1_000_000_000L;
+        Spent spent = new Spent();
+        long stop = System.nanoTime() + seconds * 1_000_000_000L;
         for (int t = 0; t < threads; t++) {
             new Thread(() -> {
                 List<Long> mine = new ArrayList<>();
@@ -125,8 +157,43 @@ public class Load {
             }).start();
         }
         done.await();
-        double elapsed = (System.nanoTime() - start) / 1e9;
-        return result(count.get(), failed.get(), elapsed, merged(taken));
+        spent.end();
+        return result(count.get(), failed.get(), spent, merged(taken));
+    }
+
+    /** From one thread, with so many answers to come at most. */
+    private static String sendAsync(
+            String namesrv, String topic, int size, int seconds, int underWay) throws Exception {
+        DefaultMQProducer producer = producer(namesrv);
+        byte[] body = new byte[size];
+        Arrays.fill(body, (byte) 'x');
+        producer.send(new Message(topic, "TagA", "k", body));
+        AtomicLong count = new AtomicLong();
+        AtomicLong failed = new AtomicLong();
+        Semaphore room = new Semaphore(underWay);
+        SendCallback callback =
+                new SendCallback() {
+                    @Override
+                    public void onSuccess(SendResult sent) {
+                        count.incrementAndGet();
+                        room.release();
+                    }
+
+                    @Override
+                    public void onException(Throwable failure) {
+                        failed.incrementAndGet();
+                        room.release();
+                    }
+                };
+        Spent spent = new Spent();
+        long stop = System.nanoTime() + seconds * 1_000_000_000L;
+        while (System.nanoTime() < stop) {
+            room.acquire();
+            producer.send(new Message(topic, "TagA", body), callback);
+        }
+        room.acquire(underWay);
+        spent.end();
+        return result(count.get(), failed.get(), spent, new long[0]);
     }
 
     private static String pull(String namesrv, String topic, int wanted) throws Exception {
@@ -138,7 +205,7 @@ public class Load {
         Collections.sort(queues);
         long count = 0;
         long bytes = 0;
-        long start = System.nanoTime();
+        Spent spent = new Spent();
         for (MessageQueue queue : queues) {
             long offset = consumer.minOffset(queue);
             while (count < wanted) {
@@ -153,10 +220,12 @@ public class Load {
                 offset = result.getNextBeginOffset();
             }
         }
-        double elapsed = (System.nanoTime() - start) / 1e9;
+        spent.end();
         consumer.shutdown();
-        return String.format("{\"count\":%d,\"failed\":0,\"seconds\":%.6f,\"bytes\":%d}",
-            count, elapsed, bytes);
+        if (bytes == 0) {
+            throw new IllegalStateException("nothing to pull");
+        }
+        return result(count, 0, spent, new long[0]);
     }
 
     private static String latency(String namesrv, String topic, int rate, int seconds)
@@ -185,6 +254,7 @@ public class Load {
         taken.clear();
         DefaultMQProducer producer = producer(namesrv);
         byte[] body = new byte[128];
+        Spent spent = new Spent();
         long start = System.nanoTime();
         long sent = 0;
         long failed = 0;
@@ -206,9 +276,9 @@ public class Load {
         while (received.get() < sent && System.nanoTime() < deadline) {
             Thread.sleep(10);
         }
-        double elapsed = (System.nanoTime() - start) / 1e9;
+        spent.end();
         consumer.shutdown();
-        return result(received.get(), failed + sent - received.get(), elapsed, merged(taken));
+        return result(received.get(), failed + sent - received.get(), spent, merged(taken));
     }
 
     private static long[] merged(ConcurrentLinkedQueue<long[]> taken) {
@@ -217,10 +287,11 @@ public class Load {
         return all;
     }
 
-    private static String result(long count, long failed, double seconds, long[] taken) {
+    static String result(long count, long failed, Spent spent, long[] taken) {
         return String.format(
-            "{\"count\":%d,\"failed\":%d,\"seconds\":%.6f,\"p50_ms\":%.3f,\"p99_ms\":%.3f}",
-            count, failed, seconds, at(taken, 0.50), at(taken, 0.99));
+            "{\"count\":%d,\"failed\":%d,\"seconds\":%.6f,\"cpu_s\":%.6f,"
+                + "\"p50_ms\":%.3f,\"p99_ms\":%.3f}",
+            count, failed, spent.seconds, spent.cpuSeconds, at(taken, 0.50), at(taken, 0.99));
     }
 
     private static double at(long[] sorted, double part) {

@@ -13,50 +13,33 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+from benchmarks.__main__ import RESULTS, machine
+from benchmarks.peers.sides import (
+    BACKLOG,
+    CLIENT_VERSION,
+    Load,
+    Row,
+    Running,
+    fill,
+    median,
+    our_side,
+    ratio,
+    real_side,
+)
+from interop.jvm import missing_tools
 
-from benchmarks.__main__ import RESULTS, machine  # noqa: E402
-from benchmarks.at_rest import cpu_s, private_mib  # noqa: E402
-from interop.jvm import compile_java, jars, missing_tools, start_java  # noqa: E402
-from interop.real import RealRocketMQ  # noqa: E402
-
-CLIENT_VERSION = "5.3.3"
 PEERS = ("4.9.7", "5.3.3")
 WARM_UP_SECONDS = 12
-BACKLOG = 200_000
-
-
-@dataclass
-class Running:
-    """A side that is up."""
-
-    name: str
-    namesrv: str
-    pid: int
-    ready_s: float
-
-    def cpu_s(self) -> float:
-        """User and system time the broker process has used."""
-        return cpu_s(self.pid)
-
-    def private_mib(self) -> float:
-        """Memory that belongs to the broker process alone; mapped files do not count."""
-        return private_mib(self.pid)
 
 
 @dataclass
@@ -68,7 +51,7 @@ class Workload:
     goal_cpu: float | None = None
     goal_rate: float | None = None
     goal_p99: float | None = None
-    rows: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
 
 
 def send(size: int, threads: int) -> Callable[[str, int, int], str]:
@@ -95,88 +78,6 @@ WORKLOADS = [
 ]
 
 
-@contextmanager
-def our_side(directory: Path) -> Iterator[Running]:
-    """`flintmq serve` as a user starts it."""
-    started = time.monotonic()
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory)),
-            *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
-            *("--flush", "async"),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        ready_s = time.monotonic() - started
-        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-        if "namesrv" not in words:
-            raise SystemExit(f"flintmq serve said {line!r} instead of its ready line")
-        yield Running("flintmq", words["namesrv"], process.pid, ready_s)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextmanager
-def real_side(version: str, directory: Path) -> Iterator[Running]:
-    started = time.monotonic()
-    real = RealRocketMQ(
-        version,
-        directory,
-        mappedFileSizeCommitLog=1024 * 1024 * 1024,
-        mappedFileSizeConsumeQueue=6_000_000,
-        maxHashSlotNum=5_000_000,
-        maxIndexNum=20_000_000,
-        jvm_flags=("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"),
-    )
-    with real:
-        ready_s = time.monotonic() - started
-        yield Running(f"RocketMQ {version}", real.namesrv, real.broker_pid, ready_s)
-
-
-class Load:
-    """The Java process that makes the load."""
-
-    def __init__(self, directory: Path) -> None:
-        lib = jars(["client"], CLIENT_VERSION)
-        classes = compile_java([ROOT / "benchmarks" / "java" / "Load.java"], lib)
-        self._process = start_java(
-            "Load",
-            [],
-            [lib, classes],
-            {"rocketmq.client.rebalance.waitInterval": "1000"},
-            jvm_flags=("-Xms512m", "-Xmx512m"),
-            reads_input=True,
-            talks_in=directory,
-        )
-
-    def run(self, command: str) -> dict[str, float]:
-        """Give one command and wait for its result."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(command + "\n")
-        stdin.flush()
-        for line in stdout:
-            if line.startswith("RESULT "):
-                result: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
-                if "error" in result:
-                    raise SystemExit(f"{command}: {result['error']}")
-                if result["failed"]:
-                    print(f"{command}: {result['failed']} failed", file=sys.stderr)
-                return result
-        raise SystemExit("the load generator ended")
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-
-
 def measure(load: Load, side: Running, workload: Workload, seconds: int, number: int) -> None:
     before = side.cpu_s()
     result = load.run(workload.command(side.namesrv, seconds, number))
@@ -190,17 +91,6 @@ def measure(load: Load, side: Running, workload: Workload, seconds: int, number:
     workload.rows.setdefault(side.name, []).append(row)
 
 
-def median(workload: Workload, side: str, key: str) -> float:
-    return statistics.median(row[key] for row in workload.rows[side])
-
-
-def ratio(workload: Workload, ours: str, peer: str, key: str) -> tuple[float, float, float]:
-    """Median, lowest and highest ratio of ours to the peer's, round by round."""
-    pairs = zip(workload.rows[ours], workload.rows[peer], strict=True)
-    ratios = [mine[key] / theirs[key] for mine, theirs in pairs if theirs[key] > 0]
-    return statistics.median(ratios), min(ratios), max(ratios)
-
-
 def show(sides: list[Running], workloads: list[Workload], console: Console) -> None:
     table = Table("workload", "side", "a second", "CPU us", "p50 ms", "p99 ms", "ours / theirs")
     ours = sides[0].name
@@ -208,17 +98,19 @@ def show(sides: list[Running], workloads: list[Workload], console: Console) -> N
         for side in sides:
             compared = ""
             if side.name != ours:
-                cpu, low, high = ratio(workload, ours, side.name, "cpu_us")
-                rate = ratio(workload, ours, side.name, "rate")[0]
+                mine, theirs = workload.rows[ours], workload.rows[side.name]
+                cpu, low, high = ratio(mine, theirs, "cpu_us")
+                rate = ratio(mine, theirs, "rate")[0]
                 compared = f"CPU {cpu:.2f} ({low:.2f} to {high:.2f}), rate {rate:.2f}"
                 if workload.rows[ours][0]["p99_ms"] >= 0:
-                    compared += f", p99 {ratio(workload, ours, side.name, 'p99_ms')[0]:.2f}"
-            p50, p99 = (median(workload, side.name, key) for key in ("p50_ms", "p99_ms"))
+                    compared += f", p99 {ratio(mine, theirs, 'p99_ms')[0]:.2f}"
+            rows = workload.rows[side.name]
+            p50, p99 = (median(rows, key) for key in ("p50_ms", "p99_ms"))
             table.add_row(
                 workload.name if side.name == ours else "",
                 side.name,
-                f"{median(workload, side.name, 'rate'):,.0f}",
-                f"{median(workload, side.name, 'cpu_us'):.1f}",
+                f"{median(rows, 'rate'):,.0f}",
+                f"{median(rows, 'cpu_us'):.1f}",
                 f"{p50:.2f}" if p50 >= 0 else "",
                 f"{p99:.2f}" if p99 >= 0 else "",
                 compared,
@@ -247,7 +139,7 @@ def main() -> int:
         sides += [
             stack.enter_context(real_side(version, work / version)) for version in chosen.peers
         ]
-        load = Load(work)
+        load = Load.java(work)
         stack.callback(load.close)
         for side in sides:
             console.print(f"{side.name} ready after {side.ready_s:.1f} s; warming up …")
@@ -264,13 +156,6 @@ def main() -> int:
         console.print("private memory, MiB:", memory)
         write(chosen.out, sides, workloads, memory)
     return 0
-
-
-def fill(load: Load, side: Running, size: int) -> None:
-    """Put a backlog into a topic of its own."""
-    stored = 0.0
-    while stored < BACKLOG:
-        stored += load.run(f"batch {side.namesrv} backlog_{size} {size} 4 3 32")["count"]
 
 
 def write(

@@ -25,6 +25,7 @@ caller ever has to parse a message.
     ├── SendFailed               every try to send a message failed
     ├── PartlySent               only the first messages of a call were stored
     ├── NoReply                  a request message was sent, and nobody replied in time
+    ├── MessagesLost             messages that were to be read are gone from their queue
     ├── GroupConflict            the members of a consumer group do not agree
     ├── WrongState               a client that is not started, is stopped, or is of another process
     ├── CorruptRecord            bytes on disk that cannot be what we wrote
@@ -259,12 +260,8 @@ class SendFailed(FlintError):
         self, topic: str, tries: int, elapsed_ms: int, brokers: str, code: int, reason: str
     ) -> None:
         super().__init__(topic, tries, elapsed_ms, brokers, code, reason)
-        self.topic = topic
-        self.tries = tries
-        self.elapsed_ms = elapsed_ms
-        self.brokers = brokers
-        self.code = code
-        self.reason = reason
+        self.topic, self.tries, self.elapsed_ms = topic, tries, elapsed_ms
+        self.brokers, self.code, self.reason = brokers, code, reason
 
     def __str__(self) -> str:
         return (
@@ -305,6 +302,17 @@ class NoReply(FlintError):
 
     def __str__(self) -> str:
         return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
+
+
+class MessagesLost(FlintError):
+    """Messages that were to be read are no longer there; those who may miss some can go on."""
+
+    def __init__(self, queue: str, start: int, stop: int, reason: str) -> None:
+        super().__init__(queue, start, stop, reason)
+        self.queue, self.start, self.stop, self.reason = queue, start, stop, reason
+
+    def __str__(self) -> str:
+        return f"{self.queue}: messages {self.start} to {self.stop} are lost: {self.reason}"
 
 
 class GroupConflict(FlintError):

@@ -163,6 +163,12 @@ class AgainstTheModel(RuleBasedStateMachine):
 
         self.check(late, {pull for pull, ms in self.model.items() if ms <= self.now_ms})
 
+    @rule(queue=st.sampled_from(QUEUES), group=st.sampled_from("gh"))
+    def hurry(self, queue: Queue, group: str) -> None:
+        self.pulls.hurry(group, *queue)
+
+        self.model |= {pull: 0 for pull in self.model if pull.queue == queue and group == "g"}
+
     @rule()
     def sweep(self) -> None:
         swept = self.pulls.sweep()

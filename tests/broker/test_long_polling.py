@@ -31,6 +31,8 @@ from flintmq.broker.pull import HOLD_MS_MAX
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.subscription import SQL92
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.pull import PullAnswer
 
 WAITING = SUBSCRIPTION | SUSPEND
@@ -254,6 +256,21 @@ def test_a_reset_is_told_to_a_pull_that_waits(tmp_path: Path) -> None:
     assert answer is not None
     assert (answer.code, answer.remark) == (21, "OFFSET_RESET")
     assert poll.world.state.log.max_offset(OFFSET_MOVED_TOPIC, 0) == 1
+
+
+def test_who_waits_need_not_wait_when_its_group_is_moved(tmp_path: Path) -> None:
+    poll = Poll(tmp_path)
+    beat(poll.world, subscription(), group="others")
+    waiting, other = poll.hold(), poll.hold(consumer_group="others")
+    elsewhere = poll.hold(queue_id=1, queue_offset=0)
+    header = ResetOffset(group=GROUP, topic=TOPIC, timestamp=0, is_force=True, queue_id=0, offset=0)
+
+    poll.world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    poll.world.advance(0)
+
+    assert poll.codes(waiting, other, elsewhere) == [21, None, None]
+    answer = poll.answer(waiting)
+    assert header_of(answer, PullAnswer).next_begin_offset == 0
 
 
 def test_a_check_that_fails_meanwhile_is_the_answer(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from broker.heartbeats import consumer, heartbeat, wants
 from cli.asking import Shell, shell
+from flintmq import Message, Producer, PushConsumer
+from flintmq.cli.group_lag import duration
 from flintmq.cli.times import parse_time
 from flintmq.client.admin import Admin
+from flintmq.client.push_settings import PushSettings
 from flintmq.core.spans import START
 from flintmq.errors import InvalidSetting
 from flintmq.net.blocking import BlockingChannels
@@ -177,6 +181,101 @@ def test_nobody_online_is_said(user: Shell) -> None:
     assert "no member of asleep is online" in user.told("group", "show", "asleep")
     assert user.facts("group", "show", "asleep")["online"] is False
     assert user.complaint("group", "show", "nobody")[0] == 1
+
+
+def test_a_group_goes_where_another_stands_after_it_was_shown(user: Shell) -> None:
+    made(user, "leader")
+    follower = made(user, "follower")
+    user.told("group", "reset", "leader", "-t", "orders", "--to", "3", "--yes")
+
+    refused = user.run("group", "reset", follower, "--like", "leader", input="n\n")
+    still = user.facts("group", "lag", follower)["lag"]
+    plan = user.facts("group", "reset", follower, "--like", "leader", "--yes")
+
+    assert "skipped" in refused.stdout
+    assert (refused.exit_code, still) == (1, 10)
+    assert [(queue["topic"], queue["from"], queue["to"]) for queue in plan["queues"]] == [
+        ("orders", 0, 3),
+        ("orders", 0, 3),
+    ]
+    assert user.facts("group", "lag", follower)["lag"] == 4
+    assert user.complaint("group", "reset", follower, "--like", "nobody", "--yes")[0] == 1
+    assert user.complaint("group", "reset", follower, "--like", "leader", "--to", "end")[0] == 2
+    assert user.complaint("group", "reset", follower, "--like", "leader", "--queue", "1")[0] == 2
+
+
+def test_lag_is_watched_with_its_rate_and_its_end(user: Shell) -> None:
+    group = made(user, "watched")
+    looks = user.lines("group", "lag", group, "--watch", "--count", "2", "--interval", "0.05")
+    told = user.told("group", "lag", group, "-w", "-c", "2", "-i", "0.05")
+
+    assert [look["lag"] for look in looks] == [10, 10]
+    assert [look["consumed_per_s"] for look in looks] == [None, 0]
+    assert looks[1]["drain_s"] is None
+    assert told.splitlines() == [
+        "watched is 10 messages behind, consumes -, gets -, has just been looked at",
+        "watched is 10 messages behind, consumes 0.0/s, gets 0.0/s, does not catch up",
+    ]
+    assert user.complaint("group", "lag", "nobody", "--watch")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2.0 min"), (9_000, "2.5 h")]
+)
+def test_how_long_it_takes_is_told_in_fitting_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_why_a_queue_stands_still_is_told_by_the_member_that_has_it(user: Shell) -> None:
+    made(user, "stuck")
+    gate, started = threading.Event(), threading.Event()
+
+    def listen(_messages: object) -> None:
+        started.set()
+        gate.wait(60)
+
+    consumer = PushConsumer("stuck", listen, namesrv=user.namesrv)
+    with consumer.subscribe("orders"):
+        assert started.wait(20)
+        shown = user.facts("group", "show", "stuck")
+        page = user.told("group", "show", "stuck")
+        connected = user.facts("group", "connections", "stuck")
+        gate.set()
+
+    behind = [each for each in shown["queues"] if each["lag"]]
+    assert {each["owners"][0] for each in behind} == {consumer.client_id}
+    assert any("a listener is at" in each["why"] for each in behind)
+    assert "a listener is at" in page
+    assert [each["client_id"] for each in connected["consumers"]] == [consumer.client_id]
+
+
+def test_members_that_differ_are_named(user: Shell) -> None:
+    made(user, "differing")
+    settings: PushSettings = {"namesrv": user.namesrv, "on_conflict": "warn"}
+    one = PushConsumer("differing", lambda _: None, **settings).subscribe("orders", tags="a")
+    two = PushConsumer("differing", lambda _: None, **settings).subscribe("orders", tags="b")
+    with one, two:
+        shown = user.facts("group", "show", "differing")
+        page = user.told("group", "show", "differing")
+
+    (conflict, *_) = shown["conflicts"]
+    assert conflict.startswith("members differ on orders: ")
+    assert f"{one.client_id} wants a" in conflict
+    assert f"{two.client_id} wants b" in conflict
+    assert "conflict: members differ" in page
+
+
+def test_producers_are_connections_too(user: Shell) -> None:
+    with Producer("sellers", namesrv=user.namesrv) as producer:
+        producer.send(Message("sold", b"1"))
+        connected = user.facts("group", "connections", "sellers")
+        table = user.told("group", "connections", "sellers")
+
+    assert [each["client_id"] for each in connected["producers"]] == [producer.client_id]
+    assert "producer" in table
+    made(user, "lonely")
+    assert "nobody of lonely" in user.told("group", "connections", "lonely")
+    assert user.complaint("group", "connections", "nobody")[0] == 1
 
 
 def test_a_group_is_cloned_and_deleted(user: Shell) -> None:

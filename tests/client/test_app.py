@@ -64,6 +64,19 @@ def test_what_cannot_be_declared_is_refused_where_it_is_written() -> None:
         App("silent").run()
 
 
+def test_what_is_for_spark_alone_is_kept_and_refused_on_threads() -> None:
+    app = App("tables", namesrv="here:9876")
+    app.listener("threads", threads=4)(Ear())
+    app.listener("tables", as_table=True)(Ear())
+
+    assert [each.threads for each in app.listeners] == [4, None]
+    assert [each.as_table for each in app.listeners] == [False, True]
+    with pytest.raises(InvalidSetting, match="runs on Spark"):
+        app.consumer()
+    with pytest.raises(InvalidSetting, match="threads"):
+        app.listener("more", threads=0)
+
+
 def test_an_app_runs_on_threads_until_a_listener_stops_it(broker: EmbeddedBroker) -> None:
     filled(broker, "app-orders", numbered(10))
     filled(broker, "app-stock", numbered(10))

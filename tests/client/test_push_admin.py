@@ -66,6 +66,11 @@ def test_a_consumer_tells_all_about_itself(broker: EmbeddedBroker) -> None:
     assert told.properties["batch_max"] == "1"
     assert {wish.topic for wish in told.subscription_set} == {"described", "%RETRY%described"}
     assert "listen_in_here" in (told.jstack or "")
+    started_ms = int(told.properties["PROP_CONSUMER_START_TIMESTAMP"])
+    for queue, state in told.mq_table.items():
+        if queue.topic == "described":
+            assert started_ms <= state.last_pull_timestamp <= started_ms + 60_000
+            assert started_ms <= state.last_consume_timestamp <= started_ms + 60_000
 
 
 def test_a_message_is_consumed_by_hand(own_broker: EmbeddedBroker) -> None:

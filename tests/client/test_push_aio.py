@@ -11,7 +11,9 @@ from client.push_support import Ear, committed, filled, numbered
 from client.support import create_topic, nothing_left, run, stored
 from flintmq import Retry
 from flintmq.aio import PushConsumer
+from flintmq.client.consume_hooks import ConsumeContext
 from flintmq.client.life import State
+from flintmq.core.results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
@@ -153,6 +155,58 @@ def test_an_exception_that_leaves_the_block_sends_the_message_back(
     own_broker.advance(60)
     (again,) = stored(own_broker, "%RETRY%throwers")
     assert (again.body, again.reconsume_times) == (b"0001", 1)
+
+
+class Hook:
+    """Remembers what it was told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bytes, ReturnKind | None, str]] = []
+        self.spent_ms = 0
+
+    def before(self, context: ConsumeContext) -> None:
+        self._note("before", context)
+
+    def after(self, context: ConsumeContext) -> None:
+        self._note("after", context)
+        self.spent_ms += context.spent_ms
+
+    def _note(self, when: str, context: ConsumeContext) -> None:
+        self.told.append((when, context.messages[0].body, context.kind, context.status))
+
+
+def test_hooks_see_each_message_of_a_loop_and_what_became_of_it(
+    own_broker: EmbeddedBroker,
+) -> None:
+    filled(own_broker, "hooked-loop", numbered(4), queues=1)
+    hook = Hook()
+
+    async def main(group: str, body: bytes, error: Exception | None) -> None:
+        consumer = PushConsumer(
+            group, namesrv=own_broker.namesrv, start_from="first", consume_hooks=(hook,)
+        )
+        async with consumer.subscribe("hooked-loop"):
+            async for message in consumer:
+                await asyncio.sleep(0.005)
+                if message.body == body:
+                    if error is not None:
+                        raise error
+                    break
+
+    with nothing_left():
+        run(main("broken", b"0001", None))
+        with pytest.raises(ValueError, match="away"):
+            run(main("thrown", b"0000", ValueError("away")))
+
+    assert hook.told == [
+        ("before", b"0000", None, ""),
+        ("after", b"0000", ReturnKind.SUCCESS, "consumed"),
+        ("before", b"0001", None, ""),
+        ("after", b"0001", ReturnKind.FAILED, "again"),
+        ("before", b"0000", None, ""),
+        ("after", b"0000", ReturnKind.EXCEPTION, "again"),
+    ]
+    assert hook.spent_ms >= 10
 
 
 def test_who_has_listeners_has_nothing_to_loop_over(broker: EmbeddedBroker) -> None:

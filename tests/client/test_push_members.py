@@ -62,11 +62,13 @@ def test_changes_of_queues_are_told(broker: EmbeddedBroker) -> None:
     assert change.queues == change.own == tuple(QueueRef("told", "broker-a", n) for n in range(4))
 
 
-@pytest.mark.parametrize("batch_max", [1, 4])
+@pytest.mark.parametrize(
+    ("batch_max", "ordered"), [(1, False), (4, False), (1, True), (4, True)], ids=str
+)
 def test_a_stop_while_listeners_finish_in_time_leaves_no_duplicate(
-    broker: EmbeddedBroker, batch_max: int
+    broker: EmbeddedBroker, batch_max: int, ordered: bool
 ) -> None:
-    topic, group = f"no-duplicates-{batch_max}", f"no-duplicates-{batch_max}"
+    topic = group = f"no-duplicates-{batch_max}-{ordered}"
     filled(broker, topic, numbered(400))
     heard: Counter[bytes] = Counter()
     lock = threading.Lock()
@@ -78,7 +80,9 @@ def test_a_stop_while_listeners_finish_in_time_leaves_no_duplicate(
 
     while sum(heard.values()) < 400:
         enough = min(400, sum(heard.values()) + 60)
-        consumer = consumer_of(broker, group, topic, slow, batch_max=batch_max, threads_max=8)
+        consumer = consumer_of(
+            broker, group, topic, slow, batch_max=batch_max, ordered=ordered, threads_max=8
+        )
         with consumer:
             wait_for(partial(_has, heard, enough))
 

@@ -32,7 +32,7 @@ from flintmq.client import trace
 from flintmq.client.consume_hooks import ConsumeContext
 from flintmq.client.events import EventLog
 from flintmq.client.send_hooks import SendContext
-from flintmq.client.trace import BATCH_MAX, HAPPENINGS_MAX, RECORDS_MAX, Tracer
+from flintmq.client.trace import BATCH_RECORDS, RECORDS_MAX, Tracer
 from flintmq.client.trace_hooks import ConsumeTrace, SendTrace
 from flintmq.core.results import ReturnKind
 from flintmq.core.trace import (
@@ -371,13 +371,17 @@ class Slow:
         return SendReceipt(SendStatus.OK, "", "", queue, QueueOffset(0))
 
 
-def one(number: int, count: int = 1) -> Happening:
-    record = Consuming(0, "r", "g", "q", f"id{number}", 0, None)
+def one(number: int, count: int = 1, *, id_length: int = 0) -> Happening:
+    record = Consuming(0, "r", "g", "q", f"id{number}".rjust(id_length, "0"), 0, None)
     return Happening("t", "r", (record,) * count)
 
 
 def counts(sender: Slow) -> list[int]:
     return [len(read_records(each.body.decode())) for each in sender.messages]
+
+
+def zip_counts(sender: Slow) -> zip[tuple[Message, int]]:
+    return zip(sender.messages, counts(sender), strict=True)
 
 
 def test_ten_are_sent_at_once_and_fewer_wait_for_the_clock() -> None:
@@ -394,24 +398,59 @@ def test_ten_are_sent_at_once_and_fewer_wait_for_the_clock() -> None:
         other.add(one(0))
         await until(lambda: counts(hasty) == [1])
         assert not patient.messages
-        for number in range(9, 45):
-            tracer.add(one(number))
-        await until(lambda: counts(patient) == [BATCH_MAX, BATCH_MAX])
+        tracer.add(one(9))
+        await until(lambda: counts(patient) == [10])
+        tracer.add(one(10))
         await tracer.stop()
         await other.stop()
-        assert counts(patient) == [20, 20, 5]
+        assert counts(patient) == [10, 1]
         assert tracer.dropped_count == 0
 
     run(main())
 
 
-def test_what_finds_no_room_is_dropped_and_told() -> None:
+def test_a_message_takes_all_that_fits_and_no_more_than_its_keys() -> None:
+    async def main() -> None:
+        sender = Slow()
+        tracer = Tracer("traces", sender, EventLog(lambda: 0))
+        await tracer.start()
+        for number in range(600):
+            tracer.add(one(number, id_length=32))
+        sender.go.set()
+        await tracer.stop()
+        assert counts(sender) == [BATCH_RECORDS, BATCH_RECORDS, 600 - 2 * BATCH_RECORDS]
+        assert all(len(set(each.keys)) == count for each, count in zip_counts(sender))
+
+    run(main())
+
+
+def test_a_burst_of_sends_is_traced_to_the_last(broker: EmbeddedBroker) -> None:
+    count = 3_000
+    create_topic(broker, "burst")
+
+    async def main() -> set[str]:
+        async with aio.Producer("bursting", namesrv=broker.namesrv, trace_topic="of-burst") as shop:
+            sends = (shop.send(Message("burst", b"x"), timeout_ms=60_000) for _ in range(count))
+            receipts = await asyncio.gather(*sends)
+        assert shop.events("trace") == []
+        return {receipt.message_id for receipt in receipts}
+
+    sent = run(main())
+    traces = stored(broker, "of-burst")
+    found = {each.message_id for t in traces for each in read_records(t.body.decode())}
+    assert found == sent
+
+
+def test_what_finds_no_room_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 3_000
+    monkeypatch.setattr(trace, "RECORDS_MAX", limit)
+
     async def main() -> None:
         events = EventLog(lambda: 0)
         sender = Slow()
         tracer = Tracer("traces", sender, events)
         await tracer.start()
-        for number in range(HAPPENINGS_MAX + 7):
+        for number in range(limit + 7):
             tracer.add(one(number))
         assert tracer.dropped_count == 7
         await until(lambda: len(sender.messages) == trace.SENDS_MAX)
@@ -420,8 +459,8 @@ def test_what_finds_no_room_is_dropped_and_told() -> None:
         await tracer.stop()
         (event,) = events.latest(kind="trace")
         assert event.subject == "traces"
-        assert event.text.startswith("7 trace records were dropped: 2048 ")
-        assert sum(counts(sender)) == HAPPENINGS_MAX
+        assert event.text == f"7 trace records were dropped: {limit} wait already"
+        assert sum(counts(sender)) == limit
 
     run(main())
 
@@ -469,12 +508,12 @@ def test_a_stop_does_not_wait_for_a_broker_that_hangs(monkeypatch: pytest.Monkey
         sender = Slow()
         tracer = Tracer("traces", sender, events)
         await tracer.start()
-        for number in range(300):
+        for number in range(3_000):
             tracer.add(one(number))
         await until(lambda: len(sender.messages) == trace.SENDS_MAX)
         await tracer.stop()
-        assert tracer.dropped_count == 300
-        assert "300 trace records" in events.latest()[0].text
+        assert tracer.dropped_count == 3_000
+        assert "3000 trace records" in events.latest()[0].text
 
     run(main())
 

@@ -1,7 +1,8 @@
 """A real broker's engine behind a bad network, all from one seed.
 
-One heap of events is time; one `Random` is chance.  Requests of a connection arrive in order;
-any of them, or its answer, can be late or lost, and a connection can break.  The broker can be
+One heap of events is time; one `Random` is chance.  Requests of a connection arrive in order, but
+pulls can wait in a line of their own, as they do at brokers of RocketMQ.  Any request, or its
+answer, can be late or lost, and a connection can break.  The broker can be
 stopped, with its tables saved or not, and started again on the same directory.
 """
 
@@ -28,6 +29,7 @@ from flintmq.broker.state import BrokerState
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import FlintError, Unreachable
 from flintmq.model.host import Host
+from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import ANSWER_BIT, Command
 from flintmq.protocol.fields import NO_FIELDS, read_header, write_header
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
@@ -81,6 +83,8 @@ class Faults:
 
     lost: float = 0.0
     late: float = 0.0
+    pull_lag_ms: int = 0
+    """How much later than other requests pulls are served, at most."""
 
 
 @dataclass(eq=False)
@@ -94,6 +98,7 @@ class Connection:
     frozen_until_ms: int = 0
     """Until then nothing gets through, and nobody is told."""
     arrives_ms: int = 0
+    pull_arrives_ms: int = 0
     calls: dict[int, Callable[[Command | FlintError], None]] = field(default_factory=dict)
 
 
@@ -243,7 +248,7 @@ class SimulatedBroker:
         connection.arrives_ms = max(connection.arrives_ms, self._clock.now_ms + self._delay_ms())
         if self._gets_through(connection):
             arrive = lambda: self._arrive(connection, request, opaque)  # noqa: E731
-            self._clock.at(connection.arrives_ms, arrive)
+            self._clock.at(self._arrives_ms(connection, request), arrive)
 
     def converse(
         self,
@@ -269,6 +274,14 @@ class SimulatedBroker:
             self.call(connection, wanted.request, wanted.timeout_ms, step)
 
         step(None)
+
+    def _arrives_ms(self, connection: Connection, request: Command) -> int:
+        """When it is served."""
+        if request.code != RequestCode.PULL_MESSAGE or not self.faults.pull_lag_ms:
+            return connection.arrives_ms
+        served_ms = connection.arrives_ms + self._chance.randint(0, self.faults.pull_lag_ms)
+        connection.pull_arrives_ms = max(connection.pull_arrives_ms, served_ms)
+        return connection.pull_arrives_ms
 
     def _gets_through(self, connection: Connection) -> bool:
         if self._clock.now_ms < connection.frozen_until_ms:

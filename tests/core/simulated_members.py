@@ -28,6 +28,7 @@ from flintmq.core.actions import (
     AskMembers,
     AskStartOffset,
     CommitOffset,
+    ConfirmOffset,
     Deliver,
     Heartbeat,
     LockQueues,
@@ -49,13 +50,13 @@ from flintmq.core.consumer_requests import (
 )
 from flintmq.core.group_consumer import GroupConsumer, Phase
 from flintmq.core.heartbeat import INTERVAL_MS, TIMEOUT_MS, heartbeat_body
-from flintmq.core.offsets_remote import commit_request
+from flintmq.core.offsets_remote import commit_request, group_offset
 from flintmq.core.pull_answers import read_pull_answer
 from flintmq.core.results import Again, Consumed, outcomes_of
 from flintmq.core.start_offset import find_start_offset
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.message import ReceivedMessage
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.offset import UpdateConsumerOffset
@@ -299,8 +300,8 @@ class Member:
                 self._do_send_back(action)
             case SendToRetry():
                 self._do_copy(action)
-            case CommitOffset():
-                self._do_commit(action)
+            case CommitOffset() | ConfirmOffset():
+                self._do_last(action)
             case LockQueues():
                 self._do_lock(action)
             case UnlockQueues():
@@ -418,6 +419,12 @@ class Member:
         if reply.code == 0:
             self._truth.settle(ask.queue, ask.message)
 
+    def _do_last(self, action: CommitOffset | ConfirmOffset) -> None:
+        if isinstance(action, CommitOffset):
+            self._do_commit(action)
+        else:
+            self._do_confirm(action)
+
     def _do_commit(self, commit: CommitOffset) -> None:
         consumer, clock = self.consumer, self._clock
         wanted = commit_request(
@@ -432,6 +439,23 @@ class Member:
             lambda _: self._act(consumer.committed(commit, clock.now_ms)),
             lambda error: self._act(consumer.commit_failed(commit, str(error), clock.now_ms)),
         )
+
+    def _do_confirm(self, ask: ConfirmOffset) -> None:
+        consumer, clock = self.consumer, self._clock
+
+        def failed(error: FlintError) -> None:
+            if self.is_alive:
+                self._act(consumer.confirm_failed(ask, str(error), clock.now_ms))
+
+        def known(stored: QueueOffset | None) -> None:
+            if self.is_alive:
+                self._act(consumer.confirmed(ask, stored, clock.now_ms))
+
+        def query(_: object) -> None:
+            asking = group_offset(ADDRESS, self._group, ask.queue)
+            self._broker.converse(self._connection, asking, known, failed)
+
+        self._call(pull_request(ask.pull, self._group), COMMIT_TIMEOUT_MS, query, query)
 
     def _do_lock(self, ask: LockQueues) -> None:
         consumer, clock = self.consumer, self._clock

@@ -14,6 +14,7 @@ from flintmq.core.admin_offsets import (
     apply_reset,
     clone_offsets,
     fetch_offsets,
+    plan_like,
     plan_reset,
 )
 from flintmq.core.spans import END, START, Target, ToOffset, ToTime
@@ -21,9 +22,14 @@ from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.connections import ConsumerConnections
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
+from flintmq.protocol.command import Command
 from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.group import CloneGroupOffset
-from flintmq.protocol.headers.offset import OffsetAnswer, UpdateConsumerOffset
+from flintmq.protocol.headers.offset import (
+    OffsetAnswer,
+    QueryConsumerOffset,
+    UpdateConsumerOffset,
+)
 
 SERVER_SIDE = ok(body=b"useServerSideResetOffset=true\n")
 BY_CLIENTS = ok(body=b"brokerName=broker-a\n")
@@ -179,3 +185,37 @@ def test_offsets_are_none_where_the_group_never_was() -> None:
         QueueRef("orders", "broker-a", 0): 30,
         QueueRef("orders", "broker-b", 0): None,
     }
+
+
+def test_a_group_may_go_where_another_stands() -> None:
+    def stands(request: Command) -> Command:
+        theirs = request.header(QueryConsumerOffset).consumer_group == "audit"
+        return ok(OffsetAnswer(offset=99 if theirs else 30))
+
+    peers = world(BY_CLIENTS, OFFLINE)
+    peers._script[A, 14] = stands
+
+    (plan,) = peers.hold(plan_like(name_servers(), "billing", "audit", topic="orders"))
+    peers.hold(apply_reset(plan))
+
+    (move,) = plan.moves  # the other broker has no offset of theirs
+    assert (move.stands_at, move.goes_to) == (30, 50)  # never out of the queue
+    assert peers.asked(15)[0][1].header(UpdateConsumerOffset).commit_offset == 50
+
+
+def test_members_of_an_older_broker_would_undo_that_too() -> None:
+    peers = world(BY_CLIENTS, ONLINE)
+    plans = peers.hold(plan_like(name_servers(), "billing", "audit", topic="orders"))
+
+    with pytest.raises(InvalidSetting, match="stop them first"):
+        peers.hold(apply_reset(plans[0]))
+
+
+def test_without_offsets_there_is_nowhere_to_go() -> None:
+    peers = world()
+    peers._script[A, 14] = no(22)
+    for address in (A, B):
+        peers._script[address, 208] = ok(body=ConsumeStats().to_body())
+
+    assert peers.hold(plan_like(name_servers(), "billing", "audit", topic="orders")) == ()
+    assert peers.hold(plan_like(name_servers(), "billing", "audit")) == ()

@@ -69,6 +69,10 @@ def test_a_slave_is_not_told_how_far_we_are() -> None:
     assert header(pull(commit_offset=None)).sys_flag == 2
 
 
+def test_a_pull_that_need_not_wait_says_so() -> None:
+    assert header(pull(suspend_ms=0)).sys_flag == 1
+
+
 def test_the_subscription_goes_along_where_it_is_wanted() -> None:
     asked = header(pull(sends_subscription=True))
 

@@ -6,12 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from core.peers import NS, A, B, Peers, Reply, name_servers, ok, record, route, routes
-from flintmq.core.dead_letters import DeadLetter, ReplayTo, list_dead_letters, replay
+from core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, ok, record, route, routes
+from flintmq.core.dead_letters import (
+    Buried,
+    DeadLetter,
+    ReplayTo,
+    count_dead_letters,
+    list_dead_letters,
+    replay,
+)
 from flintmq.errors import InvalidName, NoRoute
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
 from flintmq.model.topic import Permission
+from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
+from flintmq.protocol.bodies.topic import TopicList
 from flintmq.protocol.command import Command
+from flintmq.protocol.headers.common import OfTopic
 from flintmq.protocol.headers.offset import OffsetAnswer
 from flintmq.protocol.headers.pull import PullAnswer, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
@@ -149,3 +160,22 @@ def test_a_fixed_order_may_name_a_broker_that_is_not_there() -> None:
 
     with pytest.raises(NoRoute, match="broker-x"):
         peers.hold(replay(name_servers(), "billing", letter, now_ms=5))
+
+
+def test_groups_with_dead_letters_are_counted() -> None:
+    def stats(request: Command) -> Command:
+        queue = QueueRef(request.header(OfTopic).topic, "broker-a", 0)
+        extent = QueueExtent(min_offset=2, max_offset=9, last_update_timestamp=77)
+        return ok(body=TopicStats(offset_table={queue: extent}).to_body())
+
+    topics = TopicList(topic_list=("orders", "%DLQ%billing", "%RETRY%billing"))
+    peers = Peers(
+        a_cluster()
+        | {
+            (NS, 206): ok(body=topics.to_body()),
+            (NS, 105): routes(DLQ_billing=ONLY_A),
+            (A, 202): stats,
+        }
+    )
+
+    assert peers.hold(count_dead_letters(name_servers())) == (Buried("billing", 7, 77),)

@@ -356,3 +356,14 @@ def test_an_answer_that_never_comes_is_given_up_after_two_minutes() -> None:
     assert isinstance(pulling.loop.state, Awaiting)
     assert not pulling.loop.is_lost(119_999)
     assert pulling.loop.is_lost(120_000)
+
+
+def test_a_clock_that_is_moved_makes_no_answer_late() -> None:
+    pulling = Pulling()
+    pull = pulling.pulled()
+
+    pulling.loop.carry(3_600_000)
+
+    assert not pulling.loop.is_lost(3_600_000 + IDLE_MS_MAX - 1)
+    assert pulling.loop.is_lost(3_600_000 + IDLE_MS_MAX)
+    assert pulling.answer(pull, Found(at(9), messages=several(7, 8)), 3_600_000) == [7, 8]

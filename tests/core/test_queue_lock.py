@@ -151,3 +151,34 @@ def test_what_is_forgotten_is_not_asked_for_and_perhaps_to_be_unlocked(is_asked:
         locks.failed(ask, 1)
     assert locks.next_due_ms() is None
     assert held().forget(A0)
+
+
+def test_a_clock_that_is_moved_makes_no_lock_older() -> None:
+    locks = held(now_ms=0)
+    locks.carry(3_600_000)
+
+    assert is_held(locks, 3_600_000 + 29_999)
+    assert locks.expired(3_600_000) == []
+    assert not is_held(locks, 3_600_000 + 30_000)
+
+
+def test_a_lock_that_is_asked_for_while_the_clock_is_moved_counts_from_then() -> None:
+    locks = QueueLocks()
+    locks.want(A0, 0)
+    ask = asked(locks, 0)
+    locks.carry(3_600_000)
+    change = locks.granted(ask, [A0], 3_600_010)
+
+    assert change.won == (A0,)
+    assert is_held(locks, 3_600_010)
+    assert locks.expired(3_600_010) == []
+
+
+def test_a_doubted_lock_stays_doubted_when_the_clock_is_moved() -> None:
+    locks = held(now_ms=0)
+    ask = LockQueues("broker-a", (A0,), 5)
+    locks.doubt("broker-a", 10)
+    locks.carry(1_000)
+    locks.granted(ask, [A0], 1_020)
+
+    assert not is_held(locks, 1_020)

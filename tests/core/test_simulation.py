@@ -33,11 +33,15 @@ from flintmq.protocol.record import decode_record
 
 SEEDS = 50
 HEAVY_SEEDS = 1_000
+STOP_SEEDS = 40
+PULL_LAG_MS = 400
 
 GROUP = "billing"
 TOPICS = {"orders": 3, "bills": 2}
 TROUBLE_MS = 30_000
 CALM_MS_MAX = 300_000
+QUIET_MS = 10_000
+"""Who was cut off in the trouble has pulled again by then, and knows how far the others came."""
 LISTENER_MS_MAX = 3_000
 CHECK_MS = 500
 STRATEGIES: tuple[Strategy, ...] = (
@@ -73,14 +77,16 @@ class Story:
 
     def run(self) -> None:
         chance, clock = self.chance, self.clock
-        self.broker.faults = Faults(lost=chance.choice((0, 0.02)), late=chance.choice((0, 0.05)))
+        self.broker.faults = Faults(
+            chance.choice((0, 0.02)), chance.choice((0, 0.05)), chance.choice((0, 0, PULL_LAG_MS))
+        )
         for _ in range(chance.randint(1, 3)):
             clock.after(chance.randint(0, 2_000), self.join)
         clock.after(100, self.send)
         clock.after(3_000, self.trouble)
         clock.at(TROUBLE_MS, self.calm)
         clock.run(TROUBLE_MS)
-        while not self.is_done:
+        while not self.is_done or clock.now_ms < TROUBLE_MS + QUIET_MS:
             assert clock.now_ms < TROUBLE_MS + CALM_MS_MAX, self.explain()
             clock.run(clock.now_ms + CHECK_MS)
         last = self.live
@@ -89,6 +95,22 @@ class Story:
         clock.run(clock.now_ms + 15_000)
         assert {member.consumer.phase for member in last} == {Phase.STOPPED}
         assert not self.lagging()
+
+    def run_in_turns(self) -> None:
+        """Members one after the other, each stopped in the middle of its work; no trouble else."""
+        self.is_calm = True
+        self.broker.faults = Faults(pull_lag_ms=PULL_LAG_MS)
+        for _ in range(6):
+            self.join()
+            for _ in range(3):
+                self.send()
+                self.clock.run(self.clock.now_ms + self.chance.randint(50, 1_500))
+            self.members[-1].stop()
+            self.clock.run(self.clock.now_ms + 12_000)
+            assert self.members[-1].consumer.phase is Phase.STOPPED
+        self.join()
+        self.clock.run(self.clock.now_ms + 20_000)
+        assert self.is_done, self.explain()
 
     @property
     def live(self) -> list[Member]:
@@ -254,6 +276,16 @@ def test_a_group_consumes_everything_through_all_kinds_of_trouble(
     seed: int, tmp_path: Path
 ) -> None:
     Story(seed, tmp_path).run()
+
+
+@pytest.mark.parametrize("seed", range(STOP_SEEDS), ids=lambda seed: f"stop-{seed}")
+def test_a_stop_leaves_nothing_to_be_consumed_twice_however_late_pulls_are_served(
+    seed: int, tmp_path: Path
+) -> None:
+    story = Story(seed, tmp_path)
+    story.run_in_turns()
+
+    assert {body: times for body, times in story.truth.consumed.items() if times > 1} == {}
 
 
 @pytest.mark.heavy

@@ -72,6 +72,16 @@ def mqadmin(
         yield up
 
 
+@pytest.fixture(scope="module")
+def java_client(
+    java: None, each: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaClient]:
+    """A client of the release that belongs to the broker."""
+    release = OLD if each.kind is Kind.REAL_4_9 else NEW
+    with JavaClient(release, each.namesrv, tmp_path_factory.mktemp("beside")) as up:
+        yield up
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

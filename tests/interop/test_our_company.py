@@ -1,66 +1,34 @@
-"""Members of ours and Java members of one group agree, and read what the other sends."""
+"""Members of ours and Java members of one group agree."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from client.push_support import Ear
 from client.support import nothing_left, stored
-from flintmq import LitePullConsumer, Message, Producer, PushConsumer
+from flintmq import LitePullConsumer, Message, ReceivedMessage, Retry
 from flintmq.errors import GroupConflict
 from flintmq.model.group import ConsumeFromWhere
-from flintmq.model.message import ReceivedMessage
-from interop.filled import SEND_MS, new_topic, numbered, patiently, send_to, stands_at
-from interop.javaclient import NEW, OLD, Events, JavaClient
-from interop.ours import Kind, Served
+from interop.beside import CALL_MS, Java, encoded, owned, push
+from interop.filled import new_topic, numbered, patiently, send_to, stands_at
+from interop.javaclient import JavaClient
+from interop.ours import Served
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.usefixtures("java"),
     pytest.mark.timeout(600),  # the first test starts servers and JVMs
 ]
 
 QUEUES = 4
-CALL_MS = 15_000
 
 
-@pytest.fixture(scope="module")
-def java_client(each: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
-    release = OLD if each.kind is Kind.REAL_4_9 else NEW
-    with JavaClient(release, each.namesrv, tmp_path_factory.mktemp("beside")) as up:
-        yield up
-
-
-def push(served: Served, group: str, ear: object, **more: Any) -> PushConsumer:
-    settings = {"start_from": "first", "call_timeout_ms": CALL_MS, **more}
-    return PushConsumer(group, ear, namesrv=served.namesrv, **settings)  # type: ignore[arg-type]
-
-
-def owned(consumer: PushConsumer, topic: str) -> list[int]:
-    return [queue.queue_id for queue in consumer.queues() if queue.topic == topic]
-
-
-class Java:
-    """The Java member of a group."""
-
-    def __init__(self, client: JavaClient, prefix: str) -> None:
-        self._client = client
-        self._prefix = prefix
-
-    def play(self, scenario: str) -> Events:
-        return self._client.play(scenario, self._prefix)
-
-    def holds(self) -> list[int]:
-        queues: list[int] = self.play("so-far").one("holds")["queues"]
-        return queues
-
-    def seen(self) -> list[bytes]:
-        return [body.encode() for body in self.play("so-far").bodies("seen")]
+def is_shared(ours: list[int], theirs: list[int]) -> bool:
+    """Whether each queue has one of the two, and each of them its half."""
+    return len(ours) == len(theirs) and sorted(ours + theirs) == list(range(QUEUES))
 
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["concurrent", "ordered"])
@@ -78,11 +46,10 @@ def test_every_queue_has_exactly_one_owner_while_members_come_and_go(
     send_to(each, batches[0], queues)
     patiently(lambda: len(java.seen()) >= 40)
     with nothing_left(), push(each, group, ear, ordered=ordered).subscribe(topic) as ours:
-        patiently(lambda: len(owned(ours, topic)) == len(java.holds()) == 2)
-        assert sorted(owned(ours, topic) + java.holds()) == [0, 1, 2, 3]
+        patiently(lambda: is_shared(owned(ours, topic), java.holds()))
         send_to(each, batches[1], queues)
         patiently(lambda: len(java.seen()) + len(ear.messages) >= 80)
-        from_java = [body.encode() for body in java.play("leave").bodies("seen")]
+        from_java = java.leave()
         patiently(lambda: owned(ours, topic) == [0, 1, 2, 3])
         send_to(each, batches[2], queues)
         patiently(lambda: len(from_java) + len(ear.messages) >= 120)
@@ -93,7 +60,7 @@ def test_every_queue_has_exactly_one_owner_while_members_come_and_go(
     assert 60 == len(set(from_java) & set(numbered(80))) == len(set(from_java))
     if ordered:
         assert set(counts.values()) == {1}
-    assert [stands_at(each, group, topic, number) for number in range(QUEUES)] == [30] * QUEUES
+    assert stands(each, group, topic) == [30] * QUEUES
 
 
 def test_a_java_admin_sees_our_member_and_how_far_it_is(
@@ -115,39 +82,78 @@ def test_a_java_admin_sees_our_member_and_how_far_it_is(
     ]
 
 
+def stands(served: Served, group: str, topic: str) -> list[int | None]:
+    return [stands_at(served, group, topic, number) for number in range(QUEUES)]
+
+
+def lite(served: Served, group: str) -> LitePullConsumer:
+    return LitePullConsumer(
+        group,
+        namesrv=served.namesrv,
+        start_from=ConsumeFromWhere.FIRST_OFFSET,
+        call_timeout_ms=CALL_MS,
+        auto_commit_ms=1_000,
+    )
+
+
+def poll(consumer: LitePullConsumer, seen: list[ReceivedMessage], count: int) -> bool:
+    seen.extend(consumer.poll(100))
+    return len(seen) >= count
+
+
+@pytest.mark.parametrize("kind", ["join", "join-lite"])
 def test_a_lite_member_of_ours_shares_with_a_java_member(
-    each: Served, java_client: JavaClient
+    each: Served, java_client: JavaClient, kind: str
 ) -> None:
-    prefix = "lite_"
+    prefix = f"lite_{kind}_"
     topic, group = f"{prefix}t", f"{prefix}g"
     queues = new_topic(each, topic, QUEUES)
     java = Java(java_client, prefix)
-    java.play("join")
+    java.play(kind)
     seen: list[ReceivedMessage] = []
-    lite = LitePullConsumer(
-        group,
-        namesrv=each.namesrv,
-        start_from=ConsumeFromWhere.FIRST_OFFSET,
-        call_timeout_ms=CALL_MS,
-    )
-    with lite:
-        lite.subscribe(topic)
-        patiently(lambda: len(lite.assignment) == len(java.holds()) == 2)
-        ours = sorted(queue.queue_id for queue in lite.assignment)
-        assert sorted(ours + java.holds()) == [0, 1, 2, 3]
+    with nothing_left(), lite(each, group) as ours:
+        ours.subscribe(topic)
+        patiently(lambda: is_shared([q.queue_id for q in ours.assignment], java.holds()))
+        mine = sorted(queue.queue_id for queue in ours.assignment)
         send_to(each, [Message(topic, body) for body in numbered(40)], queues)
-        patiently(partial(_poll, lite, seen, 20))
+        patiently(partial(poll, ours, seen, 20))
         patiently(lambda: len(java.seen()) >= 20)
-        lite.commit()
-        assert [stands_at(each, group, topic, number) for number in ours] == [10, 10]
-        from_java = [body.encode() for body in java.play("leave").bodies("seen")]
+        ours.commit()
+        assert [stands_at(each, group, topic, number) for number in mine] == [10, 10]
+        patiently(lambda: stands(each, group, topic) == [10] * QUEUES)
+        from_java = java.leave()
+        patiently(lambda: len(ours.assignment) == QUEUES)
+        send_to(each, [Message(topic, body) for body in numbered(40, 40)], queues)
+        patiently(partial(poll, ours, seen, 60))
 
-    assert sorted([message.body for message in seen] + from_java) == numbered(40)
+    assert sorted([message.body for message in seen] + from_java) == numbered(80)
+    assert stands(each, group, topic) == [20] * QUEUES
 
 
-def _poll(lite: LitePullConsumer, seen: list[ReceivedMessage], count: int) -> bool:
-    seen.extend(lite.poll(100))
-    return len(seen) >= count
+def test_a_java_lite_member_hands_its_queues_to_ours_and_gets_them_back(
+    each: Served, java_client: JavaClient
+) -> None:
+    prefix = "java_lite_"
+    topic, group = f"{prefix}t", f"{prefix}g"
+    queues = new_topic(each, topic, QUEUES)
+    java, ear = Java(java_client, prefix), Ear()
+    batches = [[Message(topic, body) for body in numbered(40, start)] for start in (0, 40, 80)]
+
+    java.play("join-lite")
+    send_to(each, batches[0], queues)
+    patiently(lambda: stands(each, group, topic) == [10] * QUEUES)
+    with nothing_left(), push(each, group, ear, commit_interval_ms=100).subscribe(topic) as ours:
+        patiently(lambda: is_shared(owned(ours, topic), java.holds()))
+        send_to(each, batches[1], queues)
+        patiently(lambda: stands(each, group, topic) == [20] * QUEUES)
+    patiently(lambda: java.holds() == [0, 1, 2, 3])
+    send_to(each, batches[2], queues)
+    patiently(lambda: stands(each, group, topic) == [30] * QUEUES)
+    from_java = java.leave()
+
+    assert len(ear.bodies) == 20
+    assert sorted(from_java + ear.bodies) == numbered(120)
+    assert stands(each, group, topic) == [30] * QUEUES
 
 
 def test_a_message_that_failed_with_us_comes_again_to_whoever_is_there(
@@ -172,42 +178,91 @@ def test_a_message_that_failed_with_us_comes_again_to_whoever_is_there(
     assert again["properties"]["ORIGIN_MESSAGE_ID"] == ear.messages[0].offset_message_id
 
 
-def test_a_java_consumer_reads_all_that_our_producer_sends(
+def test_what_fails_with_both_kinds_of_member_is_tried_and_buried_as_if_with_one(
     each: Served, java_client: JavaClient
 ) -> None:
-    prefix = "sent_"
-    topic = f"{prefix}t"
-    new_topic(each, topic, 1)
-    java = Java(java_client, prefix)
-    large = "größe " * 3_000
-    with Producer("p", namesrv=each.namesrv, compress_from_bytes=1_000) as producer:
-        one = producer.send(
-            Message(topic, large.encode(), tags="paid", keys=["k1", "k2"], properties={"b": "🚀"}),
-            timeout_ms=SEND_MS,
-        )
-        batch = producer.send_batch(
-            [Message(topic, b"first", flag=3), Message(topic, b"second", flag=3)],
-            timeout_ms=SEND_MS,
-        )
-    java.play("join")
-    patiently(lambda: len(java.seen()) >= 3)
-    seen = {event["body"]: event for event in java.play("leave").all("seen")}
+    """Each message is tried three times, wherever; then it is a dead letter, once."""
+    prefix = "hopeless_"
+    topic, group = f"{prefix}t", f"{prefix}g"
+    queues = new_topic(each, topic, QUEUES)
+    java, ear = Java(java_client, prefix), Ear()
+    dead_topic = f"%DLQ%{group}"
 
-    assert set(seen) == {large, "first", "second"}
-    found = seen[large]
-    assert found["msgId"] == one.message_id
-    assert found["offset"] == one.queue_offset
-    assert {name: found["properties"][name] for name in ("TAGS", "KEYS", "b")} == {
-        "TAGS": "paid",
-        "KEYS": "k1 k2",
-        "b": "🚀",
+    def fail(messages: tuple[ReceivedMessage, ...]) -> None:
+        ear(messages)
+        raise Retry
+
+    java.play("join-failing")
+    with nothing_left(), push(each, group, fail, retry_max=2).subscribe(topic) as ours:
+        patiently(lambda: is_shared(owned(ours, topic), java.holds()))
+        send_to(each, [Message(topic, body) for body in numbered(8)], queues)
+        patiently(lambda: len(stored(each, dead_topic)) == 8)
+        told = java.play("leave").all("seen")
+
+    tries = [(event["body"].encode(), event["times"]) for event in told]
+    tries += [(message.body, message.reconsume_times) for message in ear.messages]
+    assert sorted(tries) == [(body, times) for body in numbered(8) for times in range(3)]
+    assert {event["topic"] for event in told} | {m.topic for m in ear.messages} == {topic}
+    dead = stored(each, dead_topic)
+    assert sorted(message.body for message in dead) == numbered(8)
+    first = {m.body: m for m in ear.messages if m.reconsume_times == 0}
+    ids = {body: m.offset_message_id for body, m in first.items()}
+    assert len(ids) == 4
+    origins = {m.body: m.properties["ORIGIN_MESSAGE_ID"] for m in dead}
+    assert ids.items() <= origins.items()
+    assert stands(each, group, topic) == [2] * QUEUES
+    assert stands_at(each, group, f"%RETRY%{group}") == 16
+
+
+def test_a_namespace_is_the_same_to_both(each: Served, java_client: JavaClient) -> None:
+    prefix = "spaced_"
+    topic, group = f"{prefix}t", f"{prefix}g"
+    queues = new_topic(each, f"ns%{topic}", QUEUES)
+    java, ear = Java(java_client, prefix), Ear()
+    java.play("join-namespaced")
+    with push(each, group, ear, namespace="ns").subscribe(topic) as ours:
+        patiently(lambda: is_shared(owned(ours, topic), java.holds()))
+        send_to(each, [Message(f"ns%{topic}", body) for body in numbered(40)], queues)
+        patiently(lambda: len(java.seen()) == len(ear.messages) == 20)
+        told = java.play("leave")
+
+    assert sorted(encoded(told) + ear.bodies) == numbered(40)
+    assert {message.topic for message in ear.messages} == {topic}
+    assert {event["topic"] for event in told.all("seen")} == {topic}
+    assert [stands_at(each, f"ns%{group}", f"ns%{topic}", n) for n in range(QUEUES)] == [10] * 4
+
+
+def test_a_broadcasting_member_goes_on_from_the_file_of_the_other(
+    each: Served, java_client: JavaClient, tmp_path: Path
+) -> None:
+    """Both keep their offsets in one place in one format; each takes its turn under one id."""
+    prefix = "turns_"
+    topic, group = f"{prefix}t", f"{prefix}g"
+    queues = new_topic(each, topic, QUEUES)
+    java, ear = Java(java_client, prefix), Ear()
+    batches = [[Message(topic, body) for body in numbered(8, start)] for start in (0, 8, 16)]
+    settings = {
+        "model": "broadcasting",
+        "client_ip": "127.0.0.1",
+        "instance_name": "caster",
+        "offsets_dir": java_client.directory / "offsets",
     }
-    assert [seen[body]["msgId"] for body in ("first", "second")] == [
-        receipt.message_id for receipt in batch
-    ]
-    assert [seen[body]["flag"] for body in ("first", "second")] == [3, 3]
-    wire = next(message for message in stored(each, topic) if message.queue_offset == 0)
-    assert wire.stored_bytes < len(large.encode()) / 10
+
+    java.play("join-broadcast")
+    send_to(each, batches[0], queues)
+    patiently(lambda: len(java.seen()) == 8)
+    first = java.leave()
+    send_to(each, batches[1], queues)
+    with nothing_left(), push(each, group, ear, **settings).subscribe(topic):
+        patiently(lambda: len(ear.messages) >= 8)
+    send_to(each, batches[2], queues)
+    java.play("join-broadcast")
+    patiently(lambda: len(java.seen()) >= 8)
+    second = java.leave()
+
+    assert sorted(first) == numbered(8)
+    assert sorted(ear.bodies) == numbered(8, 8)
+    assert sorted(second) == numbered(8, 16)
 
 
 def test_a_java_member_with_another_subscription_is_named(

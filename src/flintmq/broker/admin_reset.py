@@ -1,7 +1,8 @@
 """Moving a group to another place: here, as 5.x does it, or by telling its clients, as 4.9 does.
 
 Here, nobody has to be online: the offset is stored, and the next pull of the queue is sent
-there.  By the clients, it works for those that are connected now.
+there; one that is held now need not wait any longer.  By the clients, it works for those that are
+connected now.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def _reset_here(header: ResetOffset, state: BrokerState) -> dict[int, int]:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
     for at, offset in table.items():
         state.offsets.reset(header.group, header.topic, at, QueueOffset(offset))
+        state.held.hurry(header.group, header.topic, at)
     return table
 
 

@@ -2,7 +2,7 @@
 
     add ──► held ─┬─ a wanted message arrived ──────────────────► grown
                   ├─ only unwanted ones did, and the sweep came ─► sweep
-                  ├─ the deadline came ─────────────────────────► due
+                  ├─ the deadline came, or its group was moved ──► due
                   ├─ the connection is gone ────────────────────► drop, without an answer
                   └─ the broker stops ──────────────────────────► drain
 
@@ -32,6 +32,9 @@ from flintmq.store.reading import GetStatus
 from flintmq.store.selection import Selection
 
 K = TypeVar("K")
+
+AT_ONCE = 0
+"""A deadline that has come whatever the time is."""
 
 STALE_MAX = 1_024
 """Entries of the heap beyond twice the number of pulls before it is cleaned."""
@@ -104,6 +107,13 @@ class HeldPulls:
                 self._take(pull)
                 late.append(pull)
         return late
+
+    def hurry(self, group: str, topic: str, queue_id: int) -> None:
+        """A group was moved in a queue: its pulls there have waited long enough."""
+        for pull in self._queues.get((topic, queue_id), ()):
+            if pull.request.header.consumer_group == group:
+                self._serial += 1
+                heapq.heappush(self._deadlines, (AT_ONCE, self._serial, pull))
 
     def sweep(self) -> list[HeldPull]:
         """Those whose queue has grown past them, matched or not."""

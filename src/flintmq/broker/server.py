@@ -40,7 +40,7 @@ from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive_async
-from flintmq.net.server import SERVER_LIMITS, Server, ServerLimits, serve
+from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
@@ -115,12 +115,13 @@ class BrokerServer:
         client_tls: ClientTls | None = None,
         disk: Disk | None = None,
         limits: ServerLimits = SERVER_LIMITS,
+        gate: Gate = no_gate,
     ) -> BrokerServer:
         """Open the store, listen, and tell the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
         server = await serve(
-            listen, lambda ch: BrokerSession(started[0], ch), tls=tls, limits=limits
+            listen, lambda ch: gate(BrokerSession(started[0], ch), ch), tls=tls, limits=limits
         )
         try:
             told = advertise or server.address

@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from flintmq import __version__
-from flintmq.cli import group, message, store, topic
+from flintmq.cli import dlq, group, message, store, topic
 from flintmq.cli.broker import broker
 from flintmq.cli.namesrv import namesrv
 from flintmq.cli.output import EXIT_CODES
 from flintmq.cli.run import run
 from flintmq.cli.send import send
 from flintmq.cli.serve import serve
-from flintmq.cli.tail import tail
+from flintmq.cli.tail import TAIL_HELP, tail
 
 app = typer.Typer(
     name="flintmq",
@@ -28,10 +28,11 @@ app.command()(namesrv)
 app.command()(broker)
 app.command()(run)
 app.command(epilog=EXIT_CODES)(send)
-app.command(epilog=EXIT_CODES)(tail)
+app.command(help=TAIL_HELP, epilog=EXIT_CODES)(tail)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(message.app, name="message")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(store.app, name="store")
 
 

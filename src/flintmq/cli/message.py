@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.connection import connected
-from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json, print_table
-from flintmq.cli.times import parse_time
-from flintmq.cli.view import facts_of, line_of, print_page
+from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
+from flintmq.cli.times import Since, Until, parse_times
+from flintmq.cli.view import facts_of, print_found, print_page
 from flintmq.client.config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
-from flintmq.net.clock import wall_ms
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
     from flintmq.model.message import ReceivedMessage
 
 app = typer.Typer(help="Find single messages.", no_args_is_help=True, epilog=EXIT_CODES)
-
-BODY_SHOWN = 60
-"""Characters of a body in a table."""
 
 
 @app.command()
@@ -55,12 +51,11 @@ def find(
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="A key it carries.", show_default=False)
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Stored at this time or later.")
+    message_id: Annotated[
+        str | None, typer.Option("--id", help="An id of either kind.", show_default=False)
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Stored before this time.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     tag: Annotated[
         str | None, typer.Option("--tag", help="Tags, as in a || b.", show_default=False)
     ] = None,
@@ -70,23 +65,25 @@ def find(
     count: Annotated[int, typer.Option("--count", "-c", help="At most so many.", min=1)] = 64,
     output: As = Output.TABLE,
 ) -> None:
-    """Find messages by key, or by the time they were stored."""
+    """Find messages by key, by id, or by the time they were stored."""
     from flintmq.client.admin import Admin
-    from flintmq.core.admin_messages import FOREVER_MS
     from flintmq.core.read_span import Wanted
 
-    now_ms = wall_ms()
-    start_ms = 0 if since is None else parse_time(since, now_ms)
-    stop_ms = FOREVER_MS if until is None else parse_time(until, now_ms)
+    start_ms, stop_ms = parse_times(since, until)
+    if message_id is not None and (key or since or until):
+        raise InvalidSetting("id", message_id, "an id is looked up alone")
+    if (key or message_id) is not None and (tag or sql) is not None:
+        reason = "a key or an id is looked up without --tag and --sql"
+        raise InvalidSetting("key" if key else "id", key or message_id or "", reason)
     with Admin(**settings) as admin:
-        if key is not None:
-            if tag is not None or sql is not None:
-                raise InvalidSetting("key", key, "a key is looked up without --tag and --sql")
+        if message_id is not None:
+            found = _find_by_id(admin, message_id, topic)
+        elif key is not None:
             found = admin.messages_by_key(
                 topic, key, count_max=count, start_ms=start_ms, stop_ms=stop_ms
             )
         elif since is None and until is None:
-            raise InvalidSetting("key", "", "give --key, --since or --until")
+            raise InvalidSetting("key", "", "give --key, --id, --since or --until")
         else:
             wanted = Wanted.by(tags=tag, sql=sql)
             found = admin.messages_by_time(topic, start_ms, stop_ms, wanted=wanted, count_max=count)
@@ -116,19 +113,4 @@ def _print_found(found: tuple[ReceivedMessage, ...], output: Output) -> None:
     if output is Output.JSON:
         print_json([facts_of(message) for message in found])
     elif found:
-        print_table(
-            ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
-            (
-                (
-                    line_of(message, "{time}"),
-                    message.broker,
-                    message.queue_id,
-                    message.queue_offset,
-                    message.message_id,
-                    message.tags,
-                    " ".join(message.keys) or None,
-                    line_of(message, "{body}")[:BODY_SHOWN],
-                )
-                for message in found
-            ),
-        )
+        print_found(found)

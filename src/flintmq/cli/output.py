@@ -109,6 +109,10 @@ def print_json_line(facts: object) -> None:
 
 
 def print_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    print_line(make_table(head, rows))
+
+
+def make_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> Table:
     """Numbers go to the right.  A missing value is a dash."""
     rows = list(rows)
     columns = [
@@ -122,7 +126,7 @@ def print_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
     table = Table(*columns)
     for row in rows:
         table.add_row(*("-" if cell is None else escape(str(cell)) for cell in row))
-    print_line(table)
+    return table
 
 
 def print_line(what: object) -> None:

@@ -1,4 +1,4 @@
-"""`flintmq run MODULE:APP`: an application's listeners on threads, until it is told to stop.
+"""`flintmq run MODULE:APP`: an application's listeners on threads or on Spark, until told to stop.
 
     first SIGTERM or SIGINT ──► listeners end, offsets are committed ──► exit
     second ──► at once
@@ -8,7 +8,8 @@ Once the consumer is a member of its group, one line goes to stdout, from each p
     flintmq ready app=MODULE:APP group=GROUP client=CLIENT_ID
 
 With ``--processes N`` a parent starts N of these and passes signals on.  One that ends by itself
-takes the others with it; children whose parent is gone stop too.
+takes the others with it; children whose parent is gone stop too.  With ``--spark MASTER`` the
+listeners run in tasks of Spark (`cli.run_spark`).
 
     exit 0   it was asked to stop, and every listener came to its end
     exit 1   it could not start, or listeners still ran when the time was up: which is on stderr
@@ -32,6 +33,16 @@ from typing import Annotated, Final
 import typer
 
 from flintmq.cli.process import LogLevel, give_up, say
+from flintmq.cli.run_spark import (
+    Checkpoint,
+    OutcomeSink,
+    PlotFile,
+    SparkConf,
+    SparkMaster,
+    SparkPlan,
+    UntilNow,
+    run_on_spark,
+)
 from flintmq.client.push_consumer import STOP_S
 from flintmq.client.run_app import App
 from flintmq.client.status import ListenerStatus
@@ -70,12 +81,23 @@ def run(
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", help="How much to log, on stderr.")
     ] = LogLevel.INFO,
+    spark: SparkMaster = None,
+    sink: OutcomeSink = "none",
+    checkpoint: Checkpoint = None,
+    until_now: UntilNow = False,
+    plot: PlotFile = None,
+    conf: SparkConf = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run the listeners of an application until it is told to stop."""
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if spark is not None:
+        if processes > 1:
+            raise typer.BadParameter("--processes is for threads; Spark has its executors")
+        plan = SparkPlan(spark, sink, checkpoint, until_now, plot, tuple(conf or ()))
+        raise typer.Exit(_on_spark(target, namesrv, plan, stop_timeout))
     if processes > 1:
         app = load(target)  # a name that is wrong is told once
         raise typer.Exit(
@@ -98,6 +120,16 @@ def run(
     if left:
         _name(left)
         raise typer.Exit(LEFT_RUNNING)
+
+
+def _on_spark(target: str, namesrv: str | None, plan: SparkPlan, stop_timeout: float) -> int:
+    app = load(target)
+    if namesrv is not None:
+        app.use(namesrv=namesrv)
+    try:
+        return run_on_spark(app, target, plan, stop_timeout, on_signal)
+    except FlintError as error:
+        give_up(error)
 
 
 def load(target: str) -> App:

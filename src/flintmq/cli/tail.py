@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.connection import connected
-from flintmq.cli.group import parse_target
 from flintmq.cli.output import As, Output, print_json_line, say
-from flintmq.cli.view import USUAL_LINE, facts_of, line_of
+from flintmq.cli.places import PLACES_HELP, Last, parse_beginning
+from flintmq.cli.template import CODES, USUAL, Template
+from flintmq.cli.view import facts_of
 from flintmq.client.config import ClientSettings
 from flintmq.core.read_span import Wanted
 from flintmq.core.spans import END, START, LocatedSpan, ToEnd
@@ -46,6 +47,14 @@ TRY_AGAIN_S = 1
 WAITING_MAX = 1_000
 """Messages that wait to be printed; then nobody pulls any more."""
 
+TAIL_HELP = (
+    "Print the messages of a topic: those from a place on, then those that come. "
+    "With --output json each is one line of JSON.\n\n"
+    "--format is a text with codes, and \\n where a line ends: "
+    + "; ".join(f"%{code} {what}" for code, (what, _) in CODES.items())
+    + "."
+)
+
 
 class _Enough(Exception):  # no error: the wanted number is reached
     """So many messages were printed as were asked for."""
@@ -59,8 +68,8 @@ def tail(
         str,
         typer.Option(
             "--from",
-            metavar="start|end|OFFSET|TIME",
-            help="Where to begin; a time is 2026-11-16T08:30, milliseconds, or 10m.",
+            metavar="start|end|OFFSET|-COUNT|TIME",
+            help=f"Where to begin; -5 is the last five of each queue; {PLACES_HELP}.",
         ),
     ] = "end",
     tag: Annotated[
@@ -73,30 +82,41 @@ def tail(
         str | None, typer.Option("--broker", help="Only this broker.", show_default=False)
     ] = None,
     queue_id: Annotated[
-        int | None, typer.Option("--queue", help="Only this queue.", show_default=False)
+        int | None, typer.Option("--queue", "-p", help="Only this queue.", show_default=False)
     ] = None,
     count: Annotated[
         int | None,
         typer.Option("--count", "-c", help="End after so many.", min=1, show_default=False),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Wait for more at the end, or end.")
+        bool,
+        typer.Option(
+            "--follow/--no-follow", " /-e", help="Wait for more at the end, or end there."
+        ),
     ] = True,
     template: Annotated[
-        str, typer.Option("--format", "-f", help="One line by {names} of a message's fields.")
-    ] = USUAL_LINE,
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="What to print of each message; see above.",
+        ),
+    ] = USUAL,
     output: As = Output.TABLE,
 ) -> None:
-    """Print the messages of a topic; with --output json as JSON, one a line."""
+    """Print the messages of a topic."""
     from flintmq.client.admin import Admin
 
-    wanted, target = Wanted.by(tags=tag, sql=sql), parse_target(start)
+    wanted, beginning = Wanted.by(tags=tag, sql=sql), parse_beginning(start)
+    target = START if isinstance(beginning, Last) else beginning
     show = _printer(output, template, count)
     with suppress(_Enough, KeyboardInterrupt), _piped():
         with Admin(**settings) as admin:
             spans = admin.locate_spans(topic, target, END, broker=broker, queue_id=queue_id)
             if not spans:
                 raise NoRoute(topic, "it has no such queue")
+            if isinstance(beginning, Last):
+                spans = beginning.of(spans)
             if not isinstance(target, ToEnd):
                 for message in _backlog(admin, spans, wanted):
                     show(message)
@@ -111,14 +131,14 @@ def tail(
 
 
 def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
-    shown = 0
+    shown, line = 0, Template(template)
 
     def show(message: ReceivedMessage) -> None:
         nonlocal shown
         if output is Output.JSON:
             print_json_line(facts_of(message))
         else:
-            typer.echo(line_of(message, template))
+            typer.echo(line.fill(message), nl=False)
         shown += 1
         if shown == count:
             raise _Enough

@@ -7,8 +7,23 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Annotated
+
+import typer
 
 from flintmq.errors import InvalidSetting
+from flintmq.net.clock import wall_ms
+
+FOREVER_MS = 2**63 - 1
+
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Stored then or later.", show_default=False),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Stored before that.", show_default=False),
+]
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -30,3 +45,10 @@ def parse_time(text: str, now_ms: int) -> int:
     except (ValueError, OverflowError, OSError):
         reason = "give 2026-11-16T08:30, milliseconds since 1970, or 10m for ten minutes ago"
         raise InvalidSetting("time", text, reason) from None
+
+
+def parse_times(since: str | None, until: str | None) -> tuple[int, int]:
+    """From when to when, in milliseconds; what is not given is always, or for ever."""
+    now_ms = wall_ms()
+    start_ms = 0 if since is None else parse_time(since, now_ms)
+    return start_ms, FOREVER_MS if until is None else parse_time(until, now_ms)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.connection import connected
+from flintmq.cli.options import InCluster, OnBroker, Yes
 from flintmq.cli.output import EXIT_CODES, As, Output, moment, print_json, print_line, print_table
 from flintmq.client.config import ClientSettings
 from flintmq.errors import InvalidSetting
@@ -20,13 +21,6 @@ app = typer.Typer(
 )
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
-OnBroker = Annotated[
-    str | None, typer.Option("--broker", help="Only this broker.", show_default=False)
-]
-InCluster = Annotated[
-    str | None, typer.Option("--cluster", help="Only this cluster.", show_default=False)
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Letters = Annotated[
     str | None,
     typer.Option("--perm", metavar="RW|R|W", help="What clients may do.", show_default=False),
@@ -171,7 +165,11 @@ def stats(settings: ClientSettings, topic: Topic, output: As = Output.TABLE) -> 
 @app.command()
 @connected
 def delete(
-    settings: ClientSettings, topic: Topic, cluster: InCluster = None, yes: Yes = False
+    settings: ClientSettings,
+    topic: Topic,
+    cluster: InCluster = None,
+    yes: Yes = False,
+    output: As = Output.TABLE,
 ) -> None:
     """Delete a topic and all its messages."""
     from flintmq.client.admin import Admin
@@ -180,7 +178,10 @@ def delete(
         typer.confirm(f"Delete {topic} and all its messages?", abort=True, err=True)
     with Admin(**settings) as admin:
         brokers = admin.delete_topic(topic, cluster=cluster)
-    print_line(f"{topic} is deleted from {', '.join(brokers)}")
+    if output is Output.JSON:
+        print_json({"topic": topic, "deleted_from": brokers})
+    else:
+        print_line(f"{topic} is deleted from {', '.join(brokers)}")
 
 
 def parse_permission(text: str) -> Permission:

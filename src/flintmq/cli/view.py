@@ -1,16 +1,17 @@
-"""A message as the commands show it: as JSON, as one line, as a page."""
+"""A message as the commands show it: as JSON, in a table, as a page."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable
+
+from rich.text import Text
 
 from flintmq.cli.output import moment, print_line, print_table
-from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 
-USUAL_LINE = "{time} {broker}/{queue_id}/{offset} {tags} {body}"
-"""How a message is printed on one line unless told otherwise."""
+BODY_SHOWN = 60
+"""Characters of a body in a table."""
 
 
 def facts_of(message: ReceivedMessage) -> dict[str, object]:
@@ -42,36 +43,6 @@ def facts_of(message: ReceivedMessage) -> dict[str, object]:
     return facts
 
 
-def line_of(message: ReceivedMessage, template: str) -> str:
-    """One line by a template with ``{names}``; `InvalidSetting` names an unknown one."""
-    try:
-        return template.format_map(_words(message))
-    except KeyError as error:
-        known = ", ".join(sorted(_words(message)))
-        reason = f"{error.args[0]!r} is not known; there are {known}"
-        raise InvalidSetting("format", template, reason) from None
-    except (ValueError, AttributeError, IndexError, TypeError) as error:
-        raise InvalidSetting("format", template, str(error)) from None
-
-
-def _words(message: ReceivedMessage) -> Mapping[str, object]:
-    return {
-        "topic": message.topic,
-        "broker": message.broker,
-        "queue_id": message.queue_id,
-        "offset": message.queue_offset,
-        "id": message.message_id,
-        "tags": message.tags or "-",
-        "keys": " ".join(message.keys) or "-",
-        "time": moment(message.store_ms) or "",
-        "store_ms": message.store_ms,
-        "born_ms": message.born_ms,
-        "size": len(message.body),
-        "reconsume_times": message.reconsume_times,
-        "body": message.body.decode(errors="backslashreplace"),
-    }
-
-
 def print_page(message: ReceivedMessage) -> None:
     """Everything about one message, for people."""
     facts = facts_of(message)
@@ -83,10 +54,28 @@ def print_page(message: ReceivedMessage) -> None:
     rows = [*facts.items(), *sorted((f"property {name}", v) for name, v in properties.items())]
     print_table(("field", "value"), ([name, None if v is None else str(v)] for name, v in rows))
     print_line("")
-    print_line(_plain(str(body)))
+    print_line(Text(str(body)))  # so that it is never read as markup
 
 
-def _plain(text: str) -> object:
-    from rich.text import Text  # so that a body is never read as markup
+def print_found(messages: Iterable[ReceivedMessage]) -> None:
+    """Several messages, a row for each."""
+    print_table(
+        ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
+        (
+            (
+                moment(message.store_ms),
+                message.broker,
+                message.queue_id,
+                message.queue_offset,
+                message.message_id,
+                message.tags,
+                " ".join(message.keys) or None,
+                short_body(message),
+            )
+            for message in messages
+        ),
+    )
 
-    return Text(text)
+
+def short_body(message: ReceivedMessage) -> str:
+    return message.body[: 4 * BODY_SHOWN].decode(errors="backslashreplace")[:BODY_SHOWN]

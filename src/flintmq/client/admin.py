@@ -30,7 +30,16 @@ from flintmq.core import (
     spans,
 )
 from flintmq.core.conversation import Call, PausingConversation
-from flintmq.core.dead_letters import DeadLetter, ReplayTo, Stored, list_dead_letters, replay
+from flintmq.core.dead_letters import (
+    DeadLetter,
+    ReplayTo,
+    Stored,
+    count_dead_letters,
+    dead_letter_spans,
+    list_dead_letters,
+    replay,
+)
+from flintmq.core.group_diagnosis import GroupDiagnosis, diagnose_group
 from flintmq.core.lag import group_lag
 from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted
 from flintmq.core.routes import NameServers
@@ -127,6 +136,7 @@ class Admin:
     lag = _held(group_lag)
     offsets = _held(admin_offsets.fetch_offsets)
     plan_reset = _held(admin_offsets.plan_reset)
+    plan_like = _held(admin_offsets.plan_like)
     clone_offsets = _held(admin_offsets.clone_offsets)
 
     # Messages
@@ -137,10 +147,16 @@ class Admin:
     consume_directly = _held(admin_messages.consume_directly)
     locate_spans = _held(spans.locate_spans)
     dead_letters = _held(list_dead_letters)
+    dead_letter_counts = _held(count_dead_letters)
+    dead_letter_spans = _held(dead_letter_spans)
 
     def apply_reset(self, plan: admin_offsets.ResetPlan) -> Mapping[QueueRef, QueueOffset]:
         """Go where a plan leads."""
         return self.hold(admin_offsets.apply_reset(plan))
+
+    def diagnose(self, group: str) -> GroupDiagnosis:
+        """Who is in a group, whether they agree, and why a queue is behind."""
+        return self.hold(diagnose_group(self.name_servers, group, now_ms=wall_ms()))
 
     def replay(
         self,

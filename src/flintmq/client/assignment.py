@@ -95,6 +95,11 @@ class Assignment:
         found = self._topics.get(topic)
         return "not subscribed" if found is None else found.rebalance.trouble(topic)
 
+    def troubles(self) -> dict[str, str]:
+        """The topics that could not be shared out, and why."""
+        told = {topic: self.trouble(topic) for topic in self._topics}
+        return {topic: text for topic, text in told.items() if text}
+
     def wake(self) -> None:
         """Members came or went: look at everything now."""
         for found in self._topics.values():
@@ -117,9 +122,9 @@ class Assignment:
                     else:
                         self._engine.spawn(self._ask_members(found, step), f"members, {topic}")
             due_ms = self._next_due_ms()
-            wait_s = None if due_ms is None else max(0, due_ms - self._engine.clock()) / 1000
+            wait_ms = None if due_ms is None else max(0, due_ms - self._engine.clock())
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with self._engine.timing.limit(wait_ms):
                     await self._change.wait()
 
     def _next_due_ms(self) -> int | None:

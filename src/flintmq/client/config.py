@@ -17,6 +17,7 @@ from typing import Any, Final, TypedDict, TypeVar
 
 from flintmq.client.acl import Account
 from flintmq.client.hooks import RequestHook
+from flintmq.client.timing import SYSTEM, Timing
 from flintmq.errors import InvalidSetting
 from flintmq.model.topic import NAME_PATTERN
 from flintmq.net.address import parse_addresses
@@ -50,6 +51,7 @@ class ClientSettings(TypedDict, total=False):
     call_timeout_ms: int
     connect_ms: int
     request_hooks: tuple[RequestHook, ...]
+    timing: Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class ClientConfig:
     """For every call that has no timeout of its own."""
     connect_ms: int = CONNECT_MS
     request_hooks: tuple[RequestHook, ...] = ()
+    timing: Timing = SYSTEM
+    """What the client waits by; an embedded broker gives one that it can move."""
 
     def __post_init__(self) -> None:
         for name in ("route_ms", "heartbeat_ms", "call_timeout_ms", "connect_ms"):

@@ -58,7 +58,11 @@ class Delivery:
         self.tasks = Tasks(
             config.threads_max, run=around.run_async, admit=self._admit, done=self._ended
         )
-        self.inbox = Inbox(start, lambda batch, result: ended([(_settled(batch, result), 0)]))
+        self.inbox = Inbox(
+            start,
+            lambda batch, result, spent_ns: ended([(_settled(batch, result), spent_ns)]),
+            around,
+        )
 
     @property
     def is_iterated(self) -> bool:

@@ -39,13 +39,13 @@ from flintmq.client.members import ConsumerMember, Members, ProducerMember
 from flintmq.client.served import Served
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import Found, NameServers, Routes, ask_name_servers, fetch_route, no_route
-from flintmq.errors import FlintError, NoRoute
+from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.model.group import with_namespace, without_namespace
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.net.aio import Channels
-from flintmq.net.clock import Clock, monotonic_ms, wall_ms
+from flintmq.net.clock import monotonic_ms
 from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command
 
@@ -69,8 +69,6 @@ class Engine:
         *,
         what: str = "client",
         stream: bool = False,
-        clock: Clock = monotonic_ms,
-        wall: Clock = wall_ms,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.config = config
@@ -80,13 +78,16 @@ class Engine:
             unit_name=config.unit_name,
             stream=stream,
         )
-        self.events = EventLog(wall)
+        self.timing = config.timing
+        self.events = EventLog(self.timing.wall)
         self.routes = Routes()
         self.members = Members(self.client_id)
-        self.clock = clock
+        self.clock = self.timing.clock
         """Milliseconds that only go forward."""
-        self.wall = wall
+        self.wall = self.timing.wall
         """Milliseconds since 1970."""
+        self.stopwatch = monotonic_ms
+        """Milliseconds that no test moves: what calls are timed by."""
         self.chance = chance
         self.life = Life(what)
         self._name_servers: NameServers
@@ -127,7 +128,7 @@ class Engine:
             account=self.config.account,
             hooks=self.config.request_hooks,
             events=self.events,
-            clock=self.clock,
+            clock=self.stopwatch,
         )
         self.life.succeeded()
         self.spawn(self._keep_routes(), "routes")
@@ -291,6 +292,11 @@ class Engine:
         unmet = [address for address in self._audience() if not self._links.is_known_to(address)]
         await asyncio.gather(*map(self._links.beat, dict.fromkeys(unmet)))
 
+    @property
+    def refusals(self) -> dict[str, BrokerRefused]:
+        """The brokers that do not take our heartbeats, by address."""
+        return self._links.refusals
+
     def known_version(self, address: str) -> int | None:
         """What the broker said it is in its last heartbeat answer; None before the first."""
         return self._links.versions.get(address)
@@ -357,9 +363,9 @@ class Engine:
         while True:
             self._doubt.clear()
             try:
-                async with asyncio.timeout(self.config.route_ms / 1000):
+                async with self.timing.limit(self.config.route_ms):
                     await self._doubt.wait()
-                    await asyncio.sleep(DOUBT_MS / 1000)
+                    await self.timing.sleep(DOUBT_MS)
                 topics = [topic for topic in self._doubted if topic in self.routes.topics]
             except TimeoutError:
                 topics = self.routes.topics
@@ -372,7 +378,7 @@ class Engine:
 
     async def _keep_beating(self) -> None:
         while True:
-            await asyncio.sleep(self.config.heartbeat_ms / 1000)
+            await self.timing.sleep(self.config.heartbeat_ms)
             for address in self.routes.clean():
                 self.events.add("route", address, "no route names this broker any more")
                 self._links.forget(address)

@@ -6,7 +6,9 @@
                                           └── closed ──► given up, unsettled
 
 A message is current from when the loop gets it until it asks for the next.  A loop that was left,
-by ``break`` or an exception, finds the message again when it is begun anew.
+by ``break`` or an exception, finds the message again when it is begun anew.  Consume hooks run
+when a message becomes current and when it is current no more; to them, one that is given up
+comes again.
 
 Invariant: a batch here has one message, and each is in one place.
 """
@@ -16,29 +18,40 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Self
+from time import perf_counter_ns
+from typing import Final, Self
 
+from flintmq.client.consume_hooks import ConsumeContext
+from flintmq.client.listeners import Surroundings
 from flintmq.core.actions import Deliver
+from flintmq.core.results import Retry
 from flintmq.model.message import ReceivedMessage
+
+GIVEN_UP: Final = Retry(reason="the consumer stopped while a loop had it")
 
 
 class Inbox:
     """The messages of one consumer that no listener takes.
 
-    ``start`` says whether a batch is still wanted; ``settle`` reports what became of it.
+    ``start`` says whether a batch is still wanted; ``settle`` reports what became of it, and
+    after how many nanoseconds; ``around`` has the hooks.
     """
 
     def __init__(
-        self, start: Callable[[Deliver], bool], settle: Callable[[Deliver, object], None]
+        self,
+        start: Callable[[Deliver], bool],
+        settle: Callable[[Deliver, object, int], None],
+        around: Surroundings,
     ) -> None:
         self._start = start
         self._settle = settle
+        self._around = around
         self._waiting: deque[Deliver] = deque()
         self._left: deque[Deliver] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
-        self.current: set[Deliver] = set()
-        """What loops have now, or left by a break."""
+        self.current: dict[Deliver, tuple[int, ConsumeContext | None]] = {}
+        """What loops have now, or left by a break; since when, and what hooks know of it."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -55,7 +68,7 @@ class Inbox:
             while self._waiting:
                 batch = self._waiting.popleft()
                 if self._start(batch):
-                    self.current.add(batch)
+                    self.current[batch] = (perf_counter_ns(), self._before(batch))
                     return batch
             taker = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
@@ -69,8 +82,7 @@ class Inbox:
     def settle(self, batch: Deliver, result: object) -> None:
         """``result`` is None, or the exception that left the loop."""
         if batch in self.current:
-            self.current.discard(batch)
-            self._settle(batch, result)
+            self._settle(batch, result, self._after(batch, result))
 
     def leave(self, batch: Deliver) -> None:
         """A loop was left while it had this one."""
@@ -87,7 +99,21 @@ class Inbox:
         """No more messages; every loop ends."""
         self._is_closed = True
         self._waiting.clear()
+        for batch in list(self.current):
+            self._after(batch, GIVEN_UP)
         self._wake()
+
+    def _before(self, batch: Deliver) -> ConsumeContext | None:
+        around = self._around
+        return around.before(batch.queue, batch.messages) if around.hooks else None
+
+    def _after(self, batch: Deliver, result: object) -> int:
+        """It is current no more; for how long it was."""
+        since_ns, context = self.current.pop(batch)
+        spent_ns = perf_counter_ns() - since_ns
+        if context is not None:
+            self._around.after(context, result, spent_ns)
+        return spent_ns
 
     def _wake(self) -> None:
         while self._takers:

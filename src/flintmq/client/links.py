@@ -11,12 +11,14 @@ before its answer came or failed.  Its answer also tells the broker's version.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from flintmq.client.acl import Account
 from flintmq.client.events import EventLog
 from flintmq.client.hooks import RequestHook, run_after, run_before
+from flintmq.core.ask import refusal
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.net.aio import Channels
@@ -56,6 +58,8 @@ class Links:
         self._greetings: dict[Channel, asyncio.Task[FlintError | None]] = {}
         self.versions: dict[str, int] = {}
         """What brokers said they are, by address."""
+        self.refusals: dict[str, BrokerRefused] = {}
+        """Brokers that do not take our heartbeats, and why."""
 
     async def call(self, address: str, request: Command, timeout_ms: int) -> Command:
         channel = self._ready.get(address)
@@ -116,6 +120,7 @@ class Links:
         """Nobody names this address any more; its channel ends when it is idle."""
         self._ready.pop(address, None)
         self.versions.pop(address, None)
+        self.refusals.pop(address, None)
 
     async def close(self) -> None:
         greetings = list(self._greetings.values())
@@ -156,10 +161,15 @@ class Links:
             )
             self.versions[address] = answer.version
             if answer.code != ResponseCode.SUCCESS:
-                raise BrokerRefused(answer.code, answer.remark or "", address)
+                raise refusal(answer, address)
+        except BrokerRefused as error:
+            self.refusals[address] = error
+            self._events.add("heartbeat", address, str(error), logging.WARNING)
+            return error
         except FlintError as error:
             self._events.add("heartbeat", address, str(error))
             return error
+        self.refusals.pop(address, None)
         return None
 
     async def _ask(self, channel: Channel, request: Command, timeout_ms: int) -> Command:

@@ -73,18 +73,18 @@ class Surroundings(msgspec.Struct, frozen=True):
     def run(self, work: Work) -> None:
         """Call a plain listener.  Whatever it does ends up in ``work.result``."""
         if self.hooks:
-            context = self._before(work)
+            context = self.before(work.queue, work.messages)
             start_ns = perf_counter_ns()
         try:
             work.result = work.listener(work.messages)
         except BaseException as error:
             work.result = error
         if self.hooks:
-            self._after(context, work.result, perf_counter_ns() - start_ns)
+            self.after(context, work.result, perf_counter_ns() - start_ns)
 
     async def run_async(self, work: Work) -> None:
         """The same for a coroutine function.  Only a stop cancels it."""
-        context = self._before(work) if self.hooks else None
+        context = self.before(work.queue, work.messages) if self.hooks else None
         start_ns = perf_counter_ns()
         try:
             work.result = await work.listener(work.messages)
@@ -96,16 +96,16 @@ class Surroundings(msgspec.Struct, frozen=True):
         except BaseException as error:
             work.result = error
         if context is not None:
-            self._after(context, work.result, perf_counter_ns() - start_ns)
+            self.after(context, work.result, perf_counter_ns() - start_ns)
 
-    def _before(self, work: Work) -> ConsumeContext:
-        context = ConsumeContext(
-            self.group, self.namespace, work.queue, work.messages, started_ms=wall_ms()
-        )
+    def before(self, queue: QueueRef, messages: tuple[ReceivedMessage, ...]) -> ConsumeContext:
+        """Run the hooks that come before a call."""
+        context = ConsumeContext(self.group, self.namespace, queue, messages, started_ms=wall_ms())
         run_before(self.hooks, context)
         return context
 
-    def _after(self, context: ConsumeContext, result: object, spent_ns: int) -> None:
+    def after(self, context: ConsumeContext, result: object, spent_ns: int) -> None:
+        """Run those that come after it."""
         verdict = outcomes_of(result, len(context.messages))
         context.spent_ms = spent_ns // 1_000_000
         context.kind = verdict.kind

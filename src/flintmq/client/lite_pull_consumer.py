@@ -28,6 +28,7 @@ from flintmq.client.producer import Producer
 from flintmq.client.pull_consumer import subscription_to
 from flintmq.client.pull_settings import LiteConfig, LitePullSettings
 from flintmq.client.queue_listeners import QueueListener, QueueListeners
+from flintmq.client.status import PullingStatus
 from flintmq.client.stream_client import StreamClient, StreamOwner
 from flintmq.client.trace import Tracer, start_tracer
 from flintmq.client.trace_hooks import ConsumeTrace
@@ -96,6 +97,11 @@ class LitePullConsumer:
 
     def require_running(self) -> None:
         self._client.require_running()
+
+    async def status(self) -> PullingStatus:
+        """What each queue does and waits for."""
+        self._client.require_running()
+        return self._client.status(self._puller.status(), self._assignment.troubles())
 
     async def start(self) -> Self:
         await self._client.start()

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from flintmq.client.pull_settings import LiteConfig
+from flintmq.client.status import QueueStatus, queue_statuses
 from flintmq.client.stream_client import StreamClient
+from flintmq.client.timing import Timer
 from flintmq.core.actions import AskStartOffset, Pull, Report
 from flintmq.core.assigned_queue import as_listeners_see
 from flintmq.core.lite_pull import Batch, LiteAction, LitePull, Release
+from flintmq.core.pull_answers import OffsetMoved
 from flintmq.core.start_offset import StartOffset, choose_start_offset
 from flintmq.core.stream_requests import StreamPull
 from flintmq.core.subscriptions import TopicSubscription
@@ -37,7 +41,7 @@ class LitePuller:
         self._settings = settings
         self._machine = LitePull(settings, client.group, self._engine.clock())
         self._tasks: dict[QueueRef, Task[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._ready: asyncio.Future[None] | None = None
         self._polling = asyncio.Lock()
         self._is_running = False
@@ -91,6 +95,9 @@ class LitePuller:
             self._tasks.pop(queue).cancel()
         self._carry_out(actions)
 
+    def status(self) -> tuple[QueueStatus, ...]:
+        return queue_statuses(self._machine.status(), self._engine.clock())
+
     # Messages
 
     async def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
@@ -107,12 +114,14 @@ class LitePuller:
                     return self._seen(batch)
                 if now_ms >= deadline_ms or not self._is_running:
                     return []
-                await self._wait((deadline_ms - now_ms) / 1000)
+                await self._wait(deadline_ms - now_ms)
 
-    async def _wait(self, timeout_s: float) -> None:
+    async def _wait(self, timeout_ms: int) -> None:
         self._ready = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait([self._ready], timeout=timeout_s)
+            with suppress(TimeoutError):
+                async with self._engine.timing.limit(timeout_ms):
+                    await self._ready
         finally:
             self._ready = None
 
@@ -207,6 +216,8 @@ class LitePuller:
                 self._engine.doubt_route(pull.queue.topic)
             actions = machine.pull_failed(pull, error, self._engine.clock())
         else:
+            if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
+                self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
             actions = machine.pulled(pull, answer, self._engine.clock())
         if self._is_running:
             self._carry_out(actions)
@@ -248,8 +259,8 @@ class LitePuller:
             self._timer = None
         due_ms = self._machine.next_due_ms()
         if due_ms is not None and self._is_running:
-            wait_s = max(0, due_ms - self._engine.clock()) / 1000
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+            wait_ms = max(0, due_ms - self._engine.clock())
+            self._timer = self._engine.timing.call_later(wait_ms, self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -9,22 +9,25 @@ meanwhile keeps the offset of who consumes it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 
 from flintmq.client.events import EventLog
 from flintmq.client.offset_store import OffsetStore, ReadFrom
+from flintmq.client.timing import Timing
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
 class OffsetKeeper:
     """The offsets of one consumer in one store."""
 
-    def __init__(self, store: OffsetStore, events: EventLog, interval_ms: int) -> None:
+    def __init__(
+        self, store: OffsetStore, events: EventLog, interval_ms: int, timing: Timing
+    ) -> None:
         self.store = store
         self._events = events
         self._interval_ms = interval_ms
+        self._timing = timing
         self._told: dict[QueueRef, QueueOffset] = {}
 
     async def load(self) -> None:
@@ -44,6 +47,11 @@ class OffsetKeeper:
         return offset
 
     def update(self, queue: QueueRef, offset: QueueOffset, *, increase_only: bool = False) -> None:
+        """Remember an offset.  One that goes back is stored even if it is forward again by then:
+        a broker that moved the group has another one.
+        """
+        if offset < self._told.get(queue, offset):
+            del self._told[queue]
         self.store.update(queue, offset, increase_only=increase_only)
 
     async def commit(self, queue: QueueRef, offset: QueueOffset) -> None:
@@ -78,5 +86,5 @@ class OffsetKeeper:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._interval_ms / 1000)
+            await self._timing.sleep(self._interval_ms)
             await self.persist()

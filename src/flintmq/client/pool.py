@@ -136,6 +136,7 @@ class Pool(Generic[J]):
         self._serial = 0
         self._done: deque[tuple[_Worker[J], J, int]] = deque()
         self._is_told = False
+        self._is_feed_due = False
         self._cost_ns = float(CHUNK_NS)
         self._looker: asyncio.TimerHandle | None = None
         self._shrinker: asyncio.TimerHandle | None = None
@@ -157,7 +158,9 @@ class Pool(Generic[J]):
     def submit(self, jobs: Iterable[J]) -> None:
         """Have these run, in this order as far as workers allow."""
         self._waiting.extend(jobs)
-        self._feed()
+        if not self._is_feed_due:
+            self._is_feed_due = True
+            self._loop.call_soon(self._feed)
 
     def resize(self, size_min: int, size_max: int) -> None:
         """Change the bounds.  Workers that are too many leave as soon as they are idle."""
@@ -202,6 +205,7 @@ class Pool(Generic[J]):
 
     def _feed(self) -> None:
         """Hand out what waits, as far as there are workers for it."""
+        self._is_feed_due = False
         ready, waiting = self._ready, self._waiting
         while (ready or waiting) and not self._is_closed:
             worker = self._free_worker()

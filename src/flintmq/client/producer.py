@@ -59,7 +59,7 @@ class Producer:
         self._publisher = Publisher(
             self._engine.wire_name(group),
             self._engine.routes,
-            clock=self._engine.clock,
+            clock=self._engine.stopwatch,
             chance=self._engine.chance,
             rules=self.config.send_rules(),
             on_trouble=self._note_trouble,
@@ -153,9 +153,9 @@ class Producer:
         self._engine.life.require_running()
         extra = None if sharding_key is None else {names.SHARDING_KEY: sharding_key}
         draft = self._draft(message, extra)
-        start_ms = self._engine.clock()
+        start_ms = self._engine.stopwatch()
         chosen = await self._choose(message, draft.topic, queue, selector, sharding_key)
-        left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
+        left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
         conversation = self._publisher.send_to(draft, chosen, left_ms, self._watch((message,)))
         return self._given(await self._engine.hold(conversation))
 
@@ -237,16 +237,16 @@ class Producer:
     async def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
         """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
         self._engine.life.require_running()
-        start_ms = self._engine.clock()
+        start_ms = self._engine.stopwatch()
         await self._engine.publish_queues(self._engine.wire_name(message.topic))
         await self._engine.meet_brokers()  # the reply may come by any of them
         correlation_id = self._replies.expect()
         try:
             extra = request_properties(correlation_id, self.client_id, timeout_ms)
             draft = self._draft(message, extra)
-            left_ms = max(1, timeout_ms - (self._engine.clock() - start_ms))
+            left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
             await self._send(draft, left_ms, (message,))
-            left_ms = timeout_ms - (self._engine.clock() - start_ms)
+            left_ms = timeout_ms - (self._engine.stopwatch() - start_ms)
             return await self._replies.wait(correlation_id, message.topic, left_ms, timeout_ms)
         except SendFailed:
             self._engine.life.require_running()  # that is why, if it was stopped meanwhile
@@ -302,11 +302,11 @@ class Producer:
         engine = self._engine
         queues = engine.routes.publish_queues(draft.topic)
         if not queues or draft.is_timed:
-            start_ms = engine.clock()
+            start_ms = engine.stopwatch()
             queues = await engine.publish_queues(draft.topic)
             if draft.is_timed:
                 await engine.meet_brokers()
-            timeout_ms = max(1, timeout_ms - (engine.clock() - start_ms))
+            timeout_ms = max(1, timeout_ms - (engine.stopwatch() - start_ms))
         conversation = self._publisher.send(draft, queues, timeout_ms, self._watch(messages))
         return self._given(await engine.hold(conversation))
 
@@ -319,7 +319,7 @@ class Producer:
             hooks = (*hooks, SendTrace(tracer, engine.known_version))
         if not hooks:
             return None
-        return SendHooks(hooks, self.group, self._namespace, engine.wall, engine.clock)
+        return SendHooks(hooks, self.group, self._namespace, engine.wall, engine.stopwatch)
 
     async def _choose(
         self,

@@ -26,6 +26,7 @@ from flintmq.client.events import Event
 from flintmq.client.life import State
 from flintmq.client.pull_settings import PullConfig, PullConsumerSettings
 from flintmq.client.queue_listeners import QueueListener, QueueListeners
+from flintmq.client.status import PullingStatus, idle_queue
 from flintmq.client.stream_client import StreamClient, StreamOwner
 from flintmq.core.actions import QueuesChanged
 from flintmq.core.consumer_settings import check_range
@@ -54,6 +55,7 @@ class PullConsumer:
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._own: dict[str, frozenset[QueueRef]] = {}
+        self._pulls: dict[QueueRef, tuple[int, int]] = {}  # offset, and since when
         client.join(
             StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
         )
@@ -91,6 +93,23 @@ class PullConsumer:
 
     def require_running(self) -> None:
         self._client.require_running()
+
+    async def status(self) -> PullingStatus:
+        """Own queues, those it knows offsets of, and those with a pull under way."""
+        self._client.require_running()
+        known = self._offsets(None)
+        own = {queue for share in self._own.values() for queue in share}
+        queues = []
+        for queue in sorted(own | self._pulls.keys() | known.keys()):
+            waits_for, why = "program", "pulled when the program asks"
+            if queue in self._pulls:
+                offset, since_ms = self._pulls[queue]
+                since_ms = self.engine.clock() - since_ms
+                waits_for, why = "pull", f"pulls from {offset} since {since_ms} ms"
+            settled_to = known.get(queue)
+            at = None if settled_to is None else QueueOffset(settled_to)
+            queues.append(idle_queue(queue, waits_for, why, settled_to=at))
+        return self._client.status(queues, self._assignment.troubles())
 
     async def start(self) -> Self:
         await self._client.start()
@@ -188,7 +207,11 @@ class PullConsumer:
         on_wire = client.to_wire(queue)
         subscription = subscription_to(on_wire.topic, tags, sql)
         wanted = StreamPull(on_wire, QueueOffset(offset), subscription, count_max, suspend_ms)
-        answer = await client.pulling.pull(wanted, timeout_ms)
+        self._pulls[on_wire] = (offset, client.engine.clock())
+        try:
+            answer = await client.pulling.pull(wanted, timeout_ms)
+        finally:
+            self._pulls.pop(on_wire, None)
         return result_of(
             answer,
             on_wire,

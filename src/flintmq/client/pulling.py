@@ -146,7 +146,7 @@ class Pulling:
             self._publisher = Publisher(
                 INNER_PRODUCER_GROUP,
                 engine.routes,
-                clock=engine.clock,
+                clock=engine.stopwatch,
                 chance=engine.chance,
                 version_of=engine.known_version,
             )

@@ -7,17 +7,20 @@ raises a `FlintError`; none tries again, since when to do that is for `core` to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from flintmq.client.engine import Engine
 from flintmq.client.offset_store import OffsetStore, ReadFrom
 from flintmq.client.push_settings import PushConfig
 from flintmq.core.actions import (
+    COMMIT_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
     SEND_BACK_TIMEOUT_MS,
     AskMembers,
     AskStartOffset,
     CommitOffset,
+    ConfirmOffset,
     LockQueues,
     Pull,
     SendBack,
@@ -35,14 +38,14 @@ from flintmq.core.consumer_requests import (
     send_back_request,
     unlock_request,
 )
-from flintmq.core.pull_answers import PullAnswer, read_pull_answer
+from flintmq.core.pull_answers import OffsetMoved, PullAnswer, read_pull_answer
 from flintmq.core.routes import Found
 from flintmq.core.send import Publisher
 from flintmq.core.send_draft import draft_stored
 from flintmq.core.start_offset import StartOffset, choose_start_offset
-from flintmq.errors import FlintError, NoRoute
+from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import ResponseCode
 
 
@@ -55,7 +58,7 @@ class PushCalls:
         self._group = config.wire_group
         self._store = store
         self._copies = Publisher(
-            INNER_PRODUCER_GROUP, engine.routes, clock=engine.clock, chance=engine.chance
+            INNER_PRODUCER_GROUP, engine.routes, clock=engine.stopwatch, chance=engine.chance
         )
 
     async def pull(self, pull: Pull) -> PullAnswer:
@@ -122,6 +125,16 @@ class PushCalls:
             self._store.update(commit.queue, commit.offset, increase_only=False)
         failures = await self._store.persist([commit.queue for commit in commits])
         return [(commit, failures[commit.queue]) for commit in commits if commit.queue in failures]
+
+    async def confirm(self, ask: ConfirmOffset) -> QueueOffset | None:
+        """11, then 14; None where a reset waited for the pull, since then that counts."""
+        address = await master_of(self._engine, ask.queue)
+        asked = pull_request(ask.pull, self._group)
+        with suppress(BrokerRefused):
+            reply = await self._engine.call(address, asked, COMMIT_TIMEOUT_MS)
+            if isinstance(read_pull_answer(reply, ask.queue, address), OffsetMoved):
+                return None
+        return await self._store.read(ask.queue, ReadFrom.STORE)
 
     async def lock(self, ask: LockQueues) -> tuple[QueueRef, ...]:
         """41."""

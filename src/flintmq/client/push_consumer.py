@@ -34,7 +34,7 @@ from flintmq.client.push_calls import PushCalls, master_of
 from flintmq.client.push_driver import Driver
 from flintmq.client.push_member import PushMember
 from flintmq.client.push_settings import PushSettings, read_settings
-from flintmq.client.push_start import check_start
+from flintmq.client.push_start import check_rights, check_start
 from flintmq.client.status import ConsumerStatus, ListenerStatus, consumer_status, listener_status
 from flintmq.client.trace import Tracer, start_tracer
 from flintmq.client.trace_hooks import ConsumeTrace
@@ -198,7 +198,11 @@ class PushConsumer:
         calls = PushCalls(engine, config, store)
         driver = Driver(engine, machine, config, calls, self._listeners, self._usual)
         engine.add_consumer(PushMember(engine, driver, config))
-        await engine.heartbeat()
+        try:
+            await check_rights(engine, machine, config, await engine.heartbeat())
+        except BaseException:
+            driver.delivery.close()
+            raise
         driver.start()
         return driver
 
@@ -258,8 +262,10 @@ class PushConsumer:
     async def status(self) -> ConsumerStatus:
         """What each queue does and waits for, and what listeners are at."""
         driver = self._require()
+        engine, status = self._engine, driver.machine.status()
+        troubles = {**status.troubles, **{at: str(no) for at, no in engine.refusals.items()}}
         return consumer_status(
-            driver.machine.status(), driver.delivery, driver.stats, self._engine.clock()
+            replace(status, troubles=troubles), driver.delivery, driver.stats, engine.clock()
         )
 
     async def queues(self) -> list[QueueRef]:

@@ -31,11 +31,13 @@ from flintmq.client.push_calls import PushCalls
 from flintmq.client.push_settings import PushConfig
 from flintmq.client.seek_routes import seek_routes
 from flintmq.client.stats import SAMPLE_MS, ConsumerStats
+from flintmq.client.timing import Timer
 from flintmq.core.actions import (
     Action,
     AskMembers,
     AskStartOffset,
     CommitOffset,
+    ConfirmOffset,
     Deliver,
     Heartbeat,
     LockQueues,
@@ -91,7 +93,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._clock = engine.clock
         self._is_timer_old = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_ms = 0
         self._sampler: asyncio.TimerHandle | None = None
         self._last_calls: set[asyncio.Task[None]] = set()
@@ -106,6 +108,7 @@ class Driver:
             AskStartOffset: self._asking(
                 calls.start_offset, machine.start_known, machine.start_failed
             ),
+            ConfirmOffset: self._asking(calls.confirm, machine.confirmed, machine.confirm_failed),
             LockQueues: self._asking(calls.lock, machine.locked, machine.lock_failed),
             SendBack: self._doing(calls.send_back, machine.sent_back, machine.send_back_failed),
             SendToRetry: self._doing(calls.send_copy, machine.copied, machine.copy_failed),
@@ -124,6 +127,7 @@ class Driver:
     def start(self) -> None:
         """Begin.  The routes that are known already are told first."""
         self._engine.on_route_change(self._route_changed)
+        self._engine.timing.on_move(self.machine.carry)
         for each in self.machine.subscriptions:
             route = self._engine.routes.find(each.topic)
             if route is not None:
@@ -145,7 +149,8 @@ class Driver:
         if self._last_calls:
             await asyncio.wait(self._last_calls, timeout=LAST_CALLS_S)
         self._is_closed = True
-        for timer in (self._timer, self._sampler):
+        timers: tuple[Timer | None, ...] = (self._timer, self._sampler)
+        for timer in timers:
             if timer is not None:
                 timer.cancel()
         self.delivery.close()
@@ -203,7 +208,7 @@ class Driver:
             self._timer.cancel()
         self._timer_ms = due_ms
         wait_ms = max(0, due_ms - self._clock())
-        self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
+        self._timer = self._engine.timing.call_later(wait_ms, self._tick)
 
     def _tick(self) -> None:
         self._timer = None

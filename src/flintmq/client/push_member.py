@@ -58,6 +58,8 @@ class PushMember:
             driver.delivery.running() if with_stacks else None,
             name_servers=self._engine.name_servers,
             started_ms=self._started_ms,
+            now_ms=self._engine.clock(),
+            wall_ahead_ms=self._engine.wall() - self._engine.clock(),
         )
 
     async def consume_directly(self, message: ReceivedMessage) -> DirectResult:

@@ -1,8 +1,10 @@
 """What is asked before a consumer joins its group.
 
-    routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join
+    routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join ──► rights?
 
-Nothing of it introduces us to a broker, so a consumer that is refused leaves no trace.  A topic
+Nothing before the joining introduces us to a broker, so a consumer that is refused leaves no
+trace.  Whether an account has the rights it needs shows only then: in the answers to heartbeats
+and to the first questions that every consumer asks.  A topic
 that does not exist yet is no reason to refuse: it is looked for until it does.
 """
 
@@ -10,14 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from flintmq.client.engine import Engine
 from flintmq.client.push_settings import PushConfig
+from flintmq.core.access import explain_access, is_access_refusal
+from flintmq.core.ask import refusal
+from flintmq.core.consumer_requests import members_request, read_members
 from flintmq.core.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
 from flintmq.core.group_consumer import GroupConsumer
+from flintmq.core.offsets_remote import group_offset
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import FlintError, GroupConflict, InvalidSetting
+from flintmq.model.group import is_retry_topic
 from flintmq.protocol.bodies.subscription import CheckClientConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
@@ -51,6 +59,40 @@ async def check_start(engine: Engine, machine: GroupConsumer, config: PushConfig
             engine.events.add("start", address, f"the group was not compared: {error}")
 
 
+async def check_rights(
+    engine: Engine, machine: GroupConsumer, config: PushConfig, beats: Mapping[str, FlintError]
+) -> None:
+    """Raise a refusal because of rights, with what to do; ``beats`` is how heartbeats went wrong.
+
+    Whatever else fails is no reason not to start: it is tried again.
+    """
+    topics = [each.topic for each in machine.subscriptions if not is_retry_topic(each.topic)]
+    outcomes: list[BaseException | None] = [*beats.values()]
+    if config.is_clustering:
+        known = [topic for topic in topics if engine.routes.find(topic) is not None]
+        group = config.wire_group
+        outcomes += await asyncio.gather(*(_first_questions(engine, group, t) for t in known))
+    for error in outcomes:
+        if is_access_refusal(error):
+            names = map(engine.user_name, topics)
+            account = engine.config.access_key
+            raise explain_access(error, account, config.group, names) from error
+
+
+async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError | None:
+    """38 and 14, as they will be asked; what went wrong, if anything."""
+    try:
+        address = await engine.some_broker(topic)
+        read_members(await engine.call(address, members_request(group)), address)
+        for queue in (await engine.subscribe_queues(topic))[:1]:
+            master = engine.address_of(queue.broker)
+            if master is not None:
+                await engine.hold(group_offset(master, group, queue))
+    except FlintError as error:
+        return error
+    return None
+
+
 async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConfig) -> None:
     """46: would the brokers take this expression?"""
     body = CheckClientConfig(
@@ -64,7 +106,11 @@ async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConf
         address, request(RequestCode.CHECK_CLIENT_CONFIG, None, body.to_body())
     )
     if reply.code != ResponseCode.SUCCESS:
-        raise InvalidSetting("sql", wanted.text, reply.remark or f"{address} says {reply.code}")
+        refused = refusal(reply, address)
+        if is_access_refusal(refused):
+            account, topic = engine.config.access_key, engine.user_name(wanted.topic)
+            raise explain_access(refused, account, config.group, [topic])
+        raise InvalidSetting("sql", wanted.text, refused.remark or f"{address} says {reply.code}")
 
 
 async def _check_group(

@@ -84,6 +84,9 @@ def _subscribed(app: core.App, consumer: C) -> C:
         raise InvalidSetting("app", repr(app), "it has no listeners")
     for each in app.listeners:
         wanted = each.subscription
+        if each.as_table:
+            reason = "a listener that takes tables runs on Spark; here it gets messages"
+            raise InvalidSetting("as_table", wanted.topic, reason)
         consumer.subscribe(
             wanted.topic,
             tags=wanted.tags,

@@ -10,7 +10,7 @@ from flintmq.client.pool import RunningJob
 from flintmq.client.push_settings import PushConfig
 from flintmq.client.stats import TopicRates
 from flintmq.core.consumer_settings import MIB, ConsumerSettings
-from flintmq.core.consumer_status import GroupStatus
+from flintmq.core.consumer_status import GroupStatus, QueueStatus
 from flintmq.core.subscriptions import Subscriptions
 from flintmq.model.group import ConsumeType
 from flintmq.protocol.bodies.running import (
@@ -23,6 +23,7 @@ from flintmq.protocol.bodies.running import (
     ConsumeRates,
     QueueState,
     RunningConsumer,
+    queue_note,
 )
 from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
@@ -39,8 +40,18 @@ def running_consumer(
     *,
     name_servers: Sequence[str],
     started_ms: int,
+    now_ms: int,
+    wall_ahead_ms: int = 0,
 ) -> RunningConsumer:
-    """``running`` is None where no stacks are wanted."""
+    """``running`` is None where no stacks are wanted; ``now_ms`` is of the engine's clock.
+
+    ``wall_ahead_ms`` is what the time of day is ahead of that clock.  Tools take a queue for
+    blocked that has messages and was last consumed a minute ago.
+    """
+
+    def moment(ms: int | None) -> int:
+        return 0 if ms is None else ms + wall_ahead_ms
+
     return RunningConsumer(
         jstack=None if running is None else stacks_text(running),
         mq_table={
@@ -53,6 +64,8 @@ def running_consumer(
                 cached_msg_size_in_mib=queue.cached_bytes // MIB,
                 commit_offset=queue.settled_to or 0,
                 dropped=queue.stage in ("closing", "dropped", "moved"),
+                last_consume_timestamp=moment(queue.consumed_ms),
+                last_pull_timestamp=moment(queue.pulled_ms),
                 locked=queue.locked_until_ms is not None,
             )
             for queue in status.queues
@@ -70,11 +83,35 @@ def running_consumer(
             for each in rates
         },
         subscription_set=subscriptions.section().subscription_data_set,
+        user_consumer_info={
+            queue_note(queue.queue): waits_text(queue, now_ms) for queue in status.queues
+        },
     )
+
+
+def waits_text(queue: QueueStatus, now_ms: int) -> str:
+    """What a queue does and waits for, in words."""
+    parts = []
+    if queue.running:
+        first = min(queue.running, key=lambda each: each.started_ms)
+        spent_s = (now_ms - first.started_ms) // 1000
+        parts.append(f"a listener is at {first.message_id} for {spent_s} s")
+    if queue.cached_count:
+        parts.append(f"{queue.cached_count} messages are not settled")
+    if queue.sending_back:
+        parts.append(f"{queue.sending_back} are being sent back")
+    if queue.reason == "pull":
+        parts.append("a pull waits at the broker")
+    else:
+        rest = "" if queue.until_ms is None else f", {max(0, queue.until_ms - now_ms)} ms more"
+        parts.append(f"{queue.text}{rest}")
+    return "; ".join(parts)
 
 
 def stacks_text(running: Sequence[RunningJob[Work]]) -> str:
     """Every listener at work, for people."""
+    if not running:
+        return "no listener is running"
     return "\n".join(
         f"{each.worker} for {each.running_ms} ms on {each.job.messages[0].message_id} "
         f"of {each.job.queue}\n{each.stack}"

@@ -23,7 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack
 
@@ -32,6 +32,7 @@ from flintmq.client.life import State
 from flintmq.client.listeners import is_async
 from flintmq.client.pull_consumer import PullConsumer
 from flintmq.client.pull_settings import ScheduledPullSettings
+from flintmq.client.status import PullingStatus, QueueStatus, idle_queue
 from flintmq.client.threaded_pull import PullConsumer as ThreadedPullConsumer
 from flintmq.client.threaded_pull import Runner
 from flintmq.core.consumer_settings import check_range
@@ -109,6 +110,29 @@ class ScheduledPull:
     def require_running(self) -> None:
         self._consumer.require_running()
 
+    async def status(self) -> PullingStatus:
+        """Which functions run, for how long, and when the others do."""
+        status = await self._consumer.status()
+        known = {each.queue: each for each in status.queues}
+        queues = tuple(
+            self._queue_status(run, known.get(run.queue)) for run in self._schedule.runs()
+        )
+        return replace(status, queues=queues)
+
+    def _queue_status(self, run: PullRun, known: QueueStatus | None) -> QueueStatus:
+        ago_ms = self._engine.clock() - run.changed_ms
+        settled_to = None if known is None else known.settled_to
+        if run.is_running:
+            why = f"its function runs since {ago_ms} ms"
+            if known is not None and known.waits_for == "pull":
+                why += f" and {known.why}"
+            return idle_queue(run.queue, "function", why, settled_to=settled_to)
+        why = "the function chose to wait"
+        if run.has_failed:
+            why = "the function raised; see the events"
+        wait_ms = max(0, -ago_ms)
+        return idle_queue(run.queue, "delay", why, wait_ms=wait_ms, settled_to=settled_to)
+
     async def start(self) -> Self:
         await self._consumer.start()
         loop = asyncio.get_running_loop()
@@ -172,9 +196,9 @@ class ScheduledPull:
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
             due_ms = self._schedule.next_due_ms()
-            wait_s = None if due_ms is None else max(0, due_ms - self._engine.clock()) / 1000
+            wait_ms = None if due_ms is None else max(0, due_ms - self._engine.clock())
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with self._engine.timing.limit(wait_ms):
                     await self._change.wait()
 
     async def _call(self, run: PullRun) -> None:

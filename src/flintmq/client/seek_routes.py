@@ -6,14 +6,13 @@ nobody made yet may take for ever.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from flintmq.client.engine import Engine
 from flintmq.errors import FlintError
 
-SEEK_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+SEEK_MS: Final = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 """How long to wait before each question; the last one again and again."""
 
 
@@ -21,7 +20,7 @@ async def seek_routes(engine: Engine, topics: Sequence[str]) -> None:
     """Come back when every topic has a route; whoever wants to know of it listens for changes."""
     tries = 0
     while missing := [topic for topic in topics if engine.routes.find(topic) is None]:
-        await asyncio.sleep(SEEK_S[min(tries, len(SEEK_S) - 1)])
+        await engine.timing.sleep(SEEK_MS[min(tries, len(SEEK_MS) - 1)])
         tries += 1
         for topic in missing:
             try:

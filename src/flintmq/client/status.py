@@ -6,7 +6,7 @@ Times are milliseconds from now, since a clock that only goes forward means noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flintmq.client.delivery import Delivery
@@ -55,7 +55,11 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatus:
-    """All of a consumer.  ``troubles`` are topics that could not be shared out, and why."""
+    """All of a consumer.
+
+    ``troubles`` are topics that could not be shared out, and addresses of brokers that refuse
+    our heartbeats, each with why.
+    """
 
     group: str
     client_id: str
@@ -68,6 +72,46 @@ class ConsumerStatus:
     rates: Mapping[str, TopicRates]
 
 
+@dataclass(frozen=True, slots=True)
+class PullingStatus:
+    """All of a consumer that pulls when it is told to, or pulls ahead.
+
+    Queues and topics have the names the program knows; ``troubles`` as in `ConsumerStatus`.
+    """
+
+    group: str
+    client_id: str
+    state: str
+    queues: tuple[QueueStatus, ...]
+    troubles: Mapping[str, str]
+
+
+def idle_queue(
+    queue: QueueRef,
+    waits_for: str,
+    why: str,
+    *,
+    wait_ms: int | None = None,
+    settled_to: QueueOffset | None = None,
+) -> QueueStatus:
+    """A queue that nobody pulls ahead: the program says when."""
+    return QueueStatus(
+        queue=queue,
+        stage="own",
+        waits_for=waits_for,
+        why=why,
+        wait_ms=wait_ms,
+        next_offset=None,
+        settled_to=settled_to,
+        cached_count=0,
+        cached_bytes=0,
+        cached_span=0,
+        sending_back=0,
+        is_locked=False,
+        listeners=(),
+    )
+
+
 def consumer_status(
     group: GroupStatus, delivery: Delivery, stats: ConsumerStats, now_ms: int
 ) -> ConsumerStatus:
@@ -76,13 +120,20 @@ def consumer_status(
         group=group.group,
         client_id=group.client_id,
         state=group.phase,
-        queues=tuple(_queue(each, listeners, now_ms) for each in sorted(group.queues, key=_name)),
+        queues=queue_statuses(group.queues, now_ms, listeners),
         listeners=listeners,
         waiting_batches=delivery.waiting_count,
         threads=delivery.pool.size,
         troubles=group.troubles,
         rates={rates.topic: rates for rates in stats.rates(now_ms)},
     )
+
+
+def queue_statuses(
+    queues: Iterable[Waiting], now_ms: int, listeners: tuple[ListenerStatus, ...] = ()
+) -> tuple[QueueStatus, ...]:
+    """What the machine says of queues, in their order, for people."""
+    return tuple(_queue(each, listeners, now_ms) for each in sorted(queues, key=_name))
 
 
 def _name(waiting: Waiting) -> QueueRef:

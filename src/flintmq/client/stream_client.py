@@ -9,7 +9,7 @@ In broadcasting the client id is the same after a restart, since the offset file
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from flintmq.client.config import ClientConfig
@@ -20,6 +20,7 @@ from flintmq.client.offset_keeper import OffsetKeeper
 from flintmq.client.offset_store import FileOffsets, OffsetStore, RemoteOffsets
 from flintmq.client.pull_settings import LiteConfig, PullConfig
 from flintmq.client.pulling import Pulling
+from flintmq.client.status import PullingStatus, QueueStatus
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.lite_settings import check_group
 from flintmq.errors import WrongState
@@ -82,7 +83,9 @@ class StreamClient:
         self.group = self.engine.wire_name(group)
         self.retry_topic = retry_topic(self.group)
         self.pulling = Pulling(self.engine, self.group)
-        self.keeper = OffsetKeeper(self._store(), self.engine.events, settings.commit_interval_ms)
+        self.keeper = OffsetKeeper(
+            self._store(), self.engine.events, settings.commit_interval_ms, self.engine.timing
+        )
         self._owner: StreamOwner
         self._started_ms = 0
 
@@ -126,6 +129,20 @@ class StreamClient:
                 await self.keeper.persist()
         finally:
             await self.engine.stop()
+
+    def status(self, queues: Iterable[QueueStatus], troubles: Mapping[str, str]) -> PullingStatus:
+        """What is given by the names of the wire, and which brokers refuse us."""
+        engine = self.engine
+        return PullingStatus(
+            self.own_group,
+            engine.client_id,
+            self.state.value,
+            tuple(dataclasses.replace(each, queue=self.to_user(each.queue)) for each in queues),
+            {
+                **{engine.user_name(topic): text for topic, text in troubles.items()},
+                **{address: str(error) for address, error in engine.refusals.items()},
+            },
+        )
 
     # Names
 

@@ -25,6 +25,7 @@ from flintmq.client.lite_pull_consumer import POLL_MS
 from flintmq.client.pull_consumer import PULL_COUNT
 from flintmq.client.pull_settings import LitePullSettings, PullConsumerSettings
 from flintmq.client.queue_listeners import QueueListener
+from flintmq.client.status import PullingStatus
 from flintmq.client.threads import Lease
 from flintmq.core.pull_result import PullResult
 from flintmq.errors import WrongState
@@ -47,6 +48,7 @@ class AsyncClient(Protocol):
     def client_id(self) -> str: ...
     def events(self, kind: str | None = None) -> list[Event]: ...
     def require_running(self) -> None: ...
+    async def status(self) -> PullingStatus: ...
     async def start(self) -> object: ...
     async def stop(self) -> None: ...
 
@@ -87,6 +89,10 @@ class ThreadedFace(Generic[C]):
     def events(self, kind: str | None = None) -> list[Event]:
         """The last things that went wrong or changed, oldest first."""
         return self._inner.events(kind)
+
+    def status(self) -> PullingStatus:
+        """What each queue does and waits for."""
+        return self._run(self._inner.status())
 
     def start(self) -> Self:
         with self._lock:

@@ -1,14 +1,16 @@
 """Collects what happens to messages and sends it to a trace topic, beside the real work.
 
-    add, from any thread ──► waiting, up to a limit ──► 20 at once, or every 5 s ──► trace topic
+    add, from any thread ──► waiting, up to a limit ──► 10 or more, or every 5 s ──► trace topic
                                    └─ full ──► dropped, counted, told as an event
+
+One message takes all that fits in it, so the more is traced, the less each record costs.
 
 Traces have a producer of their own, with its own client id and connections.  Nothing here ever
 makes a send or a listener wait, or fail: what cannot be traced is dropped.
 
     created ──start──► running ──stop──► stopped
 
-Invariant: at most `HAPPENINGS_MAX` happenings and `RECORDS_MAX` records wait.
+Invariant: at most `RECORDS_MAX` records wait.
 """
 
 from __future__ import annotations
@@ -36,19 +38,18 @@ from flintmq.model.message import Message
 
 log = logging.getLogger(__name__)
 
-HAPPENINGS_MAX: Final = 2_048
-"""As many as RocketMQ's clients keep."""
-
 RECORDS_MAX: Final = 65_536
-"""Of all that waits, since one batch can have a thousand: about 30 MB."""
+"""Of all that waits: about 30 MB, and what a burst of some seconds leaves.
+
+RocketMQ's clients keep 2,048 sends, which one turn of a busy loop can fill.
+"""
 
 BATCH_MIN: Final = 10
-"""So many are sent without waiting for the clock."""
+"""So many sends or calls leave without waiting for the clock."""
 
-BATCH_MAX: Final = 20
-
-BATCH_RECORDS: Final = 1_000
-"""A batch that has so many takes no more: writing them takes milliseconds of the loop."""
+BATCH_RECORDS: Final = 250
+"""A batch that has so many takes no more: their ids fill the keys of one message, and writing
+them takes about a millisecond of the loop."""
 
 INTERVAL_MS: Final = 5_000
 """How long a record waits for company, and how often drops are told."""
@@ -131,9 +132,9 @@ class Tracer:
         with self._lock:
             if not self._is_open:
                 return
-            if len(self._waiting) >= HAPPENINGS_MAX or self._record_count + count > RECORDS_MAX:
+            if self._record_count + count > RECORDS_MAX:
                 self.dropped_count += count
-                self._reason = f"{len(self._waiting)} sends or calls wait already"
+                self._reason = f"{self._record_count} wait already"
                 return
             self._waiting.append(happening)
             self._record_count += count
@@ -167,7 +168,7 @@ class Tracer:
                 return []
             taken: list[Happening] = []
             count = 0
-            while self._waiting and len(taken) < BATCH_MAX and count < BATCH_RECORDS:
+            while self._waiting and count < BATCH_RECORDS:
                 taken.append(self._waiting.popleft())
                 count += len(taken[-1].records)
             self._record_count -= count

@@ -110,6 +110,20 @@ class CommitOffset:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ConfirmOffset:
+    """Make ``pull``, then tell what the store has (14): an older pull may have undone a commit.
+
+    ``pull`` brings no offset and waits for nothing.  Brokers of RocketMQ serve pulls in the order
+    they come but not in one line with commits, so once it is answered the older one was served
+    before it, and what it did shows.
+    """
+
+    queue: QueueRef
+    offset: QueueOffset
+    pull: Pull
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LockQueues:
     """41 to the master of the broker."""
 
@@ -161,6 +175,7 @@ Action: TypeAlias = (
     | SendBack
     | SendToRetry
     | CommitOffset
+    | ConfirmOffset
     | LockQueues
     | UnlockQueues
     | QueuesChanged

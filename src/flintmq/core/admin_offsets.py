@@ -46,6 +46,13 @@ END_TIME_MS = -1
 
 
 @dataclass(frozen=True, slots=True)
+class LikeGroup:
+    """Where another group stands."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """One queue: where the group stands, None when nowhere, and where it would go."""
 
@@ -67,7 +74,7 @@ class ResetPlan:
 
     group: str
     topic: str
-    target: Target
+    target: Target | LikeGroup
     moves: tuple[Move, ...]
     is_partial: bool = False
 
@@ -105,6 +112,37 @@ def plan_reset(
         goes_to = yield from resolve(address, queue, target, bounds)
         moves.append(Move(queue, address, stands_at, goes_to, bounds))
     return ResetPlan(group, topic, target, tuple(moves), is_partial=queue_id is not None)
+
+
+def plan_like(
+    namesrv: NameServers, group: str, source: str, *, topic: str | None = None
+) -> Conversation[tuple[ResetPlan, ...]]:
+    """Where a group would go to stand where another does: a plan for each topic.
+
+    Queues in which the other has no offset are left out.  Its retries are its own.
+    """
+    topics = [topic] if topic is not None else []
+    if topic is None:
+        lag = yield from group_lag(namesrv, source)
+        topics = sorted({each.queue.topic for each in lag.queues} - {retry_topic(source)})
+    plans = []
+    for name in topics:
+        route = yield from require_route(namesrv, name)
+        moves = []
+        for queue in route.subscribe_queues(name):
+            address = route.address(queue.broker)
+            if address is None:
+                raise NoRoute(name, f"{queue.broker} has no master that could move a group")
+            theirs = yield from group_offset(address, source, queue, zero_if_young=False)
+            if theirs is None:
+                continue
+            bounds = yield from extent(address, queue)
+            stands_at = yield from group_offset(address, group, queue, zero_if_young=False)
+            goes_to = min(max(theirs, bounds.start), bounds.stop)
+            moves.append(Move(queue, address, stands_at, goes_to, bounds))
+        if moves:
+            plans.append(ResetPlan(group, name, LikeGroup(source), tuple(moves)))
+    return tuple(plans)
 
 
 def apply_reset(plan: ResetPlan) -> Conversation[Mapping[QueueRef, QueueOffset]]:
@@ -188,6 +226,8 @@ def _reset_by_members(address: str, plan: ResetPlan) -> Conversation[None]:
             time_ms = END_TIME_MS
         case ToOffset(offset):
             raise InvalidSetting("offset", str(offset), stop_first)
+        case LikeGroup(source):
+            raise InvalidSetting("group", source, stop_first)
         case _:
             assert_never(plan.target)
     header = ResetOffset(group=plan.group, topic=plan.topic, timestamp=time_ms, is_force=True)

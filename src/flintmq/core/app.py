@@ -17,16 +17,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
+from flintmq.core.consumer_settings import check_range
 from flintmq.core.subscriptions import TOPICS_MAX, TopicSubscription
 from flintmq.errors import InvalidSetting
 from flintmq.filter.tags import ALL
 from flintmq.model.group import check_group_name
-from flintmq.model.message import ReceivedMessage
 
-Function: TypeAlias = Callable[[tuple[ReceivedMessage, ...]], Any]
+Function: TypeAlias = Callable[[Any], Any]
+"""What a listener gets is a tuple of `ReceivedMessage`, or a table where it asked for one."""
+
 F = TypeVar("F", bound=Function)
 
 _NOT_SETTINGS: Final = frozenset({"group", "listener"})
+
+_THREADS: Final = (1, 1_000)
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None:
+        check_range("threads", threads, _THREADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,10 @@ class AppListener:
 
     subscription: TopicSubscription
     function: Function
+    as_table: bool = False
+    """Whether it gets an Arrow table in place of a tuple of messages; on Spark only."""
+    threads: int | None = None
+    """How many calls may run at once inside one task of Spark."""
 
 
 class App:
@@ -77,15 +90,22 @@ class App:
         sql: str | None = None,
         batch_max: int | None = None,
         ordered: bool | None = None,
+        as_table: bool = False,
+        threads: int | None = None,
     ) -> Callable[[F], F]:
         """A decorator: the function gets the messages of the topic, chosen by tags or by SQL92.
 
         It gets a tuple of at most ``batch_max``; ``ordered`` gives it those of a queue one
         after the other.
+
+        Two are for Spark alone.  ``as_table`` gives an Arrow table in place of the tuple.
+        ``threads`` lets so many calls run at once inside a task, for listeners that wait for
+        something else; elsewhere the pool of the consumer decides.
         """
         if not isinstance(topic, str):
             raise InvalidSetting("topic", repr(topic), 'write @app.listener("a topic")')
         wanted = TopicSubscription(topic, tags, sql, batch_max, ordered)
+        _check_threads(threads)
         if topic in self._listeners:
             raise InvalidSetting("topic", topic, "has a listener already")
         if len(self._listeners) >= TOPICS_MAX:
@@ -94,7 +114,7 @@ class App:
         def declare(function: F) -> F:
             if not callable(function):
                 raise InvalidSetting("listener", repr(function), "must be a function")
-            self._listeners[topic] = AppListener(wanted, function)
+            self._listeners[topic] = AppListener(wanted, function, as_table, threads)
             return function
 
         return declare

@@ -5,9 +5,11 @@
                                                   ├─offset moved, reset─► Moved, for 10 s
                                                   └─lock lost─► Dropped ──listener returned──► gone
 
-Closing waits for listeners that run, then commits, then unlocks.  Only ordered queues that are
-shared are locked; a concurrent queue that another member takes over is gone at once.  What
-listeners say counts in Working, and in Closing unless the queue was moved.
+Closing waits for listeners that run, then commits, then unlocks.  A pull that was under way when
+it committed, and brings an older offset, may be served after that: then the commit is confirmed
+before the queue is gone.  Only ordered queues that are shared are locked; a concurrent queue that
+another member takes over is gone at once.  What listeners say counts in Working, and in Closing
+unless the queue was moved.
 
 Invariant: offsets advance only while results count.
 """
@@ -18,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from flintmq.core.actions import AskStartOffset, CommitOffset, Deliver
+from flintmq.core.actions import AskStartOffset, CommitOffset, ConfirmOffset, Deliver, Pull
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.core.offset_ledger import Position
 from flintmq.core.process_queue import ProcessQueue
@@ -67,11 +69,12 @@ class Moved:
 class Closing:
     """``position`` is None where what listeners say no longer counts.
 
-    ``commit`` is under way once they have returned.
+    ``pull`` has no answer yet.  ``last`` is under way once listeners have returned.
     """
 
     position: Position | None
-    commit: CommitOffset | None = None
+    pull: Pull | None = None
+    last: CommitOffset | ConfirmOffset | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,9 @@ class AssignedQueue:
         self._lock = lock
         self.stage: Stage = Locking()
         self.cached = ProcessQueue()
+        self.pulled_ms: int | None = None
+        self.consumed_ms: int | None = None
+        """When the last pull was answered, and when the last listener ended."""
         self.settling: ConcurrentSettling | OrderlySettling = (
             OrderlySettling(queue, self.cached, rules, self)
             if ordered

@@ -31,10 +31,13 @@ _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
 
 
 def pull_request(pull: Pull, group: str, *, is_slave: bool = False) -> Command:
-    """11.  A slave is not told how far we are: only the master keeps offsets."""
+    """11.  A slave is not told how far we are: only the master keeps offsets.
+
+    Without ``suspend_ms`` the broker answers at once.
+    """
     subscription = pull.subscription
     commits = pull.commit_offset is not None and not is_slave
-    flags = _SUSPEND | (_COMMIT if commits else 0)
+    flags = (_SUSPEND if pull.suspend_ms else 0) | (_COMMIT if commits else 0)
     if pull.sends_subscription:
         flags |= _SUBSCRIPTION
     header = PullMessage(

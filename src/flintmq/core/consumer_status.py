@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from flintmq.core.assigned_queue import AssignedQueue, Closing, Dropped, Locating, Locking, Moved
-from flintmq.core.pull_loop import Awaiting, Reason
+from flintmq.core.process_queue import ProcessQueue
+from flintmq.core.pull_loop import Awaiting, PullLoop, Reason
 from flintmq.core.settle_orderly import OrderlySettling, Suspended
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -38,6 +40,9 @@ class QueueStatus:
     sending_back: int
     locked_until_ms: int | None
     running: tuple[RunningListener, ...]
+    pulled_ms: int | None = None
+    consumed_ms: int | None = None
+    """When the last pull was answered, and when the last listener ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,16 @@ def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> QueueSt
             )
             for batch in settling.running
         ),
+        pulled_ms=home.pulled_ms,
+        consumed_ms=home.consumed_ms,
     )
 
 
-def _waiting(home: AssignedQueue) -> tuple[str, str, int | None, QueueOffset | None]:
-    """Reason, sentence, until when, and the offset to pull next."""
+Waits: TypeAlias = tuple[str, str, int | None, QueueOffset | None]
+"""Reason, sentence, until when, and the offset to pull next."""
+
+
+def _waiting(home: AssignedQueue) -> Waits:
     stage, running = home.stage, len(home.settling.running)
     if isinstance(stage, Locking):
         return "lock", "waits for its lock at the broker", None, None
@@ -91,8 +101,8 @@ def _waiting(home: AssignedQueue) -> tuple[str, str, int | None, QueueOffset | N
         text = f"rests before it begins anew at {stage.to}"
         return "offset moved", text, stage.until_ms, stage.to
     if isinstance(stage, Closing):
-        if stage.commit is not None:
-            return "closing", f"commits {stage.commit.offset} before it is given up", None, None
+        if stage.last is not None:
+            return "closing", f"commits {stage.last.offset} before it is given up", None, None
         return "closing", f"waits for {running} listeners before it is given up", None, None
     if isinstance(stage, Dropped):
         return "dropped", f"waits for {running} listeners; their results are ignored", None, None
@@ -101,13 +111,18 @@ def _waiting(home: AssignedQueue) -> tuple[str, str, int | None, QueueOffset | N
     if isinstance(settling, OrderlySettling) and isinstance(settling.state, Suspended):
         text = "a message was not consumed; the queue rests before it tries again"
         return "suspended", text, settling.state.until_ms, loop.next_offset
+    return what_loop_waits_for(loop, home.cached)
+
+
+def what_loop_waits_for(loop: PullLoop, cached: ProcessQueue) -> Waits:
+    """The same of a queue that is pulled."""
     if isinstance(loop.state, Awaiting):
         text = f"pulls from {loop.state.pull.offset} since {loop.state.asked_ms}"
         return "pull", text, None, loop.next_offset
     state, limits = loop.state, loop.limits
-    text = {
-        Reason.COUNT: f"{home.cached.count} messages cached, the limit is {limits.count_max}",
-        Reason.SIZE: f"{home.cached.size_bytes} bytes cached, the limit is {limits.bytes_max}",
-        Reason.SPAN: f"offsets {home.cached.span} apart, the limit is {limits.span_max}",
-    }.get(state.reason, state.text or state.reason.value)
+    text = state.text or {
+        Reason.COUNT: f"{cached.count} messages cached, the limit is {limits.count_max}",
+        Reason.SIZE: f"{cached.size_bytes} bytes cached, the limit is {limits.bytes_max}",
+        Reason.SPAN: f"offsets {cached.span} apart, the limit is {limits.span_max}",
+    }.get(state.reason, state.reason.value)
     return state.reason.name.lower().replace("_", " "), text, state.until_ms, loop.next_offset

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flintmq.core.admin_cluster import require_route
+from flintmq.core.admin_topics import TopicKind, list_topics, topic_stats
 from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
 from flintmq.core.read_span import SpanReader, read_messages
@@ -20,7 +21,12 @@ from flintmq.core.routes import NameServers
 from flintmq.core.spans import LocatedSpan, locate_spans
 from flintmq.errors import InvalidName, NoRoute
 from flintmq.model import properties as names
-from flintmq.model.group import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
+from flintmq.model.group import (
+    DEAD_LETTER_PREFIX,
+    INNER_PRODUCER_GROUP,
+    dead_letter_topic,
+    retry_topic,
+)
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -96,6 +102,28 @@ class Stored:
     queue: QueueRef
     queue_offset: QueueOffset
     status: ResponseCode
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """How many dead letters a group has, and when the last one came."""
+
+    group: str
+    count: int
+    last_ms: int | None
+
+
+def count_dead_letters(namesrv: NameServers) -> Conversation[tuple[Buried, ...]]:
+    """Every group that has a dead letter topic, in the order of names."""
+    found = []
+    for topic in (yield from list_topics(namesrv)):
+        if topic.kind is TopicKind.DEAD_LETTER:
+            queues = yield from topic_stats(namesrv, topic.name)
+            times = [each.last_ms for each in queues if each.last_ms is not None]
+            group = topic.name.removeprefix(DEAD_LETTER_PREFIX)
+            count = sum(each.count for each in queues)
+            found.append(Buried(group, count, max(times, default=None)))
+    return tuple(found)
 
 
 def dead_letter_spans(namesrv: NameServers, group: str) -> Conversation[tuple[LocatedSpan, ...]]:

@@ -19,6 +19,7 @@ action itself; a late report does no harm, a missing one holds a queue up.
                       ``properties`` to ``topic``
     CommitOffset      15 oneway, or into the file               commit_failed, if it is known
       is_urgent       15, or the file written                   committed | commit_failed
+    ConfirmOffset     ``pull``, then 14                         confirmed | confirm_failed
     LockQueues        41 to the master                          locked | lock_failed
     UnlockQueues      42 to the master, oneway                  nothing
     QueuesChanged     tell the user's listener on queues        nothing
@@ -48,6 +49,7 @@ from flintmq.core.actions import (
     Action,
     AskMembers,
     CommitOffset,
+    ConfirmOffset,
     Deliver,
     Heartbeat,
     LockQueues,
@@ -207,7 +209,15 @@ class GroupConsumer:
         self._table.ledger.failed(commit.queue)
         text = f"{commit.offset} was not committed: {reason}"
         report = Report("offset", str(commit.queue), text, logging.WARNING)
-        return self._end([report, *self._table.committed(commit)], now_ms)
+        return self._end([report, *self._table.committed(commit, failed=True)], now_ms)
+
+    def confirmed(self, ask: ConfirmOffset, stored: QueueOffset | None, now_ms: int) -> Actions:
+        return self._end(self._table.confirmed(ask, stored), now_ms)
+
+    def confirm_failed(self, ask: ConfirmOffset, reason: str, now_ms: int) -> Actions:
+        text = f"whether {ask.offset} stayed committed is not known: {reason}"
+        report = Report("offset", str(ask.queue), text, logging.WARNING)
+        return self._end([report, *self._table.confirmed(ask, None)], now_ms)
 
     def reset(self, offsets: Mapping[QueueRef, QueueOffset], now_ms: int) -> Actions:
         """Somebody moved the group (220): forget what is cached and begin anew there."""
@@ -240,6 +250,10 @@ class GroupConsumer:
         for home in table.agenda.take(now_ms):
             out += self._work.look(home, now_ms)
         return self._end(out, now_ms)
+
+    def carry(self, delta_ms: int) -> None:
+        """The clock is about to be moved by so much: what is alive stays as alive as it was."""
+        self._table.carry(delta_ms)
 
     def status(self) -> GroupStatus:
         """What each queue does and waits for."""

@@ -53,6 +53,44 @@ class GroupLag:
         return sum(queue.lag for queue in self.queues)
 
 
+@dataclass(frozen=True, slots=True)
+class LagTrend:
+    """How a lag changes.  ``drain_s`` is None where it does not shrink, or is not known yet."""
+
+    consumed_per_s: float | None
+    stored_per_s: float | None
+    drain_s: float | None
+
+
+def lag_trend(
+    before: GroupLag | None, after: GroupLag, elapsed_ms: int
+) -> tuple[LagTrend, dict[QueueRef, LagTrend]]:
+    """Between two looks, in all and by queue.  An offset that went back counts as no progress."""
+    known = {} if before is None else {each.queue: each for each in before.queues}
+    consumed = stored = 0
+    by_queue = {}
+    for each in after.queues:
+        past = known.get(each.queue)
+        if past is None:
+            by_queue[each.queue] = _trend(None, None, each.lag, elapsed_ms)
+            continue
+        moved = max(0, each.consumer_offset - past.consumer_offset)
+        grown = max(0, each.max_offset - past.max_offset)
+        by_queue[each.queue] = _trend(moved, grown, each.lag, elapsed_ms)
+        consumed, stored = consumed + moved, stored + grown
+    if before is None:
+        return _trend(None, None, after.lag, elapsed_ms), by_queue
+    return _trend(consumed, stored, after.lag, elapsed_ms), by_queue
+
+
+def _trend(consumed: int | None, stored: int | None, lag: int, elapsed_ms: int) -> LagTrend:
+    if consumed is None or stored is None or elapsed_ms <= 0:
+        return LagTrend(None, None, 0.0 if lag == 0 else None)
+    shrinks_per_s = (consumed - stored) * 1000 / elapsed_ms
+    drain_s = 0.0 if lag == 0 else lag / shrinks_per_s if shrinks_per_s > 0 else None
+    return LagTrend(consumed * 1000 / elapsed_ms, stored * 1000 / elapsed_ms, drain_s)
+
+
 def group_lag(
     namesrv: NameServers, group: str, *, topic: str | None = None
 ) -> Conversation[GroupLag]:

@@ -28,6 +28,8 @@ from typing import Final, NamedTuple, TypeAlias
 from flintmq.core.actions import AskStartOffset, Pull, Report
 from flintmq.core.agenda import Agenda
 from flintmq.core.assigned_queue import START_AGAIN_MS, Locating
+from flintmq.core.consumer_status import QueueStatus
+from flintmq.core.lite_queue import LiteQueue, Pulling
 from flintmq.core.lite_settings import LiteSettings
 from flintmq.core.offset_ledger import OffsetLedger, Position
 from flintmq.core.process_queue import ProcessQueue
@@ -60,32 +62,11 @@ class Release:
 LiteAction: TypeAlias = AskStartOffset | Pull | Report | Release
 
 
-@dataclass(frozen=True, slots=True)
-class Pulling:
-    loop: PullLoop
-    position: Position
-
-
 class Batch(NamedTuple):
     """Messages of one queue, in order."""
 
     queue: QueueRef
     messages: Sequence[ReceivedMessage]
-
-
-class _Home:
-    """One queue."""
-
-    __slots__ = ("cached", "consumed", "is_paused", "queue", "stage", "subscription")
-
-    def __init__(self, queue: QueueRef, subscription: TopicSubscription) -> None:
-        self.queue = queue
-        self.subscription = subscription
-        self.stage: Locating | Pulling = Locating(None, 0)
-        self.cached = ProcessQueue()
-        self.consumed = QueueOffset(0)
-        """Everything before it was handed out or is not wanted."""
-        self.is_paused = False
 
 
 class LitePull:
@@ -95,12 +76,12 @@ class LitePull:
         self.settings = settings
         self._of_pulls = settings.of_pulls(group)
         self._limits = settings.limits
-        self._homes: dict[QueueRef, _Home] = {}
+        self._homes: dict[QueueRef, LiteQueue] = {}
         self._ledger = OffsetLedger()
-        self._agenda: Agenda[_Home] = Agenda()
-        self._ready: deque[tuple[_Home, Sequence[ReceivedMessage]]] = deque()
-        self._handed: set[_Home] = set()
-        self._full: set[_Home] = set()
+        self._agenda: Agenda[LiteQueue] = Agenda()
+        self._ready: deque[tuple[LiteQueue, Sequence[ReceivedMessage]]] = deque()
+        self._handed: set[LiteQueue] = set()
+        self._full: set[LiteQueue] = set()
         self._total = 0
         self._times_full = 0
         self._commit_ms = now_ms + settings.auto_commit_ms
@@ -122,6 +103,10 @@ class LitePull:
     def has_ready(self) -> bool:
         return any(not home.is_paused for home, _ in self._ready)
 
+    def status(self) -> tuple[QueueStatus, ...]:
+        """What each queue does and waits for."""
+        return tuple(home.status() for home in self._homes.values())
+
     # Which queues
 
     def apply(
@@ -139,7 +124,7 @@ class LitePull:
             elif topic is None or queue.topic == topic:
                 out.append(self._release(home))
         for queue in sorted(wanted.keys() - self._homes.keys()):
-            home = self._homes[queue] = _Home(queue, wanted[queue])
+            home = self._homes[queue] = LiteQueue(queue, wanted[queue])
             out += self._look(home, now_ms)
         return out
 
@@ -275,31 +260,31 @@ class LitePull:
 
     # Inside
 
-    def _all(self, queues: Iterable[QueueRef]) -> list[_Home]:
+    def _all(self, queues: Iterable[QueueRef]) -> list[LiteQueue]:
         """All or none: one queue that is not ours changes nothing."""
         return [self._require(queue) for queue in queues]
 
-    def _require(self, queue: QueueRef) -> _Home:
+    def _require(self, queue: QueueRef) -> LiteQueue:
         home = self._homes.get(queue)
         if home is None:
             reason = "is not assigned to this consumer; queues may be being shared out anew"
             raise InvalidSetting("queue", str(queue), reason)
         return home
 
-    def _asking(self, ask: AskStartOffset) -> _Home | None:
+    def _asking(self, ask: AskStartOffset) -> LiteQueue | None:
         home = self._homes.get(ask.queue)
         if home is None or not isinstance(home.stage, Locating) or home.stage.ask is not ask:
             return None
         return home
 
-    def _begin(self, home: _Home, position: Position, now_ms: int) -> list[LiteAction]:
+    def _begin(self, home: LiteQueue, position: Position, now_ms: int) -> list[LiteAction]:
         start = position.settled_to
         loop = PullLoop(home.queue, start, home.cached, self._of_pulls, self._limits, now_ms)
         home.consumed = start
         home.stage = Pulling(loop, position)
         return self._look(home, now_ms)
 
-    def _restart(self, home: _Home, offset: QueueOffset, now_ms: int) -> list[LiteAction]:
+    def _restart(self, home: LiteQueue, offset: QueueOffset, now_ms: int) -> list[LiteAction]:
         self._drop_cached(home)
         home.cached = ProcessQueue()
         self._ledger.reset(home.queue, offset)
@@ -307,7 +292,7 @@ class LitePull:
         assert position is not None
         return self._begin(home, position, now_ms)
 
-    def _release(self, home: _Home) -> Release:
+    def _release(self, home: LiteQueue) -> Release:
         del self._homes[home.queue]
         self._drop_cached(home)
         self._agenda.drop(home)
@@ -315,17 +300,17 @@ class LitePull:
         self._ledger.forget(home.queue)
         return Release(home.queue, offset)
 
-    def _drop_cached(self, home: _Home) -> None:
+    def _drop_cached(self, home: LiteQueue) -> None:
         self._ready = deque(entry for entry in self._ready if entry[0] is not home)
         self._total -= home.cached.count
         self._handed.discard(home)
         self._full.discard(home)
 
-    def _note_consumed(self, home: _Home, stage: Pulling) -> None:
+    def _note_consumed(self, home: LiteQueue, stage: Pulling) -> None:
         lowest = home.cached.lowest
         home.consumed = stage.loop.next_offset if lowest is None else lowest
 
-    def _skip(self, home: _Home, stage: Pulling) -> None:
+    def _skip(self, home: LiteQueue, stage: Pulling) -> None:
         """Where nothing is cached, what does not match is behind us too."""
         if home.cached.count:
             return
@@ -334,7 +319,7 @@ class LitePull:
         if was_settled:
             stage.position.advance(home.consumed)
 
-    def _wake(self, home: _Home, stage: Pulling, now_ms: int) -> list[LiteAction]:
+    def _wake(self, home: LiteQueue, stage: Pulling, now_ms: int) -> list[LiteAction]:
         """There is room again: pull before the usual 50 ms are over."""
         out: list[LiteAction] = []
         loop = stage.loop
@@ -349,7 +334,7 @@ class LitePull:
                     out += self._look(each, now_ms)
         return out
 
-    def _look(self, home: _Home, now_ms: int) -> list[LiteAction]:
+    def _look(self, home: LiteQueue, now_ms: int) -> list[LiteAction]:
         """Ask, pull, or come back later."""
         stage = home.stage
         if isinstance(stage, Locating):

@@ -156,6 +156,12 @@ class PullLoop:
         state = self.state
         return isinstance(state, Awaiting) and now_ms - state.asked_ms >= IDLE_MS_MAX
 
+    def carry(self, delta_ms: int) -> None:
+        """The clock is about to be moved by so much: an answer is due for no longer by it."""
+        state = self.state
+        if isinstance(state, Awaiting):
+            self.state = Awaiting(state.pull, state.asked_ms + delta_ms)
+
     def look(self, gate: Gate, now_ms: int) -> list[Pull | Report]:
         """Pull if nothing stands against it; nothing comes back where something does."""
         assert isinstance(self.state, Waiting), "one pull at a time"

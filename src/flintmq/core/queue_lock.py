@@ -35,12 +35,16 @@ FAILED_MS: Final = 3_000
 
 @dataclass(slots=True)
 class QueueLock:
-    """One lock.  ``granted_ms`` is when the question was asked that granted it."""
+    """One lock.  ``granted_ms`` is when the question was asked that granted it.
+
+    ``carried_ms`` is how far the clock was moved since the question that is under way.
+    """
 
     due_ms: int
     granted_ms: int | None = None
     doubted_ms: int | None = None
     is_asked: bool = False
+    carried_ms: int = 0
 
     def is_held(self, now_ms: int) -> bool:
         """Whether to rely on it."""
@@ -48,6 +52,13 @@ class QueueLock:
 
     def is_fresh(self, now_ms: int) -> bool:
         return self.granted_ms is not None and now_ms < self.granted_ms + RELY_MS
+
+    def carry(self, delta_ms: int) -> None:
+        if self.granted_ms is not None:
+            self.granted_ms += delta_ms
+        if self.doubted_ms is not None:
+            self.doubted_ms += delta_ms
+        self.carried_ms += delta_ms
 
     @property
     def held_until_ms(self) -> int | None:
@@ -88,7 +99,7 @@ class QueueLocks:
         wanted: dict[str, list[QueueRef]] = {}
         for queue, lock in self._locks.items():
             if not lock.is_asked and lock.due_ms <= now_ms:
-                lock.is_asked = True
+                lock.is_asked, lock.carried_ms = True, 0
                 wanted.setdefault(queue.broker, []).append(queue)
         return [LockQueues(broker, tuple(queues), now_ms) for broker, queues in wanted.items()]
 
@@ -103,10 +114,11 @@ class QueueLocks:
             was_held = lock.granted_ms is not None
             lock.is_asked = False
             if queue in ours:
-                if lock.doubted_ms is not None and ask.asked_ms < lock.doubted_ms:
+                asked_ms = ask.asked_ms + lock.carried_ms
+                if lock.doubted_ms is not None and asked_ms < lock.doubted_ms:
                     continue  # from before the connection was lost: it says nothing
-                lock.granted_ms, lock.doubted_ms = ask.asked_ms, None
-                lock.due_ms = ask.asked_ms + RENEW_MS
+                lock.granted_ms, lock.doubted_ms = asked_ms, None
+                lock.due_ms = asked_ms + RENEW_MS
                 if not was_held:
                     won.append(queue)
             else:
@@ -131,6 +143,11 @@ class QueueLocks:
                 lock.doubted_ms = now_ms
                 lock.due_ms = min(lock.due_ms, now_ms)
                 lock.is_asked = False
+
+    def carry(self, delta_ms: int) -> None:
+        """The clock is about to be moved by so much: no lock gets older by it."""
+        for lock in self._locks.values():
+            lock.carry(delta_ms)
 
     def expired(self, now_ms: int) -> list[QueueRef]:
         """Those that were held and were not renewed in time; they are not held any more."""

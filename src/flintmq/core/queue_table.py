@@ -14,11 +14,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from flintmq.core.actions import (
     Action,
     AskStartOffset,
     CommitOffset,
+    ConfirmOffset,
     LockQueues,
+    Pull,
     Report,
     UnlockQueues,
 )
@@ -34,15 +38,15 @@ from flintmq.core.assigned_queue import (
     Working,
 )
 from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.offset_ledger import OffsetLedger, Position
-from flintmq.core.pull_loop import Limits
+from flintmq.core.offset_ledger import OffsetLedger
+from flintmq.core.pull_loop import Awaiting, Limits
 from flintmq.core.queue_lock import QueueLocks
 from flintmq.core.rebalance import Share
-from flintmq.core.settle_concurrent import SettleRules
+from flintmq.core.settle_rules import settle_rules
 from flintmq.core.start_offset import StartOffset
 from flintmq.core.subscriptions import Subscriptions
-from flintmq.model.group import with_namespace
 from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.route import MASTER_ID
 
 QUEUES_MAX: Final = 65_536
 """Of one member: each has a pull under way."""
@@ -63,7 +67,6 @@ class QueueTable:
         self._settings = settings
         self._subscriptions = subscriptions
         self._queues: dict[QueueRef, AssignedQueue] = {}
-        self._has_ordered = any(subscriptions.is_ordered(each.topic) for each in subscriptions)
         self.ledger = OffsetLedger()
         self.locks = QueueLocks()
         self.agenda: Agenda[AssignedQueue] = Agenda()
@@ -108,28 +111,15 @@ class QueueTable:
         ordered = self._subscriptions.is_ordered(queue.topic)
         needs_lock = ordered and self._settings.is_clustering
         lock = self.locks.want(queue, now_ms) if needs_lock else None
-        home = AssignedQueue(queue, self._rules(queue.topic), ordered=ordered, lock=lock)
+        home = AssignedQueue(
+            queue,
+            settle_rules(self._settings, self._subscriptions, queue.topic),
+            ordered=ordered,
+            lock=lock,
+        )
         self._queues[queue] = home
         report = Report("rebalance", str(queue), "ours now")
         return [report] if needs_lock else [report, home.locate(now_ms)]
-
-    def _rules(self, topic: str) -> SettleRules:
-        settings, subscriptions = self._settings, self._subscriptions
-        ordered = subscriptions.is_ordered(topic)
-
-        def batch_max_of(own_topic: str) -> int:
-            return subscriptions.batch_max(with_namespace(settings.namespace, own_topic))
-
-        return SettleRules(
-            batch_max=subscriptions.batch_max(topic),
-            tries_max=settings.tries_max(ordered=ordered),
-            retry_topic=settings.retry_topic,
-            consume_timeout_ms=settings.consume_timeout_ms,
-            suspend_ms=settings.suspend_ms,
-            batch_max_of=batch_max_of if topic == settings.retry_topic else None,
-            is_broadcasting=not settings.is_clustering,
-            may_copy=not self._has_ordered,
-        )
 
     def _share_limits(self, topic: str) -> None:
         """Limits of a topic are those of its queues together."""
@@ -196,6 +186,13 @@ class QueueTable:
         home.stage = Dropped()
         return [report, *self.settled(home)]
 
+    def carry(self, delta_ms: int) -> None:
+        """The clock is about to be moved: locks and pulls under way get no older by it."""
+        self.locks.carry(delta_ms)
+        for home in self._queues.values():
+            if isinstance(home.stage, Working):
+                home.stage.loop.carry(delta_ms)
+
     # The end
 
     def lose(self, home: AssignedQueue) -> list[Action]:
@@ -223,9 +220,20 @@ class QueueTable:
             return []
         if isinstance(stage, Moved):
             self.ledger.reset(home.queue, stage.to)
-        position: Position | None = stage.position if isinstance(stage, Working) else None
-        home.stage = Closing(position)
+        home.stage = Closing(None)
+        if isinstance(stage, Working):
+            state = stage.loop.state
+            pull = state.pull if isinstance(state, Awaiting) else None
+            home.stage = Closing(stage.position, pull)
         return self.settled(home)
+
+    def pull_ended(self, pull: Pull) -> None:
+        """A pull of a queue that closes was answered, so what it brought is behind us."""
+        home = self._queues.get(pull.queue)
+        if home is None or not isinstance(home.stage, Closing):
+            return
+        if home.stage.pull is pull and home.stage.last is None:
+            home.stage = Closing(home.stage.position)
 
     def settled(self, home: AssignedQueue) -> list[Action]:
         """Something of the queue ended.  If it was the last thing, the queue goes on to its end."""
@@ -237,24 +245,58 @@ class QueueTable:
                 return []
             self.is_freed = True
             return self._remove(home)
-        if not isinstance(stage, Closing) or stage.commit is not None:
+        if not isinstance(stage, Closing) or stage.last is not None:
             return []
         waits = home.ordered or stage.position is not None
         if waits and home.is_held_up:
             return []
         offset = self.ledger.tell(home.queue)
-        if offset is None:
-            return self._release(home)
-        commit = CommitOffset(home.queue, offset, is_urgent=True)
-        home.stage = Closing(stage.position, commit)
-        return [commit]
+        if offset is not None:
+            commit = CommitOffset(home.queue, offset, is_urgent=True)
+            home.stage = Closing(stage.position, stage.pull, commit)
+            return [commit]
+        return self._confirm(home, stage)
 
-    def committed(self, commit: CommitOffset) -> list[Action]:
+    def _confirm(self, home: AssignedQueue, stage: Closing) -> list[Action]:
+        """All is told; see that it stays so where a pull under way brings an older offset."""
+        pull, position = stage.pull, stage.position
+        if pull is None or pull.commit_offset is None or position is None:
+            return self._release(home)
+        if pull.commit_offset >= position.settled_to:
+            return self._release(home)
+        behind = replace(pull, broker_id=MASTER_ID, commit_offset=None, count_max=1, suspend_ms=0)
+        confirm = ConfirmOffset(home.queue, position.settled_to, behind)
+        home.stage = Closing(position, None, confirm)
+        return [confirm]
+
+    def committed(self, commit: CommitOffset, *, failed: bool = False) -> list[Action]:
         """An urgent commit was taken, or failed for good."""
-        home = self._queues.get(commit.queue)
-        if home is None or not isinstance(home.stage, Closing) or home.stage.commit is not commit:
+        home = self._ends_with(commit)
+        if home is None:
             return []
-        return self._release(home)
+        assert isinstance(home.stage, Closing)
+        return self._release(home) if failed else self._confirm(home, home.stage)
+
+    def confirmed(self, ask: ConfirmOffset, stored: QueueOffset | None) -> list[Action]:
+        """What the store has after all; None if that is not known, or somebody moved the group."""
+        home = self._ends_with(ask)
+        if home is None:
+            return []
+        if stored is None or stored >= ask.offset:
+            return self._release(home)
+        stage = home.stage
+        assert isinstance(stage, Closing)
+        text = f"a late pull took it back from {ask.offset} to {stored}; committed again"
+        commit = CommitOffset(home.queue, ask.offset, is_urgent=True)
+        home.stage = Closing(stage.position, None, commit)
+        return [Report("offset", str(home.queue), text, logging.WARNING), commit]
+
+    def _ends_with(self, last: CommitOffset | ConfirmOffset) -> AssignedQueue | None:
+        """The queue that is given up when this is done."""
+        home = self._queues.get(last.queue)
+        if home is None or not isinstance(home.stage, Closing) or home.stage.last is not last:
+            return None
+        return home
 
     def abandon(self, home: AssignedQueue) -> list[Action]:
         """Wait for nothing.  A queue that a listener still has stays locked until that expires."""

@@ -79,7 +79,9 @@ class QueueWork:
     def pull_answered(self, pull: Pull, answer: PullAnswer, now_ms: int) -> Actions:
         home = self._table.find(pull.queue)
         if home is None or not isinstance(home.stage, Working) or not home.stage.loop.owns(pull):
+            self._table.pull_ended(pull)
             return ()
+        home.pulled_ms = now_ms
         loop, position = home.stage.loop, home.stage.position
         if isinstance(answer, OffsetMoved):
             text = f"{pull.offset} does not exist, begins anew at {answer.next_offset}"
@@ -123,6 +125,7 @@ class QueueWork:
     def consumed(self, batch: Deliver, result: object, now_ms: int) -> Actions:
         """A listener ended, with what it returned or the exception it raised."""
         home: AssignedQueue = batch.home
+        home.consumed_ms = now_ms
         settling = home.settling
         if not home.counts:
             settling.running.pop(batch, None)

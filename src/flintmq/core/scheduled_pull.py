@@ -36,6 +36,10 @@ class PullRun:
     queue: QueueRef
     is_running: bool = False
     is_lost: bool = False
+    changed_ms: int = 0
+    """Since when it runs, or when it will run next."""
+    has_failed: bool = False
+    """Whether the last run raised."""
 
 
 class PullSchedule:
@@ -49,6 +53,10 @@ class PullSchedule:
     def queues(self) -> frozenset[QueueRef]:
         return frozenset(self._runs)
 
+    def runs(self) -> list[PullRun]:
+        """Every queue's, by queue."""
+        return [self._runs[queue] for queue in sorted(self._runs)]
+
     def queues_changed(self, topic: str, own: Iterable[QueueRef], now_ms: int) -> None:
         """These queues of a topic are ours; new ones are due at once."""
         wanted = set(own)
@@ -58,7 +66,7 @@ class PullSchedule:
                 self._agenda.drop(run)
                 del self._runs[queue]
         for queue in sorted(wanted - self._runs.keys()):
-            run = self._runs[queue] = PullRun(queue)
+            run = self._runs[queue] = PullRun(queue, changed_ms=now_ms)
             self._agenda.put(run, now_ms)
 
     def due(self, now_ms: int) -> list[PullRun]:
@@ -66,17 +74,19 @@ class PullSchedule:
         found = self._agenda.take(now_ms)
         for run in found:
             assert not run.is_running
-            run.is_running = True
+            run.is_running, run.changed_ms = True, now_ms
         return found
 
     def finished(self, run: PullRun, next_delay_ms: int, now_ms: int) -> None:
-        run.is_running = False
+        run.is_running, run.has_failed = False, False
+        run.changed_ms = now_ms + next_delay_ms
         if not run.is_lost:
-            self._agenda.put(run, now_ms + next_delay_ms)
+            self._agenda.put(run, run.changed_ms)
 
     def failed(self, run: PullRun, now_ms: int) -> None:
         """The function raised."""
         self.finished(run, FAILED_DELAY_MS, now_ms)
+        run.has_failed = True
 
     def next_due_ms(self) -> int | None:
         return self._agenda.next_due_ms()

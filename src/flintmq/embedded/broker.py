@@ -1,9 +1,9 @@
 """A name server and a broker inside the caller's process, for tests, demos and one machine.
 
-    with EmbeddedBroker() as broker:
-        producer = Producer("shop", namesrv=broker.namesrv)
-        ...
+    with EmbeddedBroker() as broker, broker.producer("shop") as producer:
+        producer.send(Message("orders", b"…", delay_level=3))
         broker.advance(10)  # what waits for ten seconds is due now
+        assert len(broker.messages("orders")) == 1
 
 They are the real ones, on real sockets, on an event loop of their own in one thread.  Every
 method may be called from any thread.  Without a directory they work on a temporary one, which
@@ -18,16 +18,23 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from flintmq.broker.config import BrokerConfig
+from flintmq.broker.state import BrokerState
+from flintmq.embedded.clients import Clients
+from flintmq.embedded.faults import Faults, Lost
+from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
+from flintmq.model.message import ReceivedMessage
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls
 from flintmq.store.config import Flush, StoreConfig
@@ -39,6 +46,9 @@ BROKERS_MAX = len(ascii_lowercase)
 
 NAME_SERVERS_MAX = 8
 """Two show all there is to see of several."""
+
+LOOK_S: Final = 0.005
+"""How often `wait_for` looks."""
 
 
 class _Started(NamedTuple):
@@ -62,7 +72,7 @@ class _Running:
     temporary: tempfile.TemporaryDirectory[str] | None
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Clients):
     """One name server and one broker, or several; usable with ``with`` and ``async with``.
 
     ``directory`` is the store of the one broker; several have a directory each in it.
@@ -92,6 +102,7 @@ class EmbeddedBroker:
         self._name_server_count = name_servers
         self._given = None if directory is None else Path(directory)
         self._tls = tls
+        super().__init__()
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
@@ -173,11 +184,66 @@ class EmbeddedBroker:
     # What can be done
 
     def advance(self, seconds: float) -> None:
-        """Move the clock, and come back when what fell due is done.
+        """Move the clock, and come back when what fell due at the brokers is done.
 
-        Connections, queue locks and registrations stay as alive as they were.
+        Connections, queue locks and registrations stay as alive as they were.  Clients that
+        were made here move too, and do what fell due for them soon after.
         """
-        self._run(lambda servers: servers.advance(round(seconds * 1000)))
+        delta_ms = round(seconds * 1000)
+        self._run(lambda servers: servers.advance(delta_ms))
+        self._advance_clients(delta_ms)
+
+    def pause(self) -> AbstractContextManager[None]:
+        """Let requests to the brokers wait until `resume`, or to the end of a ``with``."""
+        self.call(lambda servers: _faults(servers).pause())
+        return self._paused()
+
+    def resume(self) -> None:
+        """Serve what waited, in the order it came."""
+        self.call(lambda servers: _faults(servers).resume())
+
+    def drop_next(
+        self,
+        code: int,
+        *,
+        lost: Literal["request", "answer", "connection"] = "request",
+        count: int = 1,
+    ) -> None:
+        """Lose the next requests with a code, as ``RequestCode.SEND_MESSAGE_V2``.
+
+        A lost ``request`` is not served; with a lost ``answer`` it is; with a lost
+        ``connection`` it is not, and the client notices at once.
+        """
+        if count < 1:
+            raise ValueError("count must be 1 or more")
+        self.call(lambda servers: _faults(servers).drop(int(code), Lost(lost), count))
+
+    # What can be seen
+
+    def messages(self, topic: str) -> list[ReceivedMessage]:
+        """All messages of a topic, in the order they were stored; none if there is no topic.
+
+        Retries of a group are in ``%RETRY%group``, its dead letters in ``%DLQ%group``.
+        """
+        found = self._look(lambda state: list(messages_of(state, topic)))
+        merged = [message for messages in found for message in messages]
+        return sorted(merged, key=lambda message: (message.store_ms, message.log_offset))
+
+    def lag(self, group: str, topic: str | None = None) -> int:
+        """Messages the group has yet to consume, by the offsets it has committed."""
+        return sum(self._look(lambda state: lag_of(state, group, topic)))
+
+    def delayed(self) -> int:
+        """Messages that wait for a delay level or for a time; retries are among them."""
+        return sum(self._look(delayed_in))
+
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+        """Wait until something is so; `TimeoutError` when it does not come true."""
+        deadline_s = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"it did not come true within {timeout_s:g} s")
+            time.sleep(LOOK_S)
 
     def stop_broker(self, name: str) -> None:
         """Stop one broker of several, as ``broker-b``."""
@@ -196,6 +262,19 @@ class EmbeddedBroker:
         return self._run(on_the_loop)
 
     # Inside
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            if self._running is not None:
+                self.resume()
+
+    def _look(self, see: Callable[[BrokerState], T]) -> list[T]:
+        return self.call(
+            lambda servers: [see(servers.brokers[name].state) for name in sorted(servers.brokers)]
+        )
 
     def _require(self) -> _Running:
         running = self._running
@@ -243,7 +322,9 @@ class EmbeddedBroker:
 
         async def live() -> None:
             name_servers = [NameServerPlan()] * self._name_server_count
-            servers = await Servers.start(self._plans(directory), name_servers, tls=self._tls)
+            servers = await Servers.start(
+                self._plans(directory), name_servers, tls=self._tls, faults=Faults()
+            )
             stopping = asyncio.Event()
             started.set_result(_Started(servers, asyncio.get_running_loop(), stopping))
             await stopping.wait()
@@ -264,6 +345,11 @@ class EmbeddedBroker:
             BrokerPlan(directory=directory / name, config=replace(self._config, broker_name=name))
             for name in names
         ]
+
+
+def _faults(servers: Servers) -> Faults:
+    assert servers.faults is not None
+    return servers.faults
 
 
 def _stop_if_started(started: Future[_Started]) -> None:

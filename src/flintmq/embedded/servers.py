@@ -21,11 +21,13 @@ from pathlib import Path
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
+from flintmq.embedded.faults import Faults
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
+from flintmq.net.server import no_gate
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.disk import Disk
 from flintmq.store.layout import LOCK_FILE
@@ -66,6 +68,8 @@ class Servers:
 
     def __init__(self, clock: MovableClock, tls: ServerTls | None) -> None:
         self.clock = clock
+        self.faults: Faults | None = None
+        """What is to go wrong here; nothing unless somebody asks for it before the start."""
         self.name_servers: list[NameServer] = []
         self.brokers: dict[str, BrokerServer] = {}
         """By broker name; only those that run."""
@@ -80,9 +84,11 @@ class Servers:
         *,
         clock: MovableClock | None = None,
         tls: ServerTls | None = None,
+        faults: Faults | None = None,
     ) -> Servers:
         """Start all of them and wait until every broker is registered."""
         servers = cls(clock or MovableClock(), tls)
+        servers.faults = faults
         try:
             for plan in name_servers:
                 servers.name_servers.append(await servers._start_name_server(plan))
@@ -119,6 +125,7 @@ class Servers:
                 clock=self.clock,
                 tls=self._tls,
                 client_tls=_tls_among_ourselves(self._tls),
+                gate=no_gate if self.faults is None else self.faults.gate,
             )
         except BaseException:
             _give_back(plan.directory)
@@ -178,7 +185,12 @@ class Servers:
                 disk.replace(path, content)
 
         return await NameServer.start(
-            plan.config, clock=self.clock, tls=self._tls, loaded=loaded, save=save
+            plan.config,
+            clock=self.clock,
+            tls=self._tls,
+            loaded=loaded,
+            save=save,
+            gate=no_gate if self.faults is None else self.faults.open_gate,
         )
 
     async def _work_off(self, broker: BrokerServer) -> None:

@@ -27,7 +27,7 @@ from flintmq.net.address import Address
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import LINGER_MS, Limits
-from flintmq.net.server import Server, serve
+from flintmq.net.server import Gate, Server, no_gate, serve
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION, Command
@@ -61,6 +61,7 @@ class NameServer:
         tls: ServerTls | None = None,
         loaded: bytes | None = None,
         save: Save | None = None,
+        gate: Gate = no_gate,
     ) -> NameServer:
         """Listen.  ``loaded`` and ``save`` are the content of kvConfig.json and its keeper.
 
@@ -71,7 +72,7 @@ class NameServer:
         state = NameServerState(config, settings, clock(), config.listen)
         server = await serve(
             config.listen,
-            lambda channel: _Session(channel, state, clock),
+            lambda channel: gate(_Session(channel, state, clock), channel),
             tls=tls,
             channel_limits=Limits(idle_ms=config.idle_ms),
         )

@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
@@ -31,6 +31,14 @@ from flintmq.net.reasons import CLOSED_BY_PEER, why
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
 log = logging.getLogger(__name__)
+
+Gate: TypeAlias = Callable[[Session, Channel], Session]
+"""Stands before a session and decides what it gets."""
+
+
+def no_gate(session: Session, _channel: Channel) -> Session:
+    return session
+
 
 BACKLOG = 1_024
 """Connections the system may hold for us until we accept them."""

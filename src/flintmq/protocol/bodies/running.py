@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.queue import PopQueueField, QueueField
 from flintmq.protocol.bodies.subscription import Subscription
@@ -16,6 +17,11 @@ START_TIMESTAMP = "PROP_CONSUMER_START_TIMESTAMP"
 CONSUME_TYPE = "PROP_CONSUME_TYPE"
 CLIENT_VERSION = "PROP_CLIENT_VERSION"
 """The properties that admin tools look for; all others are settings of the consumer."""
+
+
+def queue_note(queue: QueueRef) -> str:
+    """The key under which a member of ours tells what a queue of it waits for."""
+    return f"queue {queue}"
 
 
 class QueueState(Body, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -48,22 +49,42 @@ final class Lookups {
 
     static void request(Stage stage) throws Exception {
         String topic = stage.topic("t", 2);
+        answering(stage, topic, new AtomicInteger());
+        for (int i = 0; i < 3; i++) {
+            ask(stage, topic, "question " + i);
+        }
+    }
+
+    /** Ask a question that somebody else answers. */
+    static void ask(Stage stage) throws Exception {
+        ask(stage, stage.name("t"), "question");
+    }
+
+    /** Answer the question of somebody else. */
+    static void answerOne(Stage stage) throws Exception {
+        AtomicInteger answered = new AtomicInteger();
+        answering(stage, stage.name("t"), answered);
+        Calls.await("a question", () -> answered.get() > 0);
+    }
+
+    private static void ask(Stage stage, String topic, String question) throws Exception {
+        Message answer = stage.producer().request(stage.message(topic, "a", question), 20_000);
+        stage.tell("answer", "body", Stage.body(answer), "properties", answer.getProperties());
+    }
+
+    private static void answering(Stage stage, String topic, AtomicInteger answered)
+            throws Exception {
         DefaultMQPushConsumer consumer = stage.pusher("g", topic, "*");
         consumer.registerMessageListener(
                 (MessageListenerConcurrently)
                         (given, context) -> {
                             for (MessageExt question : given) {
                                 answer(stage, question);
+                                answered.incrementAndGet();
                             }
                             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
                         });
         consumer.start();
-        for (int i = 0; i < 3; i++) {
-            Message answer =
-                    stage.producer().request(stage.message(topic, "a", "question " + i), 10_000);
-            stage.tell(
-                    "answer", "body", Stage.body(answer), "properties", answer.getProperties());
-        }
     }
 
     private static void answer(Stage stage, MessageExt question) {

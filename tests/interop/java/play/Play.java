@@ -45,10 +45,16 @@ public final class Play {
         SCENARIOS.put("lite-assign", Pulls::liteAssign);
         SCENARIOS.put("transaction", Transactions::outcomes);
         SCENARIOS.put("request", Lookups::request);
+        SCENARIOS.put("ask", Lookups::ask);
+        SCENARIOS.put("answer", Lookups::answerOne);
         SCENARIOS.put("query", Lookups::query);
         SCENARIOS.put("company", Groups::company);
         SCENARIOS.put("join", Beside::join);
         SCENARIOS.put("join-orderly", Beside::joinOrderly);
+        SCENARIOS.put("join-failing", Beside::joinFailing);
+        SCENARIOS.put("join-namespaced", Beside::joinNamespaced);
+        SCENARIOS.put("join-broadcast", Beside::joinBroadcast);
+        SCENARIOS.put("join-lite", Beside::joinLite);
         SCENARIOS.put("so-far", Beside::soFar);
         SCENARIOS.put("leave", Beside::leave);
         SCENARIOS.put("progress", Beside::progress);

@@ -48,6 +48,13 @@ final class Seen {
         };
     }
 
+    MessageListenerConcurrently failing() {
+        return (given, context) -> {
+            add(given);
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+        };
+    }
+
     MessageListenerOrderly orderly() {
         return (given, context) -> {
             add(given);

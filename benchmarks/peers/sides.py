@@ -1,0 +1,167 @@
+"""What comparisons share: brokers that are up, clients that make load, ratios of two sides.
+
+A client that makes load is a process of its own that reads commands and answers each with a line
+of JSON: messages, failures, seconds and its own CPU.  `Load.java` lists the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from benchmarks.at_rest import cpu_s, private_mib  # noqa: E402
+from interop.jvm import compile_java, jars, start_java  # noqa: E402
+from interop.real import RealRocketMQ  # noqa: E402
+
+CLIENT_VERSION = "5.3.3"
+BACKLOG = 200_000
+
+Result = dict[str, float]
+Row = dict[str, float]
+
+
+@dataclass
+class Running:
+    """A broker that is up."""
+
+    name: str
+    namesrv: str
+    pid: int
+    ready_s: float
+
+    def cpu_s(self) -> float:
+        """User and system time the broker process has used."""
+        return cpu_s(self.pid)
+
+    def private_mib(self) -> float:
+        """Memory that belongs to the broker process alone; mapped files do not count."""
+        return private_mib(self.pid)
+
+
+@contextmanager
+def our_side(directory: Path) -> Iterator[Running]:
+    """`flintmq serve` as a user starts it."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory)),
+            *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
+            *("--flush", "async"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ready_s = time.monotonic() - started
+        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if "namesrv" not in words:
+            raise SystemExit(f"flintmq serve said {line!r} instead of its ready line")
+        yield Running("flintmq", words["namesrv"], process.pid, ready_s)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def real_side(version: str, directory: Path) -> Iterator[Running]:
+    started = time.monotonic()
+    real = RealRocketMQ(
+        version,
+        directory,
+        mappedFileSizeCommitLog=1024 * 1024 * 1024,
+        mappedFileSizeConsumeQueue=6_000_000,
+        maxHashSlotNum=5_000_000,
+        maxIndexNum=20_000_000,
+        jvm_flags=("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g"),
+    )
+    with real:
+        ready_s = time.monotonic() - started
+        yield Running(f"RocketMQ {version}", real.namesrv, real.broker_pid, ready_s)
+
+
+class Load:
+    """A process that makes load."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    @classmethod
+    def java(cls, directory: Path) -> Load:
+        lib = jars(["client"], CLIENT_VERSION)
+        classes = compile_java(sorted((ROOT / "benchmarks" / "java").glob("*.java")), lib)
+        return cls(
+            start_java(
+                "Load",
+                [],
+                [lib, classes],
+                {"rocketmq.client.rebalance.waitInterval": "1000"},
+                jvm_flags=("-Xms512m", "-Xmx512m"),
+                reads_input=True,
+                talks_in=directory,
+            )
+        )
+
+    @classmethod
+    def ours(cls) -> Load:
+        return cls(
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.peers.our_load"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+            )
+        )
+
+    def run(self, command: str) -> Result:
+        """Give one command and wait for its result."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(command + "\n")
+        stdin.flush()
+        for line in stdout:
+            if line.startswith("RESULT "):
+                result: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
+                if "error" in result:
+                    raise SystemExit(f"{command}: {result['error']}")
+                if result["failed"]:
+                    print(f"{command}: {result['failed']} failed", file=sys.stderr)
+                return result
+        raise SystemExit("the load generator ended")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def fill(load: Load, side: Running, size: int) -> None:
+    """Put a backlog into a topic of its own."""
+    stored = 0.0
+    while stored < BACKLOG:
+        stored += load.run(f"batch {side.namesrv} backlog_{size} {size} 4 3 32")["count"]
+
+
+def median(rows: list[Row], key: str) -> float:
+    return statistics.median(row[key] for row in rows)
+
+
+def ratio(ours: list[Row], theirs: list[Row], key: str) -> tuple[float, float, float]:
+    """Median, lowest and highest ratio of ours to theirs, round by round."""
+    pairs = zip(ours, theirs, strict=True)
+    ratios = [mine[key] / other[key] for mine, other in pairs if other[key] > 0]
+    return statistics.median(ratios), min(ratios), max(ratios)

@@ -1,0 +1,154 @@
+"""`flintmq run --spark`: the listeners of an app as a query of Spark, until it is told to stop.
+
+Spark is loaded here and not before somebody asks for it.  Under spark-submit the session that is
+there is used, and MASTER is what it was submitted to.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from flintmq.cli.process import say
+from flintmq.core.app import App
+from flintmq.errors import FlintError
+
+INTERRUPTED: Final = 1
+FAILED: Final = 1
+LOOK_S: Final = 0.2
+
+
+SparkMaster: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="MASTER",
+        help="Run on Spark, as local[*] or spark://HOST:PORT.",
+        show_default=False,
+    ),
+]
+OutcomeSink: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--sink",
+        metavar="none|console|FORMAT:PATH",
+        help="On Spark: where the outcome of each message goes.",
+    ),
+]
+Checkpoint: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="On Spark: where the query remembers what it wrote to the sink.",
+        show_default=False,
+    ),
+]
+UntilNow: TypeAlias = Annotated[
+    bool, typer.Option("--until-now", help="On Spark: consume what is there now, and end.")
+]
+PlotFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="On Spark: where to put a picture of rate and lag at the end.",
+        show_default=False,
+    ),
+]
+SparkConf: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be given several times.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlan:
+    """What the command line says about a run on Spark."""
+
+    master: str
+    sink: str = "none"
+    checkpoint: str | None = None
+    until_now: bool = False
+    plot: str | None = None
+    conf: tuple[str, ...] = ()
+
+
+def read_sink(text: str) -> str | dict[str, str]:
+    """``none``, ``console``, or a format and a place, as ``parquet:outcomes``."""
+    kind, colon, path = text.partition(":")
+    if not colon:
+        return text
+    if not kind or not path:
+        raise typer.BadParameter(f"{text!r} is not none, console or FORMAT:PATH")
+    return {"format": kind, "path": path}
+
+
+def read_conf(texts: tuple[str, ...]) -> dict[str, str]:
+    """``name=value`` pairs."""
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise typer.BadParameter(f"{name!r} is not NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def run_on_spark(
+    app: App,
+    target: str,
+    plan: SparkPlan,
+    stop_timeout_s: float,
+    on_signal: Callable[[Callable[[], None]], None],
+) -> int:
+    """Run the app to its end; the exit code."""
+    sink, conf = read_sink(plan.sink), read_conf(plan.conf)
+    from flintmq.spark.needs import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.run_app import run
+    from flintmq.spark.session import spark_session
+
+    spark = spark_session(f"flintmq {target}", plan.master, **conf)
+    told_to_stop = threading.Event()
+    on_signal(told_to_stop.set)  # after Spark, which has a handler of its own
+    try:
+        started = run(
+            app,
+            spark,
+            sink=sink,
+            checkpoint=plan.checkpoint,
+            available_now=plan.until_now,
+            progress=True,
+            plot=plan.plot,
+        )
+        return _wait(started, app, target, told_to_stop, stop_timeout_s)
+    finally:
+        spark.stop()
+
+
+def _wait(
+    started: Any, app: App, target: str, told_to_stop: threading.Event, stop_timeout_s: float
+) -> int:
+    is_ready = False
+    try:
+        while not started.await_termination(LOOK_S):
+            if not is_ready and (client_id := started.client_id) is not None:
+                is_ready = True
+                typer.echo(f"flintmq ready app={target} group={app.group} client={client_id}")
+            if told_to_stop.is_set():
+                return 0 if started.stop(stop_timeout_s) else INTERRUPTED
+    except FlintError:
+        raise
+    except Exception as error:  # whatever Spark says of a query that failed
+        say(f"the query failed: {error}")
+        return FAILED
+    return 0

@@ -1,0 +1,111 @@
+"""What the progress of a query tells in numbers: batches, rates, lag, and the time that is left."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flintmq.spark.offsets import StreamOffset
+
+POINTS_MAX: Final = 10_000
+"""Batches that are remembered for a plot; the oldest are forgotten first."""
+
+RECENT: Final = 5
+"""Batches over which the rate is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFigures:
+    """One batch.  ``lag`` is what was left in our queues when it was planned."""
+
+    batch_id: int
+    time: str
+    messages: int
+    duration_ms: int
+    lag: int | None
+    end: dict[str, Any] = field(repr=False)
+
+    @property
+    def per_second(self) -> float:
+        return self.messages * 1000 / self.duration_ms if self.duration_ms else 0.0
+
+
+def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
+    """A batch as Spark tells of it; None for what is no batch of listeners."""
+    sources = progress.get("sources") or []
+    if len(sources) != 1:
+        return None
+    end = _offset(sources[0].get("endOffset"))
+    if end is None:
+        return None
+    latest = _offset(sources[0].get("latestOffset"))
+    durations = progress.get("durationMs") or {}
+    return BatchFigures(
+        int(progress["batchId"]),
+        str(progress["timestamp"]),
+        int(progress.get("numInputRows") or 0),
+        int(durations.get("triggerExecution") or 0),
+        _lag(end, latest),
+        end,
+    )
+
+
+def _offset(told: Any) -> dict[str, Any] | None:
+    """Spark gives an offset as JSON text, as a tree, or not at all."""
+    tree = json.loads(told) if isinstance(told, str) else told
+    return tree if isinstance(tree, dict) else None
+
+
+def _lag(end: dict[str, Any], latest: dict[str, Any] | None) -> int | None:
+    if latest is None:
+        return None
+    done = StreamOffset.from_json(end).stops
+    return sum(
+        max(0, stop - done.get(queue, stop))
+        for queue, stop in StreamOffset.from_json(latest).stops.items()
+    )
+
+
+class Figures:
+    """All batches of a run so far."""
+
+    def __init__(self) -> None:
+        self.points: deque[BatchFigures] = deque(maxlen=POINTS_MAX)
+        self.batches = 0
+        self.messages = 0
+        self.lag: int | None = None
+        self.end: dict[str, Any] | None = None
+        self._last_id = -1
+
+    def take(self, all_progress: Iterable[Mapping[str, Any]]) -> list[BatchFigures]:
+        """What Spark remembers of a query; the batches that are new."""
+        new = []
+        for progress in all_progress:
+            found = read_figures(progress)
+            if found is None:
+                continue
+            self.end, self.lag = found.end, found.lag
+            if found.batch_id > self._last_id and found.messages:
+                self._last_id = found.batch_id
+                self.batches += 1
+                self.messages += found.messages
+                self.points.append(found)
+                new.append(found)
+        return new
+
+    @property
+    def per_second(self) -> float:
+        """The rate of the last batches."""
+        some = list(self.points)[-RECENT:]
+        spent_ms = sum(each.duration_ms for each in some)
+        return sum(each.messages for each in some) * 1000 / spent_ms if spent_ms else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the lag takes at this rate; None where one cannot say."""
+        if self.lag is None or not self.per_second:
+            return None
+        return self.lag / self.per_second

@@ -1,0 +1,221 @@
+"""The records of pages as rows: checked, unpacked, and only those that lie in their page.
+
+                      ┌─ sound ──────────────────────────► rows
+    join ─► scan ─────┼─ some packed or batches ─► written anew, plain ─► scan ─► rows
+                      └─ something is wrong ─────► `Page.messages` says what
+
+Pages of one queue are joined, since what a scan costs hardly depends on how much it reads.
+What is wrong with a record is said by the code that reads one after the other: the scan only
+finds that something is.
+
+Invariant: the rows are the messages that `Page.messages` gives for each page, in order, and
+they are plain: a row that needs unpacking or splitting does not leave here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from flintmq.core.read_span import Page
+from flintmq.errors import BodyTooLarge, MalformedBody
+from flintmq.model.message import BODY_BYTES_MAX
+from flintmq.model.queue import QueueOffset
+from flintmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, compression, needs_unwrap
+from flintmq.protocol.batch import decode_batch
+from flintmq.protocol.compression import unpack
+from flintmq.protocol.received import UNPACKED_BYTES_MAX
+from flintmq.protocol.record import CRC_MASK, Record, decode_record, encode_record
+from flintmq.protocol.record_scan import EndKind, RecordColumns, scan_records
+from flintmq.spark.arrow_spans import binary_column, is_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_BATCH: Final = NEED_UNWRAP | INNER_BATCH
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+CHECKED_AT_ONCE: Final = 256
+"""Bodies taken out to be checked; so few stay in a processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Plain records.  ``bodies`` are there where they had to be looked at anyway."""
+
+    records: RecordColumns
+    bodies: pa.BinaryArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def cut(self, start: int, stop: int) -> Rows:
+        bodies = None if self.bodies is None else self.bodies.slice(start, stop - start)
+        return Rows(_some(self.records, slice(start, stop)), bodies)
+
+    def only(self, chosen: Mask) -> Rows:
+        return Rows(_some(self.records, np.flatnonzero(chosen)))
+
+
+class _Scanned(NamedTuple):
+    """Pages side by side.  ``firsts`` are the rows with which they begin, and the number of all."""
+
+    columns: RecordColumns
+    firsts: Ints
+
+
+def rows_of(pages: Sequence[Page], *, verify_crc: bool = True) -> Iterator[Rows]:
+    """The rows of some pages of one queue.  Raises what `Page.messages` would.
+
+    They come together, except where they unpack to more than one answer may hold: then page
+    by page.  Their queue offsets are those of the queue that was asked.
+    """
+    pages = [page for page in pages if page.records]
+    if not pages:
+        return
+    scanned = _scan([page.records for page in pages])
+    if scanned is None or not _topics_are_text(scanned.columns):
+        _say_what_is_wrong(pages)
+    bodies = None
+    if verify_crc:
+        bodies = _bodies(scanned.columns)
+        if not _checksums_match(scanned.columns, bodies):
+            _say_what_is_wrong(pages)
+    if (packed := _packed_rows(scanned.columns)).any():
+        room_bytes = UNPACKED_BYTES_MAX - len(scanned.columns.buffer)
+        try:
+            records = _plain_records(pages, scanned, packed, room_bytes)
+        except (MalformedBody, BodyTooLarge):
+            if len(pages) == 1:
+                pages[0].messages()
+                raise
+            for page in pages:
+                yield from rows_of([page], verify_crc=verify_crc)
+            return
+        scanned, bodies = _scan(records), None
+        assert scanned is not None, "records written here can be read"
+    yield _in_bounds(pages, scanned, bodies)
+
+
+def _scan(records: Sequence[bytes]) -> _Scanned | None:
+    """Scan pages side by side; None when a page does not end where a record does."""
+    columns = scan_records(records[0] if len(records) == 1 else b"".join(records))
+    if columns.end.kind is not EndKind.WHOLE:
+        return None
+    page_edges = np.array([0, *accumulate(map(len, records))])
+    record_edges = np.append(columns.start, len(columns.buffer))
+    firsts = np.searchsorted(record_edges, page_edges)
+    if (record_edges[firsts] != page_edges).any():
+        return None
+    return _Scanned(columns, firsts)
+
+
+def _some(columns: RecordColumns, rows: Ints | slice) -> RecordColumns:
+    names = [field.name for field in fields(columns)][2:]
+    return replace(columns, **{name: getattr(columns, name)[rows] for name in names})
+
+
+def _topics_are_text(columns: RecordColumns) -> bool:
+    return is_text(binary_column(columns.buffer, columns.topic_start, columns.topic_length))
+
+
+def _bodies(columns: RecordColumns) -> pa.BinaryArray:
+    return binary_column(columns.buffer, columns.body_start, columns.body_length)
+
+
+def _checksums_match(columns: RecordColumns, bodies: pa.BinaryArray) -> bool:
+    actual = np.empty(len(columns), np.uint32)
+    for at in range(0, len(columns), CHECKED_AT_ONCE):
+        some = bodies.slice(at, CHECKED_AT_ONCE)
+        actual[at : at + len(some)] = np.fromiter(map(crc32, some.to_pylist()), np.uint32)
+    matches = columns.body_crc == actual & CRC_MASK
+    return bool(matches.all() or (matches | (columns.body_crc == 0)).all())  # 0: not computed
+
+
+def _say_what_is_wrong(pages: Sequence[Page]) -> NoReturn:
+    for page in pages:
+        page.messages()
+    raise AssertionError("records were refused that can be read")
+
+
+def _packed_rows(columns: RecordColumns) -> Mask:
+    batches: Mask = columns.sys_flag & _BATCH == _BATCH
+    batches |= columns.sys_flag & COMPRESSED != 0
+    return batches
+
+
+def _plain_records(
+    pages: Sequence[Page], scanned: _Scanned, packed: Mask, room_bytes: int
+) -> list[bytes]:
+    """The records of each page with the packed ones written anew."""
+    plain: list[bytes] = []
+    base = 0
+    for page, first, stop in zip(pages, scanned.firsts[:-1], scanned.firsts[1:], strict=True):
+        rows = first + np.flatnonzero(packed[first:stop])
+        pieces: list[bytes] = []
+        at = 0
+        for row in rows.tolist():
+            start = int(scanned.columns.start[row]) - base
+            pieces.append(page.records[at:start])
+            for record in _plain(decode_record(page.records, start, verify_crc=False), room_bytes):
+                pieces.append(encode_record(record))
+                room_bytes -= len(pieces[-1])
+            if room_bytes < 0:
+                raise BodyTooLarge(UNPACKED_BYTES_MAX, "the messages of an answer")
+            at = start + int(scanned.columns.size_bytes[row])
+        plain.append(b"".join((*pieces, page.records[at:])))
+        base += len(page.records)
+    return plain
+
+
+def _plain(record: Record, room_bytes: int) -> list[Record]:
+    """The messages of a packed record, each as a record of its own."""
+    body, sys_flag = record.body, record.sys_flag
+    if (kind := compression(sys_flag)) is not None:
+        body = unpack(body, kind, min(BODY_BYTES_MAX, room_bytes))
+        sys_flag &= ~COMPRESSED
+    if not needs_unwrap(sys_flag):
+        return [msgspec.structs.replace(record, body=body, body_crc=0, sys_flag=sys_flag)]
+    return [
+        msgspec.structs.replace(
+            record,
+            body=entry.body,
+            body_crc=0,
+            sys_flag=sys_flag,
+            flag=entry.flag,
+            properties=entry.properties,
+            queue_offset=QueueOffset(record.queue_offset + index),
+        )
+        for index, entry in enumerate(decode_batch(body))
+        if record.queue_offset + index <= _INT64_MAX  # a queue never grows that long
+    ]
+
+
+def _in_bounds(pages: Sequence[Page], scanned: _Scanned, bodies: pa.BinaryArray | None) -> Rows:
+    """Only the rows that lie in their page, with the offsets of the queue that was asked."""
+    columns, counts = scanned.columns, np.diff(scanned.firsts)
+
+    def of_each_row(numbers: Iterable[int]) -> Ints:
+        fitting = [min(max(number, _INT64_MIN), _INT64_MAX) for number in numbers]
+        return np.array(fitting, np.int64).repeat(counts)
+
+    delta = of_each_row(page.offset_delta for page in pages)
+    inside = columns.queue_offset >= of_each_row(page.start - page.offset_delta for page in pages)
+    inside &= columns.queue_offset < of_each_row(page.stop - page.offset_delta for page in pages)
+    rows = Rows(columns, bodies)
+    if not inside.all():
+        rows, delta = rows.only(inside), delta[inside]
+    if not delta.any():
+        return rows
+    queue_offset = rows.records.queue_offset + delta
+    return replace(rows, records=replace(rows.records, queue_offset=queue_offset))

@@ -1,0 +1,84 @@
+"""A Spark session with settings that fit, for those who have none: the command and the examples.
+
+What a user says is kept.  A session that exists already, or a program that spark-submit started,
+is used as it is.  The time zone is left alone: our columns are instants, and how they are shown
+is the user's matter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from flintmq.spark.java import use_java
+from flintmq.spark.needs import require_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+
+LOOPBACK: Final = "127.0.0.1"
+
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    PUSHDOWN: "true",
+}
+
+LOCAL_SETTINGS: Final = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    # Spark's own choice costs each batch of a stream some 150 ms more: it runs programs to learn
+    # about links.  On a local disk both look whether a file is there and then rename, so this one
+    # keeps the same promises; elsewhere the other may keep more, so it is for local masters only.
+    CHECKPOINT_FILES: "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+}
+"""On this machine alone, where nobody else has to reach the driver."""
+
+CONNECT: Final = "sc://"
+
+
+def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> SparkSession:
+    """A session, made if there is none.  ``conf`` are settings of Spark, by their full names."""
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    given = {name: _text(value) for name, value in conf.items()}
+    builder = SparkSession.builder
+    if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        settings = given
+    elif master.startswith(CONNECT):
+        builder = builder.remote(master)
+        settings = {PUSHDOWN: SETTINGS[PUSHDOWN], **given}
+    else:
+        use_java()
+        _choose_python(given)
+        if is_local(master):
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        builder = builder.appName(app_name).master(master)
+        settings = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {}), **given}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def is_local(master: str) -> bool:
+    """Whether the tasks run on this machine."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def _choose_python(conf: Mapping[str, str]) -> None:
+    """Workers run the Python of the driver unless told otherwise."""
+    if "spark.pyspark.python" not in conf:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.pyspark.driver.python" not in conf:
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,53 @@
+"""Every command there is runs in a test, speaks JSON where it tells something, and has its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.story import Recording, all_commands, tell
+from flintmq.cli.main import app
+from flintmq.embedded.broker import EmbeddedBroker
+from net.support import PATIENCE_S
+
+HERE = Path(__file__).parent
+SERVING = {"serve", "namesrv", "broker", "run", "demo", "bench"}
+"""What runs until it is told to stop, or is a show of its own: it prints no facts."""
+
+COMMANDS = sorted(all_commands())
+
+
+def test_every_command_that_asks_a_cluster_plays_its_part() -> None:
+    with EmbeddedBroker() as broker:
+        user = Recording(broker.namesrv, PATIENCE_S)
+        tell(user)
+
+    left = {words for words in COMMANDS if words not in user.ran}
+    elsewhere = {words for words in left if (HERE / f"test_{words[0]}.py").exists()}
+    assert left == elsewhere, "these commands are run by no test"
+    assert {words[0] for words in left} <= SERVING | {"store"}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_says_what_it_does_and_speaks_json(words: tuple[str, ...]) -> None:
+    command = all_commands()[words]
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+
+    assert command.help
+    assert all(getattr(each, "help", None) for each in command.params if not each.hidden), words
+    if words[0] not in SERVING:
+        assert "--output" in flags
+
+
+def test_shells_can_complete_it() -> None:
+    done = CliRunner().invoke(
+        app,
+        [],
+        env={"_FLINTMQ_COMPLETE": "complete_bash", "COMP_WORDS": "flintmq top", "COMP_CWORD": "1"},
+        prog_name="flintmq",
+    )
+
+    assert done.exit_code == 0
+    assert done.stdout.split() == ["topic"]

@@ -1,0 +1,18 @@
+"""Every command that asks a cluster does the same with our broker and with the real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.story import Recording, tell
+from interop.filled import PATIENCE_S
+from interop.ours import Served
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(600),  # it starts servers
+]
+
+
+def test_the_story_of_all_commands_is_the_same_everywhere(each: Served) -> None:
+    tell(Recording(each.namesrv, PATIENCE_S))
