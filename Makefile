@@ -28,7 +28,7 @@ lock: ## Write the lock file again (needs uv)
 	    --unsafe-package flintmq --output-file $(LOCK)
 
 test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not heavy and not interop" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not heavy and not interop" $(ARGS)
 
 coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
 	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)
@@ -60,6 +60,7 @@ interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Mav
 
 docs: $(READY) ## Write the reference pages again
 	$(BIN)/python tests/cli_reference.py
+	$(BIN)/python tests/reference_pages.py --write
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -53,6 +53,7 @@ if __name__ == "__main__":
         for start in (0, 1_000):
             send(address, start, start + 1_000)
             run_to_the_end(spark, address, f"{directory}/checkpoint")
-            print(f"bills: {bills.load().count()}")
+            print(f"{start + 1_000} orders sent, and read to their end")
+        print(f"bills: {bills.load().count()}")
         with Admin(namesrv=address) as admin:
             print(f"lag of the group: {admin.lag('accounting').lag}")

@@ -9,10 +9,6 @@ import pytest
 from flintmq.embedded.broker import EmbeddedBroker
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "xdist_group: tests for one and the same xdist worker")
-
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
     """One name server and one broker for all tests of a file: use topics of your own."""

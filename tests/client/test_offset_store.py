@@ -203,6 +203,34 @@ def test_the_first_commit_of_a_topic_is_ended_before_others_leave(opener_fails: 
     assert set(broker.stored) == {("orders", number) for number in range(4)}
 
 
+def test_one_that_waited_for_the_first_tells_what_is_known_by_then() -> None:
+    """A pull tells offsets too: what it told meanwhile is not taken back."""
+    broker = Broker()
+    gate = asyncio.Event()
+    other = QueueRef("orders", "broker-a", 1)
+
+    async def held(call: Call) -> Command:
+        if not broker.calls:
+            reply = await broker.call(call)
+            await gate.wait()
+            return reply
+        return await broker.call(call)
+
+    async def main() -> None:
+        slow = RemoteOffsets("billing", call=held, address_of=broker.address_of)
+        for queue in (ONE, other):
+            slow.update(queue, at(5))
+        persisting = asyncio.create_task(slow.persist([ONE, other]))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        slow.update(other, at(6))
+        gate.set()
+        assert await persisting == {}
+
+    run(main())
+    assert broker.stored == {("orders", 0): 5, ("orders", 1): 6}
+
+
 def test_what_could_not_be_stored_is_told_and_the_rest_is_stored() -> None:
     store, broker = remote()
     broker.away.add("b:1")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,12 +19,39 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
+from flintmq.spark.session import spark_session
 from flintmq.store.config import Flush, StoreConfig
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen, on a machine that may be very busy."""
 
 BROKER = "broker-a"
+
+
+class Reachable(Protocol):
+    """Servers in this process or in others, ours or not."""
+
+    @property
+    def namesrv(self) -> str: ...
+
+
+@contextmanager
+def session(scratch: Path, master: str = "local[2]", **more: object) -> Iterator[SparkSession]:
+    """A small Spark: no web page, and workers with the Python of the tests."""
+    settings: dict[str, object] = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": 1,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": scratch / "warehouse",
+        "spark.local.dir": scratch / "local",
+        "spark.ui.showConsoleProgress": False,
+        **more,
+    }
+    made = spark_session("flintmq-tests", master, **settings)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def wait_for(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
@@ -33,7 +62,7 @@ def wait_for(condition: Callable[[], object], patience_s: float = PATIENCE_S) ->
         threading.Event().wait(0.01)
 
 
-def create_topic(servers: EmbeddedBroker, topic: str, queues: int = 1) -> str:
+def create_topic(servers: Reachable, topic: str, queues: int = 1) -> str:
     """Make a topic, or see that it is as wanted; its name, to be written in one line."""
     with Admin(namesrv=servers.namesrv) as admin:
         admin.create_topic(topic, queues=queues)
@@ -41,7 +70,7 @@ def create_topic(servers: EmbeddedBroker, topic: str, queues: int = 1) -> str:
 
 
 def send(
-    servers: EmbeddedBroker,
+    servers: Reachable,
     topic: str,
     bodies: Iterable[bytes | str],
     *,
@@ -73,20 +102,20 @@ def send(
             producer.send_batch(messages[start : start + batch], queue=queue)
 
 
-def lag(servers: EmbeddedBroker, group: str) -> int | None:
+def lag(servers: Reachable, group: str) -> int | None:
     """How far a group is behind; None when it has no offsets anywhere."""
     with Admin(namesrv=servers.namesrv) as admin:
         found = admin.lag(group)
     return found.lag if found.queues else None
 
 
-def read(spark: SparkSession, servers: EmbeddedBroker, **options: object) -> DataFrame:
+def read(spark: SparkSession, servers: Reachable, **options: object) -> DataFrame:
     """A batch over a topic of these servers."""
     reader = spark.read.format("rocketmq").option("namesrv", servers.namesrv)
     return reader.options(**cast(Any, options)).load()
 
 
-def read_stream(spark: SparkSession, servers: EmbeddedBroker, **options: object) -> DataFrame:
+def read_stream(spark: SparkSession, servers: Reachable, **options: object) -> DataFrame:
     """A stream over a topic of these servers."""
     reader = spark.readStream.format("rocketmq").option("namesrv", servers.namesrv)
     return reader.options(**cast(Any, options)).load()

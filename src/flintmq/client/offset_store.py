@@ -180,10 +180,12 @@ class RemoteOffsets(_Memory):
             await self._ask(queue, offset)
 
     async def _tell(self, queue: QueueRef, offset: QueueOffset) -> FlintError | None:
+        """Tell ``offset``, or what is known by now: pulls tell offsets too, and none goes back."""
         try:
-            if not await self._open(queue, offset):
+            if not await self._open(queue, self._offsets.get(queue, offset)):
                 address = await self._address_of(queue)
-                conversation = tell_offset(address, self._group, queue, offset, timeout_ms=STORE_MS)
+                newest = self._offsets.get(queue, offset)
+                conversation = tell_offset(address, self._group, queue, newest, timeout_ms=STORE_MS)
                 await drive_async(conversation, self._call)
         except FlintError as error:
             return error

@@ -71,6 +71,8 @@ class PushCalls:
             version = await engine.version_of(found.address)
             if version is not None:
                 check_broker_filters(pull, version)
+        if pull.commit_offset is not None:  # else a commit that waits would take it back
+            self._store.update(queue, pull.commit_offset)
         asked = pull_request(pull, self._group, is_slave=found.is_slave)
         reply = await engine.call(found.address, asked, pull.timeout_ms)
         return read_pull_answer(reply, queue, found.address)

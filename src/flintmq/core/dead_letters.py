@@ -9,6 +9,7 @@ The dead letter itself stays where it is: a queue has no way to take one out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,6 +30,7 @@ from flintmq.model.group import (
 )
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.route import Route
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.catalogue import GIVING_CODES
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
@@ -88,9 +90,14 @@ class DeadLetter:
         found = message.properties
         return cls(
             message,
-            found.get(names.DLQ_ORIGIN_TOPIC) or found.get(names.RETRY_TOPIC),
+            origin_topic(found),
             found.get(names.DLQ_ORIGIN_MESSAGE_ID) or found.get(names.ORIGIN_MESSAGE_ID),
         )
+
+
+def origin_topic(properties: Mapping[str, str]) -> str | None:
+    """Which topic a dead letter came from, if it says so."""
+    return properties.get(names.DLQ_ORIGIN_TOPIC) or properties.get(names.RETRY_TOPIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,25 +168,54 @@ def replay(
     now_ms: int,
 ) -> Conversation[Stored]:
     """Send one dead letter again, with its own properties and unique id, as if never tried."""
-    origin = letter.origin_topic
-    if origin is None:
+    message = letter.message
+    if letter.origin_topic is None:
         reason = "it does not say which topic it came from"
-        raise InvalidName("message id", letter.message.message_id, reason)
-    kept = {
-        name: value for name, value in letter.message.properties.items() if name not in LEFT_BEHIND
-    }
-    topic = origin
-    if to is ReplayTo.GROUP:
-        topic = retry_topic(group)
-        kept[names.RETRY_TOPIC] = origin
-    else:
-        kept.pop(names.RETRY_TOPIC, None)
+        raise InvalidName("message id", message.message_id, reason)
+    topic, kept = new_life(message.properties, letter.origin_topic, group, to)
     route = yield from require_route(namesrv, topic)
+    return (
+        yield from send_again(
+            route,
+            topic,
+            kept,
+            message.body,
+            flag=message.flag,
+            broker=message.broker,
+            turn=message.queue_offset,
+            now_ms=now_ms,
+        )
+    )
+
+
+def new_life(
+    properties: Mapping[str, str], origin: str, group: str, to: ReplayTo
+) -> tuple[str, dict[str, str]]:
+    """Where a dead letter goes when it is sent again, and what it keeps."""
+    kept = {name: value for name, value in properties.items() if name not in LEFT_BEHIND}
+    if to is ReplayTo.GROUP:
+        return retry_topic(group), {**kept, names.RETRY_TOPIC: origin}
+    kept.pop(names.RETRY_TOPIC, None)
+    return origin, kept
+
+
+def send_again(
+    route: Route,
+    topic: str,
+    properties: dict[str, str],
+    body: bytes,
+    *,
+    flag: int,
+    broker: str,
+    turn: int,
+    now_ms: int,
+) -> Conversation[Stored]:
+    """Send what was dead to a queue of this topic: on ``broker`` if it has some there."""
     queues = route.publish_queues(topic)
     if not queues:
         raise NoRoute(topic, "no broker takes messages for it")
-    here = [queue for queue in queues if queue.broker == letter.message.broker] or queues
-    queue = here[letter.message.queue_offset % len(here)]
+    here = [queue for queue in queues if queue.broker == broker] or queues
+    queue = here[turn % len(here)]
     address = route.address(queue.broker)
     if address is None:
         raise NoRoute(topic, f"broker {queue.broker} is not there or has no master")
@@ -187,9 +223,9 @@ def replay(
         yield from _send_to(
             address,
             queue,
-            body=letter.message.body,
-            properties=kept,
-            flag=letter.message.flag,
+            body=body,
+            properties=properties,
+            flag=flag,
             group=INNER_PRODUCER_GROUP,
             now_ms=now_ms,
         )

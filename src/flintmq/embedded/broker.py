@@ -33,8 +33,10 @@ from flintmq.broker.state import BrokerState
 from flintmq.embedded.clients import Clients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
-from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
+from flintmq.embedded.servers import ANY_PORT, BrokerPlan, NameServerPlan, Servers
 from flintmq.model.message import ReceivedMessage
+from flintmq.nameserver.config import NameServerConfig
+from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls
 from flintmq.store.config import Flush, StoreConfig
@@ -76,6 +78,7 @@ class EmbeddedBroker(Clients):
     """One name server and one broker, or several; usable with ``with`` and ``async with``.
 
     ``directory`` is the store of the one broker; several have a directory each in it.
+    They listen on free ports of loopback; one of a kind may be given an address.
     Unless ``flush`` or ``config`` says otherwise, sends are acknowledged when the system has
     them: what a power cut would take, tests do not mind.
     """
@@ -89,11 +92,18 @@ class EmbeddedBroker(Clients):
         config: BrokerConfig | None = None,
         flush: Literal["sync", "async"] | None = None,
         tls: ServerTls | None = None,
+        namesrv_listen: Address = ANY_PORT,
+        broker_listen: Address = ANY_PORT,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers must be 1 to {BROKERS_MAX}")
         if not 1 <= name_servers <= NAME_SERVERS_MAX:
             raise ValueError(f"name_servers must be 1 to {NAME_SERVERS_MAX}")
+        for listen, count in ((namesrv_listen, name_servers), (broker_listen, brokers)):
+            if count > 1 and listen.port:
+                raise ValueError(f"{count} of a kind cannot all listen on {listen}")
+        self._namesrv_listen = namesrv_listen
+        self._broker_listen = broker_listen
         config = config or BrokerConfig(store=StoreConfig(flush=Flush.ASYNC))
         if flush is not None:
             config = replace(config, store=replace(config.store, flush=Flush(flush)))
@@ -321,7 +331,8 @@ class EmbeddedBroker(Clients):
         """What the thread does from its first moment to its last."""
 
         async def live() -> None:
-            name_servers = [NameServerPlan()] * self._name_server_count
+            name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
+            name_servers = [name_server] * self._name_server_count
             servers = await Servers.start(
                 self._plans(directory), name_servers, tls=self._tls, faults=Faults()
             )
@@ -339,7 +350,8 @@ class EmbeddedBroker(Clients):
 
     def _plans(self, directory: Path) -> list[BrokerPlan]:
         if self._broker_count == 1:
-            return [BrokerPlan(directory=directory, config=self._config)]
+            listen = self._broker_listen
+            return [BrokerPlan(directory=directory, config=self._config, listen=listen)]
         names = [f"broker-{letter}" for letter in ascii_lowercase[: self._broker_count]]
         return [
             BrokerPlan(directory=directory / name, config=replace(self._config, broker_name=name))
