@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
+PEERS ?= broker client
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock test coverage check fuzz crash soak bench bench-peers interop docs format clean
@@ -53,7 +54,7 @@ bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
 
 bench-peers: $(READY) ## Measure beside Apache RocketMQ in one run (needs Java and Maven)
-	$(BIN)/python -m benchmarks.peers.broker $(ARGS)
+	for peer in $(PEERS); do $(BIN)/python -m benchmarks.peers.$$peer $(ARGS) || exit 1; done
 
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)

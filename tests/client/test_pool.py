@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,32 @@ def test_every_job_runs_once_and_is_reported_once() -> None:
         await until(lambda: len(bench.done) == 5_000)
         assert sorted(ran) == list(range(5_000))
         assert set(bench.done) == set(jobs)
+        await bench.close()
+
+    run(main())
+
+
+def test_what_comes_in_one_turn_of_the_loop_goes_to_a_worker_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []
+    give = pools._Worker.give
+
+    def counted(worker: Any, chunk: Any) -> None:
+        given.append(len(chunk))
+        give(worker, chunk)
+
+    async def main() -> None:
+        bench = Bench()
+        for number in range(200):  # it learns that they are quick
+            bench.pool.submit([job_of(int)])
+            await until(lambda n=number: len(bench.done) == n + 1)  # type: ignore[misc]
+        monkeypatch.setattr(pools._Worker, "give", counted)
+        for _ in range(5):
+            bench.pool.submit([job_of(int), job_of(int)])
+        assert bench.pool.waiting_count == 10
+        await until(lambda: len(bench.done) == 210)
+        assert given == [10]
         await bench.close()
 
     run(main())

@@ -151,9 +151,9 @@ def test_a_right_key_opens_only_its_own_doors(guarded: RealRocketMQ) -> None:
         assert repr(KEYS["access_key"]) in str(refused.value)
     with nothing_left(), pytest.raises(BrokerRefused, match="set access_key"):
         PushConsumer("billing", Ear(), namesrv=guarded.namesrv).subscribe("orders").start()
+    wrong = {**common, **WRONG_KEYS}
     with nothing_left(), pytest.raises(BrokerRefused, match="secret_key is right"):
-        settings = {**common, **WRONG_KEYS}
-        PushConsumer("billing", Ear(), **settings).subscribe("orders").start()
+        PushConsumer("billing", Ear(), **wrong).subscribe("orders").start()
     with Admin(**common) as admin, pytest.raises(BrokerRefused):
         admin.create_topic("mine")
 

@@ -102,6 +102,31 @@ def send(
             producer.send_batch(messages[start : start + batch], queue=queue)
 
 
+@contextmanager
+def traffic(
+    servers: Reachable, topic: str, queues: int, each_s: float = 0.1
+) -> Iterator[Callable[[], int]]:
+    """Numbers that keep coming, ten to each queue at a time; how many there are so far."""
+    stopping, count = threading.Event(), [0]
+
+    def go() -> None:
+        with Producer("senders", namesrv=servers.namesrv) as producer:
+            while not stopping.wait(each_s):
+                for queue_id in range(queues):
+                    numbers = range(count[0], count[0] + 10)
+                    batch = [Message(topic, b"%06d" % number) for number in numbers]
+                    producer.send_batch(batch, queue=QueueRef(topic, BROKER, queue_id))
+                    count[0] += 10
+
+    sender = threading.Thread(target=go)
+    sender.start()
+    try:
+        yield lambda: count[0]
+    finally:
+        stopping.set()
+        sender.join()
+
+
 def lag(servers: Reachable, group: str) -> int | None:
     """How far a group is behind; None when it has no offsets anywhere."""
     with Admin(namesrv=servers.namesrv) as admin:

@@ -136,6 +136,23 @@ def test_commits_and_never_goes_back(broker: EmbeddedBroker, cluster: Cluster) -
     assert cluster.group_offsets([first, second], "members") == {first: 4, second: 0}
 
 
+def test_a_group_that_commits_is_known_to_tools_but_is_nobodys(
+    two_brokers: EmbeddedBroker,
+) -> None:
+    create_topic(two_brokers, "shown", 1)
+    cluster = Cluster(Access((two_brokers.namesrv,)))
+    try:
+        cluster.commit("shown", {each: QueueOffset(0) for each in cluster.queues(["shown"])})
+    finally:
+        cluster.close()
+
+    with Admin(namesrv=two_brokers.namesrv) as admin:
+        # Tools ask the brokers that have this topic how far the group is.
+        route = admin.route("%RETRY%shown")
+        assert {each.broker for each in route.brokers} == {"broker-a", "broker-b"}
+        assert admin.members("shown") is None
+
+
 def test_one_silent_broker_does_not_hide_the_others(two_brokers: EmbeddedBroker) -> None:
     create_topic(two_brokers, "shared", 1)
     send(two_brokers, "shared", ["a"], broker="broker-a")

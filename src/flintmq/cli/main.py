@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from flintmq import __version__
-from flintmq.cli import dlq, group, message, store, topic
+from flintmq.cli import dlq, dlq_spark, group, message, store, topic, topic_spark
 from flintmq.cli.broker import broker
 from flintmq.cli.demo.command import demo
+from flintmq.cli.lake import lake
 from flintmq.cli.namesrv import namesrv
 from flintmq.cli.output import EXIT_CODES
 from flintmq.cli.run import run
@@ -31,6 +32,10 @@ app.command()(broker)
 app.command()(run)
 app.command(epilog=EXIT_CODES)(send)
 app.command(help=TAIL_HELP, epilog=EXIT_CODES)(tail)
+app.command(epilog=EXIT_CODES)(lake)
+topic.app.command("report")(topic_spark.report)
+dlq.app.command("report")(dlq_spark.report)
+dlq.app.command("bulk-replay")(dlq_spark.bulk_replay)
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(message.app, name="message")

@@ -156,7 +156,11 @@ class Pool(Generic[J]):
         return len(self._waiting) + len(self._ready)
 
     def submit(self, jobs: Iterable[J]) -> None:
-        """Have these run, in this order as far as workers allow."""
+        """Have these run, in this order as far as workers allow.
+
+        They are handed out at the end of this turn of the loop: answers for several queues come
+        together, and waking a worker costs more than a quick job.
+        """
         self._waiting.extend(jobs)
         if not self._is_feed_due:
             self._is_feed_due = True

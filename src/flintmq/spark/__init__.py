@@ -2,9 +2,14 @@
 
     import flintmq.spark
 
-    flintmq.spark.register(spark)                     spark.read.format("rocketmq") from then on
-    spark = flintmq.spark.spark_session("shop")       a session of our own, with Java found
-    flintmq.spark.run(app, spark)                     the listeners of an app
+    flintmq.spark.register(spark)                       spark.read.format("rocketmq") from then on
+    spark = flintmq.spark.spark_session("shop")         a session of our own, with Java found
+    flintmq.spark.run(app, spark)                       the listeners of an app
+    flintmq.spark.lake(spark, "orders", "lake")         a topic as Parquet, each message once
+    flintmq.spark.topic_report(spark, "orders")         rates, sizes and latencies over time
+    flintmq.spark.dead_letters(spark, "billing")        what a group gave up on, as a frame
+    flintmq.spark.dead_letter_report(spark, "billing")  the same, counted
+    flintmq.spark.plan_replay(spark, "billing").run()   and sent again
 
 Where flintmq is installed with pip, Spark finds the format without `register`.  What is named here
 is loaded when it is first used.
@@ -18,9 +23,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PLACES = {"run": "flintmq.spark.run_app", "spark_session": "flintmq.spark.session"}
+_PLACES = {
+    "DropRepeats": "flintmq.spark.repeats",
+    "dead_letter_report": "flintmq.spark.dead_letter_groups",
+    "dead_letters": "flintmq.spark.dead_letter_groups",
+    "drop_repeats": "flintmq.spark.repeats",
+    "lake": "flintmq.spark.lake_query",
+    "plan_replay": "flintmq.spark.dead_letter_replay",
+    "run": "flintmq.spark.run_app",
+    "spark_session": "flintmq.spark.session",
+    "topic_report": "flintmq.spark.topic_statistics",
+}
 
-__all__ = ["register", "run", "spark_session"]
+_WITHOUT_SPARK = frozenset({"DropRepeats"})
+"""For listeners on threads, where no Spark is installed."""
+
+__all__ = [
+    "DropRepeats",
+    "dead_letter_report",
+    "dead_letters",
+    "drop_repeats",
+    "lake",
+    "plan_replay",
+    "register",
+    "run",
+    "spark_session",
+    "topic_report",
+]
 
 
 def register(spark: SparkSession) -> None:
@@ -36,7 +65,8 @@ def register(spark: SparkSession) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flintmq.spark.needs import require_pyspark
+    if name not in _WITHOUT_SPARK:
+        from flintmq.spark.needs import require_pyspark
 
-    require_pyspark()
+        require_pyspark()
     return getattr(importlib.import_module(_PLACES[name]), name)

@@ -22,11 +22,11 @@ from typing import Final, TypeVar
 from flintmq.core.admin_cluster import readable_brokers
 from flintmq.core.admin_topics import TopicKind, groups_of_topic, list_topics
 from flintmq.core.ask import ASK_MS, ask
-from flintmq.core.conversation import Call, Conversation
+from flintmq.core.conversation import Conversation
 from flintmq.core.offsets_remote import Extent, commit_offset, extent, group_offset
-from flintmq.core.read_span import pull_request
 from flintmq.core.routes import fetch_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute, Unreachable
+from flintmq.model.group import retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import Route
 from flintmq.net.clock import monotonic_ms
@@ -34,6 +34,7 @@ from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import OfTopic
 from flintmq.spark.access import Access
+from flintmq.spark.known_group import introduce
 from flintmq.spark.side_by_side import hold_all
 from flintmq.spark.time_search import first_at
 
@@ -68,6 +69,7 @@ class Cluster:
         self._line = access.open()
         self._routes: dict[str, tuple[Route, int]] = {}
         self._committed: dict[tuple[str, QueueRef], QueueOffset] = {}
+        self._known: set[tuple[str, str]] = set()
 
     def close(self) -> None:
         self._line.close()
@@ -165,16 +167,30 @@ class Cluster:
             except BrokerRefused as error:
                 if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
-                # 5.x makes a group known when it pulls, and takes no offsets of one before that
-                pull = pull_request(queue, ahead[queue], group=group, count_max=1)
-                yield Call(address, pull, ASK_MS)
+                yield from introduce(address, group)  # it was deleted there
                 yield from commit_offset(address, group, queue, ahead[queue])
 
+        self._introduce(group, ahead)
         outcomes = self._ask_all(self._still_there(ahead), tell)
         for queue, outcome in outcomes.items():
             if not isinstance(outcome, FlintError):
                 self._committed[group, queue] = ahead[queue]
         self._require(outcomes)
+
+    def _introduce(self, group: str, queues: Collection[QueueRef]) -> None:
+        """See that these brokers know the group, so that tools find its offsets there."""
+        new = {queue.broker: queue for queue in queues if (group, queue.broker) not in self._known}
+        if not new:
+            return
+        try:
+            route = self._line.hold(fetch_route(self._line.namesrv, retry_topic(group), ASK_MS))
+        except FlintError:
+            return  # it only serves others, and there is a next time
+        there = set() if route is None else {each.broker for each in route.brokers}
+        strangers = [queue for broker, queue in new.items() if broker not in there]
+        told = self._ask_all(strangers, lambda address, _: introduce(address, group))
+        failed = {queue.broker for queue, error in told.items() if error is not None}
+        self._known |= {(group, broker) for broker in new if broker not in failed}
 
     # Asking
 

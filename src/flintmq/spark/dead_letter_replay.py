@@ -39,8 +39,17 @@ from flintmq.model.group import with_namespace
 from flintmq.model.queue import QueueOffset, Span
 from flintmq.spark import source_table as table
 from flintmq.spark.dead_letter_groups import dead_letter_options, letter_frame
-from flintmq.spark.dead_letter_send import LETTER_COLUMNS, SENT_SCHEMA, TaskPlan, send_rows
-from flintmq.spark.look_first import has_option, look_first
+from flintmq.spark.dead_letter_send import (
+    FAILED,
+    LETTER_COLUMNS,
+    NOT_TRIED,
+    PASSED_OVER,
+    SENT,
+    SentRow,
+    TaskPlan,
+    send_rows,
+)
+from flintmq.spark.look_first import has_option, look_first, require_driver
 from flintmq.spark.options import SourceOptions
 from flintmq.spark.origins import open_queues
 from flintmq.spark.resolve import batch_spans
@@ -59,7 +68,7 @@ RATE: Final = 10.0
 
 RATE_MAX: Final = 1_000_000.0
 
-LOG_HEAD: Final = ("group", *SENT_SCHEMA.names)
+LOG_HEAD: Final = ("group", *SentRow._fields)
 
 Progress = Callable[[int, int], None]
 """Called with how many dead letters were looked at, of how many."""
@@ -103,6 +112,7 @@ def plan_replay(
     is a condition of Spark SQL on the columns of `dead_letters`.  ``options`` are those of the
     source, such as ``namesrv``, ``tags``, ``sql``, ``startingTimestamp``.
     """
+    require_driver(spark, "tasks cannot be given a function of ours")
     given = dead_letter_options(group, options)
     if has_option(given, table.STORE.name):
         raise InvalidSetting(table.STORE.name, "", "a store directory takes no messages")
@@ -184,7 +194,7 @@ class ReplayPlan:
             plan = TaskPlan(self._options.access, group, to, rate / tasks, sent_before)
             frame = self._frame(spans, tasks).where(f.col("topic").isNotNull())
             chosen = frame.select(*LETTER_COLUMNS).coalesce(tasks)
-            rows = chosen.mapInArrow(send_rows(plan), SENT_SCHEMA).collect()
+            rows = chosen.rdd.mapPartitions(send_rows(plan)).collect()
             if kept is not None:
                 kept.append(self.group, rows)
             counts.update(row.outcome for row in rows)
@@ -192,14 +202,14 @@ class ReplayPlan:
             looked += sum(map(len, spans))
             if progress is not None:
                 progress(looked, total)
-            if counts["not tried"]:
+            if counts[NOT_TRIED]:
                 break
         return Replayed(
-            counts["sent"],
-            counts["failed"],
-            self.messages - counts["sent"] - counts["failed"] - counts["passed over"],
+            counts[SENT],
+            counts[FAILED],
+            self.messages - counts[SENT] - counts[FAILED] - counts[PASSED_OVER],
             dict(errors),
-            counts["passed over"],
+            counts[PASSED_OVER],
         )
 
 
@@ -239,19 +249,19 @@ class ReplayLog:
                 reason = "is there already and is no log of a replay"
                 raise InvalidSetting("log", str(self._path), reason)
             for line in reader:
-                if line["group"] == group and line["outcome"] == "sent":
+                if line["group"] == group and line["outcome"] == SENT:
                     queue = line["broker"], int(line["queue_id"])
                     found.setdefault(queue, []).append(int(line["queue_offset"]))
         for offsets in found.values():
             offsets.sort()
         return found
 
-    def append(self, group: str, rows: Sequence[Any]) -> None:
+    def append(self, group: str, rows: Sequence[SentRow]) -> None:
         with self._path.open("a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             if not file.tell():
                 writer.writerow(LOG_HEAD)
-            writer.writerows((group, *row) for row in rows if row.outcome != "passed over")
+            writer.writerows((group, *row) for row in rows if row.outcome != PASSED_OVER)
 
 
 def _within(

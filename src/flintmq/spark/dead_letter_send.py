@@ -14,10 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-import pyarrow as pa
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql import Row
 
 from flintmq.core.admin_cluster import require_route
 from flintmq.core.dead_letters import ReplayTo, new_life, send_again
@@ -36,9 +35,6 @@ FAILURES_MAX: Final = 10
 ROUTE_S: Final = 30.0
 """How long a route is used, as by producers."""
 
-ROWS_MAX: Final = 64
-"""Rows that are looked at before what became of them is handed on."""
-
 LETTER_COLUMNS: Final = (
     "broker",
     "queue_id",
@@ -50,30 +46,22 @@ LETTER_COLUMNS: Final = (
     "flag",
 )
 
-SENT_SCHEMA: Final = StructType(
-    [
-        StructField("broker", StringType()),
-        StructField("queue_id", IntegerType()),
-        StructField("queue_offset", LongType()),
-        StructField("message_id", StringType()),
-        StructField("topic", StringType()),
-        StructField("outcome", StringType()),
-        StructField("error", StringType()),
-    ]
-)
-"""``topic`` is where it went."""
+SENT: Final = "sent"
+FAILED: Final = "failed"
+NOT_TRIED: Final = "not tried"
+PASSED_OVER: Final = "passed over"
 
-_ARROW: Final = pa.schema(
-    [
-        pa.field("broker", pa.string()),
-        pa.field("queue_id", pa.int32()),
-        pa.field("queue_offset", pa.int64()),
-        pa.field("message_id", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("outcome", pa.string()),
-        pa.field("error", pa.string()),
-    ]
-)
+
+class SentRow(NamedTuple):
+    """What became of one dead letter.  ``topic`` is where it went."""
+
+    broker: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    topic: str | None
+    outcome: str
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +75,14 @@ class TaskPlan:
     done: frozenset[tuple[str, int, int]] = frozenset()
 
 
-def send_rows(plan: TaskPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``."""
+def send_rows(plan: TaskPlan) -> Callable[[Iterable[Row]], Iterator[SentRow]]:
+    """A function for the rows of a partition."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(rows: Iterable[Row]) -> Iterator[SentRow]:
         with plan.access.open() as line:
             sender = Sender(line, plan)
-            for batch in batches:
-                for at in range(0, batch.num_rows, ROWS_MAX):
-                    rows = batch.slice(at, ROWS_MAX).to_pylist()
-                    yield pa.RecordBatch.from_pylist([sender.take(row) for row in rows], _ARROW)
+            for row in rows:
+                yield sender.take(row)
 
     return run
 
@@ -111,24 +97,22 @@ class Sender:
         self._failures = 0
         self._next_s = time.monotonic()
 
-    def take(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Send one dead letter when it is due; its row of `SENT_SCHEMA`."""
-        told = {name: row[name] for name in ("broker", "queue_id", "queue_offset", "message_id")}
-        if (row["broker"], row["queue_id"], row["queue_offset"]) in self._plan.done:
-            return {**told, "topic": None, "outcome": "passed over", "error": None}
+    def take(self, row: Row) -> SentRow:
+        """Send one dead letter when it is due."""
+        place = row.broker, row.queue_id, row.queue_offset
+        if place in self._plan.done:
+            return SentRow(*place, row.message_id, None, PASSED_OVER, None)
         if self._failures >= FAILURES_MAX:
-            return {**told, "topic": None, "outcome": "not tried", "error": None}
-        topic, kept = new_life(
-            dict(row["properties"]), row["topic"], self._plan.group, self._plan.to
-        )
+            return SentRow(*place, row.message_id, None, NOT_TRIED, None)
+        topic, kept = new_life(row.properties, row.topic, self._plan.group, self._plan.to)
         self._wait()
         try:
             self._send(topic, kept, row)
         except FlintError as error:
             self._failures += 1
-            return {**told, "topic": topic, "outcome": "failed", "error": str(error)}
+            return SentRow(*place, row.message_id, topic, FAILED, str(error))
         self._failures = 0
-        return {**told, "topic": topic, "outcome": "sent", "error": None}
+        return SentRow(*place, row.message_id, topic, SENT, None)
 
     def _wait(self) -> None:
         """Wait for the next turn.  Time that was lost is not made up for."""
@@ -136,17 +120,17 @@ class Sender:
         time.sleep(max(0.0, self._next_s - now_s))
         self._next_s = max(now_s, self._next_s) + 1 / self._plan.rate
 
-    def _send(self, topic: str, properties: dict[str, str], row: dict[str, Any]) -> None:
+    def _send(self, topic: str, properties: dict[str, str], row: Row) -> None:
         for tried in range(1, TRIES + 1):
             try:
                 again = send_again(
                     self._route(topic),
                     topic,
                     properties,
-                    row["body"],
-                    flag=row["flag"],
-                    broker=row["broker"],
-                    turn=row["queue_offset"],
+                    bytes(row.body),
+                    flag=row.flag,
+                    broker=row.broker,
+                    turn=row.queue_offset,
                     now_ms=wall_ms(),
                 )
                 self._line.hold(again)

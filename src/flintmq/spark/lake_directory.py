@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 from pyspark.sql import SparkSession
 
 from flintmq.errors import InvalidSetting, WrongState
+from flintmq.spark.look_first import require_driver
 
 METADATA: Final = "_spark_metadata"
 CHECKPOINT: Final = "_checkpoint"
@@ -39,10 +40,7 @@ class LakeDirectory:
     """One directory, wherever Spark's file systems reach."""
 
     def __init__(self, spark: SparkSession, to: str, checkpoint: str | None) -> None:
-        session: object = spark
-        if not isinstance(session, SparkSession):
-            reason = "through Spark Connect the directory cannot be looked at before"
-            raise InvalidSetting("spark", type(session).__name__, reason)
+        require_driver(spark, "the directory cannot be looked at before")
         self._spark = spark
         context: Any = spark.sparkContext
         self._jvm = context._jvm  # noqa: SLF001  # Spark's way to its file systems

@@ -42,8 +42,10 @@ from flintmq.spark.source import RocketMQDataSource
 
 log = logging.getLogger("flintmq.spark")
 
-EVERY: Final = "1 minute"
+EVERY_S: Final = 60.0
 """How often a query that follows topics writes files.  More often makes them small."""
+
+EVERY_S_MAX: Final = 86_400.0
 
 BATCH_BYTES: Final = 1024 * 1024 * 1024
 """Of one batch.  What a crash makes a query read again."""
@@ -80,7 +82,7 @@ def lake(
     *,
     until_now: bool = False,
     checkpoint: str | None = None,
-    every: str = EVERY,
+    every_s: float = EVERY_S,
     files: int | None = None,
     progress: bool = False,
     **options: object,
@@ -89,7 +91,7 @@ def lake(
 
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.
-    ``every`` is how often files are written, and ``files`` how many a batch writes for each topic
+    ``every_s`` is how often files are written, and ``files`` how many a batch writes for each topic
     and day.  ``options`` are those of the source, such as ``namesrv``, ``tags``, ``consumerGroup``
     or ``store``; without a place to start at, it is the oldest message.
     """
@@ -99,6 +101,8 @@ def lake(
     tasks = spark.sparkContext.defaultParallelism if files is None else files
     tasks = min(tasks, FILES_MAX) if files is None else tasks
     check_range("files", tasks, (1, table.MIN_PARTITIONS_MAX))
+    if not 0 <= every_s <= EVERY_S_MAX:
+        raise InvalidSetting("every_s", str(every_s), f"is out of range, 0 to {EVERY_S_MAX}")
     place.require_own()
     cleanup = ExitStack()
     try:
@@ -117,7 +121,8 @@ def lake(
             .option("path", place.uri)
             .option("checkpointLocation", place.checkpoint)
         )
-        trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": every}
+        when = f"{round(every_s * 1000)} milliseconds"
+        trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": when}
         query = writer.trigger(**trigger).start()
     except BaseException:
         cleanup.close()

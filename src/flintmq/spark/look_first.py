@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from flintmq.errors import InvalidSetting
 from flintmq.spark.options import SourceOptions
 from flintmq.spark.origins import open_queues
@@ -45,6 +47,12 @@ def has_option(options: Mapping[str, str], *names: str) -> bool:
     """Whether one of these is there, whatever the case of its name."""
     known = {name.lower() for name in options}
     return any(name.lower() in known for name in names)
+
+
+def require_driver(spark: object, why: str) -> None:
+    """`InvalidSetting` for a session of Spark Connect, whose driver is elsewhere."""
+    if not isinstance(spark, SparkSession):
+        raise InvalidSetting("spark", type(spark).__name__, f"through Spark Connect {why}")
 
 
 def sentence(error: BaseException) -> str:

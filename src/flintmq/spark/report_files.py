@@ -99,7 +99,7 @@ def bars(axis: Any, title: str, counts: Iterable[tuple[str, int]], what: str) ->
 def count_axis(axis: Any) -> None:
     """Ticks at whole numbers."""
     ticker: Any = importlib.import_module("matplotlib.ticker")
-    axis.set_major_locator(ticker.MaxNLocator(integer=True))
+    axis.set_major_locator(ticker.MaxNLocator(nbins=6, integer=True))
     axis.set_major_formatter("{x:,.0f}")
 
 

@@ -31,7 +31,7 @@ WIDE_RANGE: Final = 50
 """A largest value so many times the middle one hides the rest, unless the scale is logarithmic."""
 
 ALL: Final = "*"
-QUANTILES: Final = ("half are below", "90 % are below", "99 % are below")
+QUANTILES: Final = ("median", "90 of 100 are below", "99 of 100 are below")
 
 
 def plot_topics(report: TopicReport, path: Path) -> None:
@@ -141,7 +141,7 @@ def _stairs(
 ) -> None:
     """A value holds for its whole step, and nothing is drawn between two that are not next."""
     edges = [utc_time(start) or EPOCH for start in (*starts, starts[-1] + report.step_ms)]
-    axis.stairs(values, edges, label=short(label), linewidth=1.4, **style)
+    axis.stairs(values, edges, baseline=None, label=short(label), linewidth=1.4, **style)
 
 
 def _finish(axis: Any, report: TopicReport, starts: Sequence[int]) -> None:

@@ -23,7 +23,8 @@ from rich.console import Console
 
 from flintmq.cli.output import As, Output, print_json
 from flintmq.cli.process import give_up, say
-from flintmq.errors import DiskFailed, FlintError, MissingExtra
+from flintmq.errors import DiskFailed, FlintError, InvalidSetting, MissingExtra, WrongState
+from flintmq.net.address import Address
 
 FAILED: Final = 1
 INTERRUPTED: Final = 130
@@ -36,6 +37,9 @@ MESSAGES_MAX: Final = 200_000
 """All of them are remembered, to be checked."""
 
 LISTENERS: Final = 8
+
+ANYWHERE: Final = Address("127.0.0.1", 0)
+"""A port of loopback that the system chooses."""
 
 ROOM_BYTES: Final = 256 * 1024 * 1024
 """What a run may write, with its log and Spark's scratch files."""
@@ -82,15 +86,17 @@ def demo(
 ) -> None:
     """Play a shop on Spark and threads, check that nothing was lost, and show it."""
     console = Console(stderr=output is Output.JSON)
+    listens = (
+        _address("--namesrv-listen", namesrv_listen),
+        _address("--broker-listen", broker_listen),
+    )
     try:
         require_all()
         place = make_place(directory, messages)
     except FlintError as error:
         give_up(error)
     try:
-        is_good = _play(
-            place, messages, listeners, (namesrv_listen, broker_listen), console, output, keep
-        )
+        is_good = _play(place, messages, listeners, listens, console, output, keep)
     finally:
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
@@ -98,11 +104,18 @@ def demo(
         raise typer.Exit(FAILED)
 
 
+def _address(option: str, text: str | None) -> Address:
+    try:
+        return ANYWHERE if text is None else Address.parse(text)
+    except InvalidSetting as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
 def _play(
     place: Path,
     messages: int,
     listeners: int,
-    listens: tuple[str | None, str | None],
+    listens: tuple[Address, Address],
     console: Console,
     output: Output,
     keep: bool,
@@ -112,22 +125,20 @@ def _play(
     from flintmq.cli.demo.report import facts, print_report
     from flintmq.cli.demo.show import Wishes, show
     from flintmq.cli.demo.story import Interrupted
-    from flintmq.embedded.servers import ANY_PORT
-    from flintmq.net.address import Address
 
     try:
-        namesrv, broker = (ANY_PORT if each is None else Address.parse(each) for each in listens)
-        ending = show(Wishes(place, messages, listeners, namesrv, broker), console)
+        ending = show(Wishes(place, messages, listeners, *listens), console)
+    except (Interrupted, KeyboardInterrupt):
+        say(f"stopped before the end; what there is, is in {place}" if keep else "stopped")
+        raise typer.Exit(INTERRUPTED) from None
     except FlintError as error:
         give_up(error)
     except OSError as error:
-        failed = DiskFailed(
-            str(error.filename or place), "use", error.strerror or "", error.errno or 0
-        )
-        give_up(failed)
-    except Interrupted:
-        say(f"stopped before the end; what there is, is in {place}" if keep else "stopped")
-        raise typer.Exit(INTERRUPTED) from None
+        give_up(disk_failed(error, place, "use"))
+    except Exception as error:  # whatever Spark says; all of it is in the log
+        told = (str(error) or type(error).__name__).splitlines()[0]
+        reason = f"{told}; all of it is in {place / 'demo.log'}" if keep else told
+        give_up(WrongState("the demo", "over before its end", reason))
     if output is Output.JSON:
         print_json(facts(ending, is_kept=keep))
     else:
@@ -160,13 +171,13 @@ def make_place(parent: Path, messages: int) -> Path:
             check_room(place, ROOM_BYTES + messages * MESSAGE_BYTES)
             return place
     except OSError as error:
-        raise DiskFailed(
-            str(error.filename or parent),
-            "make a directory in",
-            error.strerror or "",
-            error.errno or 0,
-        ) from None
+        raise disk_failed(error, parent, "make a directory in") from None
     raise DiskFailed(str(parent), "make a directory in", "there are too many", errno.EEXIST)
+
+
+def disk_failed(error: OSError, place: Path, operation: str) -> DiskFailed:
+    path = str(error.filename or place)
+    return DiskFailed(path, operation, error.strerror or str(error), error.errno or 0)
 
 
 def check_room(place: Path, needed_bytes: int) -> None:

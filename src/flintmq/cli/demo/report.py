@@ -107,10 +107,13 @@ def commands(directory: Path) -> list[tuple[str, str]]:
     ourselves = our_name()
     store = shlex.quote(shown(directory / FILES["store"]))
     return [
-        (f"{ourselves} serve --data {store}", "the same broker again, on the usual ports; then"),
+        (f"{ourselves} serve --data {store}", _AGAIN),
         (f"{ourselves} tail {ORDERS} --from start --count 5", "some of what was sent"),
         (f"{ourselves} dlq list {GROUP}", "the orders that nobody could bill"),
     ]
+
+
+_AGAIN = "the same broker again, on the usual ports, until Ctrl-C; ask it from another shell:"
 
 
 def our_name() -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -45,6 +46,8 @@ from flintmq.net.address import Address
 from flintmq.spark.session import spark_session
 from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -52,6 +55,8 @@ DELAYS: Final = "1s 1s 2s 3s 4s"
 """A retry waits for the third level or a later one: 2 s, then 3 s."""
 
 LOOK_S: Final = 0.25
+
+LOG_FILE: Final = "demo.log"
 
 SPARK_SETTINGS: Final = {
     "spark.driver.memory": "1g",
@@ -91,10 +96,22 @@ class Ending:
 
 def show(wishes: Wishes, console: Console) -> Ending:
     """Play it."""
+    with _logging_to(wishes.directory / LOG_FILE):
+        try:
+            return _show(wishes, console)
+        except Exception:
+            log.exception("the demo failed")
+            raise
+
+
+def _show(wishes: Wishes, console: Console) -> Ending:
     directory, began_s = wishes.directory, time.monotonic()
     with ExitStack() as stack:
-        stack.enter_context(_logging_to(directory / "demo.log"))
-        broker = stack.enter_context(_broker(wishes))
+        try:
+            broker = stack.enter_context(_broker(wishes))
+        except FlintError:  # nothing was played: leave nothing behind
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
         console.print(f"name server {broker.namesrv}, broker {broker.broker}", style="grey62")
         console.print("starting Spark …", style="grey62")
         spark = stack.enter_context(_spark(directory))
@@ -196,13 +213,13 @@ def _spark(directory: Path) -> Iterator[SparkSession]:
     os.environ[BOOK] = str(directory / "ledger.txt")  # listeners here and there write to it
     handler = signal.getsignal(signal.SIGINT)
     try:
-        with _outputs_to(directory / "demo.log"):
+        with _outputs_to(directory / LOG_FILE):
             spark = spark_session("flintmq demo", "local[2]", **SPARK_SETTINGS)
     except FlintError:
         raise
     except Exception as error:
         told = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        reason = f"{told}; see {directory / 'demo.log'}"
+        reason = f"{told}; see {directory / LOG_FILE}"
         raise WrongState("Spark", "not started", reason) from error
     signal.signal(signal.SIGINT, handler)
     try:

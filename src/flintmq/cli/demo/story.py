@@ -155,8 +155,10 @@ class Story:
         self.act = "threads consume"
         self._until(lambda: not self.sender.is_alive(), "the shop to send everything")
         self.act = "threads finish what is left"
-        self._wait(self._is_settled)  # what is missing then, the checks tell
+        is_settled = self._wait(self._is_settled)
         self.moments.ended_s = time.time()
+        # what is missing then, the checks tell
+        self.act = "everything is consumed" if is_settled else "something is left over"
 
     def _is_settled(self) -> bool:
         totals = self.tally.totals()

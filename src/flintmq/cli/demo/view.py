@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flintmq.cli.demo.orders import GROUP, LEDGER, ORDERS
+from flintmq.cli.demo.orders import GROUP, LEDGER, ORDERS, WANTED
 from flintmq.cli.demo.story import QUEUES
 from flintmq.cli.demo.tally import SPARK, THREADS
 from flintmq.cli.demo.watch import Scene
@@ -71,7 +71,7 @@ def line(scene: Scene) -> str:
         f"consumed {totals.consumed:,}",
         f"lag {now.lag:,}",
         f"waiting {now.waiting:,}",
-        f"came back {totals.sent_back:,}",
+        f"sent back {totals.sent_back:,}",
         f"dead {totals.dead:,}",
         f"repeats {totals.repeats:,}",
     ]
@@ -81,7 +81,17 @@ def line(scene: Scene) -> str:
 def draw(scene: Scene) -> RenderableType:
     """A scene as a panel."""
     title = Text.assemble(("flintmq demo", "bold"), f"  {clock(scene.elapsed_s)}")
-    body = Group(Text(scene.act, "bold"), "", _bars(scene), "", _numbers(scene), "", _owners(scene))
+    about = f"group {GROUP} consumes {ORDERS} ({WANTED}) and, in order, {LEDGER}"
+    body = Group(
+        Text(scene.act, "bold"),
+        Text(about, "grey62"),
+        "",
+        _bars(scene),
+        "",
+        _numbers(scene),
+        "",
+        _owners(scene),
+    )
     return Panel(body, title=title, title_align="left", width=WIDTH_MAX, padding=(1, 2))
 
 
@@ -90,18 +100,17 @@ def _bars(scene: Scene) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=8)
     grid.add_column(width=BAR)
-    grid.add_column(justify="right", width=7)
+    grid.add_column(justify="right", width=18)
     grid.add_column(justify="right", width=8)
-    grid.add_column(width=8)
     sent = ProgressBar(scene.count, now.sent, width=BAR, complete_style="grey62")
-    grid.add_row("sent", sent, f"{now.sent:,}", _rate(scene.sent_rate), "")
+    grid.add_row("sent", sent, f"{now.sent:,} of {scene.count:,}", _rate(scene.sent_rate))
     for runner, count, rate in (
         (SPARK, now.by_spark, scene.spark_rate),
         (THREADS, now.by_threads, scene.threads_rate),
     ):
         colour = COLOURS[runner]
         bar = ProgressBar(scene.count, count, width=BAR, complete_style=colour)
-        grid.add_row(Text(runner, colour), bar, f"{count:,}", _rate(rate), "")
+        grid.add_row(Text(runner, colour), bar, f"consumed {count:,}", _rate(rate))
     return grid
 
 

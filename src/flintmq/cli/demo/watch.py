@@ -44,8 +44,6 @@ class Scene:
     act: str
     elapsed_s: float
     count: int
-    wanted: int
-    """What has to be settled of all that was sent so far."""
     totals: Totals
     now: Sample
     sent_rate: float
@@ -90,7 +88,6 @@ class Watcher:
             story.act,
             now.time_s - self._began_s,
             story.count,
-            len(story.sender.sent.wanted),
             totals,
             now,
             (now.sent - before.sent) / span_s,

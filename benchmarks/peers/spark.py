@@ -1,0 +1,390 @@
+"""Our Spark source beside Spark's own Kafka source, both in one session of one Spark.
+
+    python -m benchmarks.peers.spark [--rounds N] [--quick | --full] [--only NAME …] [--out FILE]
+
+`flintmq serve` and a real Kafka are up the whole time and hold the same rows; all share the cores.
+Every workload is done before any counts, so that the JVM is warm; then the sides take turns,
+round by round.  CPU is what the processes have used by the kernel's account: Spark is the driver,
+its JVM and all its Python workers, the broker is apart.  On a shared machine the median of the
+ratios counts, and the spread is shown with it.
+
+What grows is looked at on our side alone.  A job costs something whatever it reads, which is
+measured with one row in each queue and taken off.
+
+Writes JSON, and beside it the same as tables in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import RESULTS, machine
+from benchmarks.peers.kafka import (
+    KAFKA_VERSION,
+    SPARK_VERSION,
+    kafka_jars,
+    kafka_side,
+    load_environment,
+    source_jars,
+    spark_python,
+)
+from benchmarks.peers.sides import ROOT, Load, Row, Running, median, our_side, ratio
+from interop.jvm import missing_tools
+
+OURS, KAFKA = "flintmq", "kafka"
+SEVEN, FIVE, THEIRS = "flintmq, 7 columns", "flintmq, 5 columns", "Kafka, 7 columns"
+SIZES = {"100 B": 100, "1 KiB": 1024}
+QUEUES = 4
+GROWTH_QUEUES = (1, 16, 256)
+
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+READ_AT_LEAST = 200_000
+"""Rows of one measurement of growth: small topics are read several times."""
+
+WARM_UP_READS = 3
+
+HEAD = ("workload", "side", "rows a second", "CPU µs a row", "of Spark", "of the broker", "ratios")
+
+GROWTH_HEAD = ("queues", "rows", "rows a second", "CPU µs a row", "without the job's own")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is read."""
+
+    rows: dict[int, int]
+    batches: int
+    growth: tuple[int, ...]
+    growth_by_queues: int
+    rounds: int
+
+
+QUICK = Sizes({100: 300_000, 1024: 150_000}, 20, (10_000, 300_000), 300_000, 3)
+USUAL = Sizes({100: 1_000_000, 1024: 400_000}, 40, (10_000, 1_000_000), 1_000_000, 5)
+FULL = Sizes(USUAL.rows, 40, (10_000, 1_000_000, 10_000_000), 1_000_000, 5)
+
+
+@dataclass
+class Workload:
+    """The same on several sides; the first is held against the last."""
+
+    name: str
+    sides: dict[str, dict[str, Any]]  # what the load process is told
+    goal_rate: float | None = None
+    goal_cpu: float | None = None
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+
+
+@dataclass
+class Topic:
+    """Rows that both brokers hold, or ours alone."""
+
+    name: str
+    queues: int
+    rows: int
+    size: int
+    sides: tuple[str, ...] = (OURS, KAFKA)
+
+
+def reads(sizes: Sizes) -> Iterator[Workload]:
+    for text, size in SIZES.items():
+        read = {"do": "read", "topic": f"rows_{size}", "rows": sizes.rows[size]}
+        yield Workload(
+            f"batch read, {text}",
+            {
+                SEVEN: {**read, "side": OURS},
+                FIVE: {**read, "side": OURS, "columns": 5},
+                THEIRS: {**read, "side": KAFKA},
+            },
+            {100: 1.5, 1024: 1.3}[size],
+            1.0,
+        )
+
+
+def works(sizes: Sizes) -> Iterator[Workload]:
+    for text, size in SIZES.items():
+        what = {"topic": f"rows_{size}", "rows": sizes.rows[size]}
+        yield Workload(
+            f"a function on each message, {text}",
+            {
+                "flintmq, listener in the task": {"do": "listen", **what},
+                "flintmq, mapInArrow": {"do": "map", "side": OURS, **what},
+                "Kafka, mapInArrow": {"do": "map", "side": KAFKA, **what},
+            },
+        )
+
+
+def batches(sizes: Sizes) -> Workload:
+    each = 10 * QUEUES
+    what = {"do": "batches", "topic": "small", "rows": small_rows(sizes), "each": each}
+    return Workload(f"micro-batch of {each} rows", {n: {**what, "side": n} for n in (OURS, KAFKA)})
+
+
+def small_rows(sizes: Sizes) -> int:
+    return 10 * QUEUES * (sizes.batches + 5)
+
+
+def growth_topics(sizes: Sizes) -> list[Topic]:
+    by_rows = [(QUEUES, rows) for rows in sizes.growth]
+    by_queues = [(queues, sizes.growth_by_queues) for queues in GROWTH_QUEUES]
+    ends = [(queues, queues) for queues in (QUEUES, *GROWTH_QUEUES)]
+    return [
+        Topic(f"growth_{queues}_{rows}", queues, rows, 100, (OURS,))
+        for queues, rows in dict.fromkeys([*ends, *by_rows, *by_queues])
+    ]
+
+
+class Bench:
+    """The load process, the brokers, and the account of both."""
+
+    def __init__(self, load: Load, pid: int, brokers: dict[str, Running]) -> None:
+        self._load = load
+        self._pid = pid
+        self._brokers = brokers
+
+    def fill(self, topic: Topic) -> None:
+        what = asdict(topic)
+        del what["sides"]
+        what["topic"] = what.pop("name")
+        for side in topic.sides:
+            filled = self._tell({"do": "fill", "side": side, **what})
+            checked = {name: what[name] for name in ("topic", "rows", "size")}
+            self._tell({"do": "check", "side": side, **checked})
+            say(f"  {topic.name}: {topic.rows:,} rows in {filled['seconds']:.0f} s ({side})")
+
+    def measure(self, command: dict[str, Any], times: int = 1) -> Row:
+        broker = self._brokers[command.get("side", OURS)]
+        spark_s, broker_s = tree_cpu_s(self._pid), broker.cpu_s()
+        results = [self._tell(command) for _ in range(times)]
+        count = sum(result["count"] for result in results)
+        seconds = sum(result["seconds"] for result in results)
+        spark_us = (tree_cpu_s(self._pid) - spark_s) * 1e6 / count
+        broker_us = (broker.cpu_s() - broker_s) * 1e6 / count
+        row = {
+            "rate": count / seconds,
+            "cpu_us": spark_us + broker_us,
+            "spark_us": spark_us,
+            "broker_us": broker_us,
+        }
+        if "median_ms" in results[0]:
+            row["median_ms"] = statistics.median(result["median_ms"] for result in results)
+        return row
+
+    def alternate(self, workload: Workload, rounds: int) -> None:
+        say(f"… {workload.name}")
+        for command in workload.sides.values():
+            for _ in range(WARM_UP_READS):
+                self.measure(command)
+        for number in range(rounds):
+            names = list(workload.sides)
+            for name in names if number % 2 == 0 else reversed(names):
+                row = self.measure(workload.sides[name])
+                workload.rows.setdefault(name, []).append(row)
+
+    def grow(self, topics: Sequence[Topic], rounds: int) -> dict[str, list[Row]]:
+        """Every topic in turn, several times."""
+        found: dict[str, list[Row]] = {topic.name: [] for topic in topics}
+        for number in range(rounds + 1):
+            for topic in topics:
+                times = max(1, READ_AT_LEAST // topic.rows if topic.rows > topic.queues else 10)
+                read = {"do": "read", "side": OURS, "topic": topic.name, "rows": topic.rows}
+                row = self.measure(read, times)
+                if number:  # the first time warms up
+                    found[topic.name].append(row)
+        return found
+
+    def _tell(self, command: dict[str, Any]) -> dict[str, Any]:
+        return dict(self._load.run(json.dumps(command)))
+
+
+def tree_cpu_s(pid: int) -> float:
+    """What a process, all below it, and all of them that have ended have used."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:  # it has just ended
+            continue
+        fields = text.rpartition(")")[2].split()
+        number = int(path.parent.name)
+        children.setdefault(int(fields[1]), []).append(number)
+        ticks[number] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [pid]
+    while waiting:
+        one = waiting.pop()
+        total += ticks.get(one, 0)
+        waiting += children.get(one, [])
+    return total / TICKS_A_SECOND
+
+
+def lines(workloads: Sequence[Workload]) -> Iterator[tuple[str, ...]]:
+    """The main table: a line for each side, ratios in that of the first."""
+    for workload in workloads:
+        names = list(workload.sides)
+        for name in names:
+            rows = workload.rows[name]
+            yield (
+                workload.name if name == names[0] else "",
+                name,
+                f"{median(rows, 'rate'):,.0f}",
+                *(f"{median(rows, key):.2f}" for key in ("cpu_us", "spark_us", "broker_us")),
+                "" if name == names[-1] else compared(workload, name, names[-1]),
+            )
+
+
+def compared(workload: Workload, name: str, other: str) -> str:
+    ours, theirs = workload.rows[name], workload.rows[other]
+    rate, rate_low, rate_high = ratio(ours, theirs, "rate")
+    cpu, low, high = ratio(ours, theirs, "cpu_us")
+    rate_goal = verdict(rate >= workload.goal_rate) if workload.goal_rate else ""
+    cpu_goal = verdict(cpu <= workload.goal_cpu) if workload.goal_cpu else ""
+    return (
+        f"rate {rate:.2f} ({rate_low:.2f} to {rate_high:.2f}){rate_goal}, "
+        f"CPU {cpu:.2f} ({low:.2f} to {high:.2f}){cpu_goal}"
+    )
+
+
+def verdict(met: bool) -> str:
+    return " met" if met else " missed"
+
+
+def batch_lines(workload: Workload) -> Iterator[tuple[str, ...]]:
+    for name, rows in workload.rows.items():
+        times_ms = [row["median_ms"] for row in rows]
+        low, high = min(times_ms), max(times_ms)
+        yield name, f"{statistics.median(times_ms):.0f}", f"{low:.0f} to {high:.0f}"
+
+
+def growth_lines(topics: Sequence[Topic], found: dict[str, list[Row]]) -> Iterator[tuple[str, ...]]:
+    """CPU of a row, as it is and without what a job costs anyway."""
+    job_us = {
+        topic.queues: median(found[topic.name], "cpu_us") * topic.rows
+        for topic in topics
+        if topic.rows == topic.queues
+    }
+    for topic in topics:
+        rows = found[topic.name]
+        cpu_us = median(rows, "cpu_us")
+        if topic.rows == topic.queues:
+            yield (
+                f"{topic.queues}",
+                f"{topic.rows}",
+                "",
+                f"{job_us[topic.queues] / 1000:.0f} ms",
+                "",
+            )
+            continue
+        net_us = cpu_us - job_us[topic.queues] / topic.rows
+        rate = f"{median(rows, 'rate'):,.0f}"
+        yield f"{topic.queues}", f"{topic.rows:,}", rate, f"{cpu_us:.2f}", f"{net_us:.2f}"
+
+
+def table(head: Sequence[str], body: Iterator[tuple[str, ...]]) -> str:
+    """In Markdown."""
+    rows = [tuple(head), ("---",) * len(head), *body]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def missing() -> str | None:
+    """Why it cannot run here, if it cannot; else everything is fetched."""
+    if reason := missing_tools("java", "mvn"):
+        return reason
+    try:
+        for fetch in (source_jars, kafka_jars, spark_python):
+            fetch()
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        return f"cannot be fetched: {error}"
+    return None
+
+
+def run(sizes: Sizes, only: Sequence[str], rounds: int, work: Path) -> tuple[str, dict[str, Any]]:
+    def is_chosen(name: str) -> bool:
+        return not only or any(part in name for part in only)
+
+    with ExitStack() as stack:
+        ours = stack.enter_context(our_side(work / "ours"))
+        kafka = stack.enter_context(kafka_side(work / "kafka"))
+        python, jars = str(spark_python()), str(source_jars())
+        program = "benchmarks.peers.spark_load"
+        process = subprocess.Popen(
+            [python, "-m", program, ours.namesrv, kafka.namesrv, jars],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(work / "spark.txt").open("w"),
+            text=True,
+            cwd=ROOT,
+            env=load_environment(),
+        )
+        load = Load(process)
+        stack.callback(load.close)
+        bench = Bench(load, process.pid, {OURS: ours, KAFKA: kafka})
+        both = [each for each in (*reads(sizes), *works(sizes)) if is_chosen(each.name)]
+        small = batches(sizes)
+        say("… filling")
+        if both:
+            for size in SIZES.values():
+                bench.fill(Topic(f"rows_{size}", QUEUES, sizes.rows[size], size))
+        for workload in both:
+            bench.alternate(workload, rounds)
+        text = table(HEAD, lines(both))
+        found: dict[str, Any] = {"workloads": [asdict(each) for each in both]}
+        if is_chosen(small.name):
+            bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
+            bench.alternate(small, rounds)
+            head = (small.name, "median ms", "of the rounds")
+            text += "\n" + table(head, batch_lines(small))
+            found["micro_batch"] = asdict(small)
+        if is_chosen("growth"):
+            topics = growth_topics(sizes)
+            for topic in topics:
+                bench.fill(topic)
+            say("… growth")
+            grown = bench.grow(topics, rounds)
+            text += "\n" + table(GROWTH_HEAD, growth_lines(topics, grown))
+            found["growth"] = grown
+        return text, found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, help="how often each side has its turn")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, in a few minutes")
+    parser.add_argument("--full", action="store_true", help="grow to 10 million rows")
+    parser.add_argument("--only", nargs="*", default=[], help="workloads whose name contains this")
+    parser.add_argument("--out", type=Path, default=RESULTS / "peers_spark.json")
+    chosen = parser.parse_args()
+    if reason := missing():
+        print(f"skipped: {reason}")
+        return 0
+    sizes = QUICK if chosen.quick else FULL if chosen.full else USUAL
+    with tempfile.TemporaryDirectory() as work:
+        text, found = run(sizes, chosen.only, chosen.rounds or sizes.rounds, Path(work))
+    about = {**machine(), "pyspark": SPARK_VERSION, "kafka": KAFKA_VERSION}
+    print(text)
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    chosen.out.write_text(json.dumps({"machine": about, **found}, indent=1) + "\n")
+    what = ", ".join(f"{name} {value}" for name, value in about.items())
+    chosen.out.with_suffix(".md").write_text(f"{text}\n{what}\n")
+    print(f"written to {os.path.relpath(chosen.out)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

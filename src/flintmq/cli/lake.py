@@ -1,0 +1,163 @@
+"""`flintmq lake`: topics as Parquet files, each message once.
+
+A first signal ends it between two batches, a second at once; started again, it goes on where it
+was.  Exit codes are those of `output`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from flintmq.cli.connection import connected
+from flintmq.cli.on_spark import (
+    HERE,
+    Master,
+    SparkConf,
+    Store,
+    source_options,
+    spark_for,
+    stopping,
+)
+from flintmq.cli.options import Sql
+from flintmq.cli.output import As, Output, print_json, print_line, say
+from flintmq.cli.run_spark import LOOK_S
+from flintmq.cli.times import parse_time
+from flintmq.client.config import ClientSettings
+from flintmq.net.clock import wall_ms
+
+WORDS = ("earliest", "latest", "group")
+
+
+Topics = Annotated[
+    list[str], typer.Argument(metavar="TOPIC", help="What to write; may be several.")
+]
+To = Annotated[str, typer.Option("--to", metavar="DIR", help="The directory of the lake.")]
+UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there now, and end.")]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="earliest|latest|group|TIME", help="Where to start, the first time."
+    ),
+]
+Tags = Annotated[
+    str | None, typer.Option("--tags", "--tag", help="Tags, as in a || b.", show_default=False)
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME,NAME",
+        help="The columns of the files; topic and day always are.",
+        show_default=False,
+    ),
+]
+LagGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "-g",
+        help="A consumer group that shows at the brokers how far it is.",
+        show_default=False,
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Where to remember what was read; by default in the lake itself.",
+        show_default=False,
+    ),
+]
+Every = Annotated[
+    float, typer.Option("--every", metavar="SECONDS", min=0, help="How often to write files.")
+]
+Files = Annotated[
+    int | None,
+    typer.Option(
+        "--files",
+        min=1,
+        help="Files a batch writes for each topic and day, at most; else one for each core.",
+        show_default=False,
+    ),
+]
+
+
+@connected
+def lake(
+    settings: ClientSettings,
+    topics: Topics,
+    to: To,
+    until_now: UntilNow = False,
+    start: From = "earliest",
+    tags: Tags = None,
+    sql: Sql = None,
+    columns: Columns = None,
+    group: LagGroup = None,
+    store: Store = None,
+    checkpoint: Checkpoint = None,
+    every: Every = 60.0,
+    files: Files = None,
+    spark: Master = HERE,
+    conf: SparkConf = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Write topics as Parquet, partitioned by topic and day, each message exactly once.
+
+    It follows the topics until it is told to stop; started again, it goes on where it was. Read
+    the directory with spark.read.parquet(DIR): Spark knows which files count. Days are those of
+    the store time, in UTC.
+    """
+    _log()
+    chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
+    options = source_options(settings, store, **chosen, **_start(start))
+    from flintmq.spark.needs import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.lake_query import lake as start_lake
+    from flintmq.spark.lake_query import lake_options
+    from flintmq.spark.look_first import look_first
+
+    look_first(lake_options(topics, options), stream=True)
+    with spark_for("lake", spark, conf) as session, stopping() as told:
+        query = start_lake(
+            session,
+            topics,
+            to,
+            until_now=until_now,
+            checkpoint=checkpoint,
+            every_s=every,
+            files=files,
+            progress=output is Output.TABLE,
+            **options,
+        )
+        while not query.await_termination(LOOK_S):
+            if told.is_set():
+                if not query.stop():
+                    say("a batch was interrupted; it is written when the lake goes on")
+                break
+        status = query.status()
+    done, batches = status.messages, status.batches
+    if output is Output.JSON:
+        facts = {"to": query.path, "topics": topics, "messages": done, "batches": batches}
+        print_json({**facts, "lag": status.lag})
+    else:
+        print_line(f"{done} messages in {batches} batches are added to {query.path}")
+
+
+def _start(text: str) -> dict[str, str]:
+    """A word of the source, or a time."""
+    if text in WORDS:
+        return {"startingOffsets": text}
+    return {"startingTimestamp": str(parse_time(text, wall_ms()))}
+
+
+def _log() -> None:
+    """A line for each batch, where no live line shows them."""
+    level = logging.WARNING if sys.stderr.isatty() else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -1,0 +1,108 @@
+"""`flintmq topic report`: statistics of topics or of a store directory, counted by Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flintmq.cli.connection import connected
+from flintmq.cli.on_spark import (
+    HERE,
+    Master,
+    Out,
+    SparkConf,
+    Store,
+    source_options,
+    spark_for,
+)
+from flintmq.cli.options import Sql, Tags
+from flintmq.cli.output import As, Output, print_json, print_line, print_table
+from flintmq.cli.times import Since, Until
+from flintmq.client.config import ClientSettings
+
+if TYPE_CHECKING:
+    from flintmq.spark.topic_statistics import TopicReport
+
+SHOWN_MAX = 10
+"""Topics, tags and keys on the screen; the files have more."""
+
+
+@connected
+def report(
+    settings: ClientSettings,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC",
+            help="The topics; without any, all of a store directory.",
+            show_default=False,
+        ),
+    ] = None,
+    store: Store = None,
+    out: Out = None,
+    since: Since = None,
+    until: Until = None,
+    tag: Tags = None,
+    sql: Sql = None,
+    step: Annotated[
+        float | None,
+        typer.Option(
+            "--step",
+            metavar="SECONDS",
+            min=0.001,
+            help="The step of time; else one that fits.",
+            show_default=False,
+        ),
+    ] = None,
+    spark: Master = HERE,
+    conf: SparkConf = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Count a topic: rate, sizes, tags, keys, latency from birth to store, retries, over time.
+
+    Reads every message once. Times are store times, in UTC.
+    """
+    options = source_options(settings, store, since=since, until=until, tags=tag, sql=sql)
+    from flintmq.spark.needs import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.look_first import look_first
+    from flintmq.spark.report_files import ready_directory
+    from flintmq.spark.topic_statistics import PICTURE, report_options, topic_report
+
+    look_first(report_options(topics or (), options), stream=False)
+    if out is not None:
+        ready_directory(out, PICTURE)
+    step_ms = None if step is None else max(1, round(step * 1000))
+    with spark_for("topic report", spark, conf) as session:
+        found = topic_report(session, topics or (), step_ms=step_ms, **options)
+    files = () if out is None else found.write(out)
+    if output is Output.JSON:
+        facts = {table.name: table.facts() for table in found.tables()}
+        print_json({"step_ms": found.step_ms, **facts, "files": [str(path) for path in files]})
+        return
+    _print(found)
+    if files:
+        print_line(f"written to {', '.join(path.name for path in files)} in {files[0].parent}")
+
+
+def _print(found: TopicReport) -> None:
+    summary = next(table for table in found.tables() if table.name == "summary")
+    lines = sorted(summary.facts(), key=lambda line: -int(str(line["messages"])))
+    shown = ("topic", "messages", "per_second", "peak_per_second", "first", "last")
+    print_table(shown, ([line[name] for name in shown] for line in lines[: SHOWN_MAX + 1]))
+    wanted = [name for name in summary.head if name.startswith(("size_", "latency_"))]
+    total = next(line for line in lines if line["topic"] == "*")
+    print_table(
+        ("of all", "p50", "p90", "p99", "max"),
+        (
+            ("size, bytes", *(total[name] for name in wanted[:4])),
+            ("latency, ms", *(total[name] for name in wanted[4:])),
+        ),
+    )
+    for what, counts in (("tag", found.tags), ("key", found.keys)):
+        most = [each for each in counts if each.topic == "*"][:SHOWN_MAX]
+        if most:
+            print_table((what, "messages"), ((each.name, each.messages) for each in most))
+    print_line(f"{total['retries']} retries, {total['dead_letters']} dead letters")
