@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PEERS ?= broker client
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock test coverage check fuzz crash soak bench bench-peers interop docs format clean
+.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers interop docs format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ lock: ## Write the lock file again (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    --unsafe-package flintmq --output-file $(LOCK)
+
+demo: $(READY) ## See it work: a shop on Spark and on threads, watched and checked
+	$(BIN)/flintmq demo $(ARGS)
 
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest -n 2 -m "not heavy and not interop" $(ARGS)

@@ -34,7 +34,6 @@ def play(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(PLAY_S + 100)
 def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path) -> None:
     done = play("--messages", str(MESSAGES), "--output", "json", cwd=tmp_path)

@@ -96,7 +96,7 @@ def test_they_are_counted_by_topic_reason_and_day(
     found = [(each.topic, each.reason, each.day, each.messages) for each in report.groups]
     assert found == [
         ("orders", "KeyError: 'customer #'", days[0], 4),
-        ("mails", "tried 1 times, reason unknown", days[-1], 2),
+        ("mails", "unknown, tries: 1", days[-1], 2),
     ]
     assert report.groups[0].first_ms == min(letter.store_ms for letter in letters)
     with (tmp_path / "out" / "dead_letters.csv").open(newline="") as file:
@@ -121,7 +121,7 @@ def test_a_property_says_why_and_a_condition_chooses(
 
     assert rows == {
         ("orders", "no such customer", ("k-0",), 1),
-        ("orders", "tried 1 times, reason unknown", ("k-2",), 1),
+        ("orders", "unknown, tries: 1", ("k-2",), 1),
     }
     with pytest.raises(InvalidSetting, match="columns of their own"):
         dead_letters(spark, GROUP, namesrv=buried.namesrv, columns="body")
@@ -134,7 +134,8 @@ def test_a_chosen_part_is_sent_again_and_with_its_log_only_once(
     spark: SparkSession, buried: EmbeddedBroker, tmp_path: Path
 ) -> None:
     def plan(**choice: Any) -> ReplayPlan:
-        return plan_replay(spark, GROUP, namesrv=buried.namesrv, **choice)
+        made: ReplayPlan = plan_replay(spark, GROUP, namesrv=buried.namesrv, **choice)
+        return made
 
     before = len(buried.messages("orders"))
     [day] = {each.day for each in plan(topics=["mails"]).chosen}

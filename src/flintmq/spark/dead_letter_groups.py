@@ -41,7 +41,7 @@ GROUPS_MAX: Final = 100_000
 """Rows of the table, the largest groups first; what a driver holds with ease."""
 
 REASON_CHARACTERS_MAX: Final = 200
-TRIED: Final = "tried {} times, reason unknown"
+UNKNOWN: Final = "unknown, tries: %d"
 
 TABLE: Final = "dead_letters"
 PICTURE: Final = "dead_letters.png"
@@ -227,7 +227,7 @@ def letter_frame(
     if outcomes is not None:
         frame = frame.join(_last_errors(spark, outcomes), "message_id", "left")
         known.append(_filled(f.col("last_error")))
-    tried = f.format_string(TRIED.replace("{}", "%d"), f.col("tries"))
+    tried = f.format_string(UNKNOWN, f.col("tries"))
     frame = frame.withColumn("reason", f.coalesce(*(same_words(each) for each in known), tried))
     return frame.drop("last_error")
 

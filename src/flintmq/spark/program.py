@@ -111,17 +111,19 @@ def _local_modules(program: Program) -> Iterator[ModuleType]:
         for module in (sys.modules.get(name.partition(".")[0]), sys.modules.get(name)):
             if module is not None and (file := _local_file(module)) is not None:
                 roots.add(file.parent.parent if file.name == "__init__.py" else file.parent)
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
+        if name == "__main__" or getattr(module, "__name__", "") != name:
+            continue  # the program itself goes by value in any case
         file = _local_file(module)
-        if file is not None and any(file.is_relative_to(root) for root in roots):
+        if file is not None and any(map(file.is_relative_to, roots)):
             yield module
 
 
 def _local_file(module: ModuleType) -> Path | None:
     """Where a module is, if it is not an installed one."""
-    name = getattr(module, "__name__", "__main__")
+    name = str(getattr(module, "__name__", ""))
     file = getattr(module, "__file__", None)
-    if file is None or name.partition(".")[0] in ("flintmq", "pyspark", "__main__"):
+    if file is None or name.partition(".")[0] in ("flintmq", "pyspark"):
         return None
     path = Path(file).resolve()
     if not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(_STANDARD):

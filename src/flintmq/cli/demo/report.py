@@ -58,7 +58,7 @@ def print_report(console: Console, ending: Ending, *, is_kept: bool) -> None:
     totals = ending.totals
     console.print(
         f"{totals.sent_back:,} times a message went back and came again through the retry topic.\n"
-        f"{totals.repeats:,} were consumed once more, because their queue changed hands.\n"
+        f"{totals.repeats:,} were consumed once more, as happens when a queue changes hands.\n"
         f"Set-up {ending.set_up_s:.0f} s, story {ending.story_s:.0f} s.",
         highlight=False,
     )

@@ -73,7 +73,6 @@ class Story:
     sender: Sender
     act: str = "starting"
     moments: Moments = field(default_factory=Moments)
-    spark_id: str | None = None
     threads_id: str | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -93,7 +92,6 @@ class Story:
                 on_spark = run(self.app, self.spark, sink=self.attempts.take_frame)
                 with_spark.callback(self._leave, on_spark)
                 self._until(lambda: on_spark.client_id is not None, "Spark to join", on_spark)
-                self.spark_id = on_spark.client_id
                 at_the_end.callback(self._end_sending)
                 self._send_to_spark(on_spark)
                 self.act = "threads join the group"
@@ -107,15 +105,15 @@ class Story:
 
     @contextmanager
     def _on_threads(self) -> Iterator[None]:
-        with watched(self.app, self.attempts.take_rows).consumer() as consumer:
-            self.threads_id = consumer.client_id
-            self.moments.threads_joined_s = time.time()
+        consumer = watched(self.app, self.attempts.take_rows).consumer()
+        self.threads_id = consumer.client_id
+        self.moments.threads_joined_s = time.time()
+        with consumer:
             yield
         self.threads_id = None
 
     def _leave(self, on_spark: Run) -> None:
         on_spark.stop(TURN_S)
-        self.spark_id = None
         self.moments.spark_left_s = time.time()
 
     def _end_sending(self) -> None:
