@@ -50,8 +50,8 @@ fuzz: $(READY) ## Feed the decoders 200,000 hostile inputs each
 crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)
 
-soak: $(READY) ## 1,000 simulated groups, 1,000 reconnects, an outage for every client state
-	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core $(ARGS)
+soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers, by the hundred
+	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core tests/spark $(ARGS)
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)

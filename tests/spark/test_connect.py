@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkImportError
 
 from client.support import stored
 from flintmq.embedded.broker import EmbeddedBroker
@@ -20,8 +22,10 @@ RUN_S = 600.0
 
 
 def test_a_program_that_is_only_connected_reads_streams_and_writes(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio and grpcio-status")
-    pytest.importorskip("google.protobuf", reason="Spark Connect needs protobuf")
+    try:
+        importlib.import_module("pyspark.sql.connect")
+    except PySparkImportError as error:
+        pytest.skip(f"Spark Connect: {error}")
     with EmbeddedBroker() as servers:
         for topic in ("source", "written", "streamed"):
             create_topic(servers, topic, 2)

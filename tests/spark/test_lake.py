@@ -48,6 +48,7 @@ def forget_newest(directory: Path) -> None:
     (directory / f".{newest}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.heavy
 def test_a_driver_that_is_killed_while_it_writes_costs_nothing(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

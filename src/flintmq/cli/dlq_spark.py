@@ -17,6 +17,7 @@ from flintmq.cli.dlq import RATE
 from flintmq.cli.on_spark import (
     HERE,
     Master,
+    MoreOptions,
     Out,
     SparkConf,
     Store,
@@ -80,6 +81,7 @@ def report(
     outcomes: Outcomes = None,
     reason_property: ReasonProperty = None,
     store: Store = None,
+    more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
     output: As = Output.TABLE,
@@ -89,7 +91,9 @@ def report(
     RocketMQ does not write down why a message died. The reason is known where outcomes or a
     property tell it; else it is how often the message was tried.
     """
-    options = source_options(settings, store, since=since, until=until, tags=tag, sql=sql)
+    options = source_options(
+        settings, store, since=since, until=until, more=more, tags=tag, sql=sql
+    )
     _look(group, options)
     from flintmq.spark.dead_letter_groups import PICTURE, dead_letter_report
     from flintmq.spark.report_files import ready_directory
@@ -176,6 +180,7 @@ def bulk_replay(
     log: LogFile = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
     output: As = Output.TABLE,
@@ -188,7 +193,7 @@ def bulk_replay(
     """
     if output is Output.JSON and not yes and not dry_run:
         give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
-    options = source_options(settings, since=since, until=until, tags=tag, sql=sql)
+    options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
     _look(group, options)
     from flintmq.spark.dead_letter_replay import plan_replay
 

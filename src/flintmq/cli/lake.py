@@ -16,6 +16,7 @@ from flintmq.cli.connection import connected
 from flintmq.cli.on_spark import (
     HERE,
     Master,
+    MoreOptions,
     SparkConf,
     Store,
     source_options,
@@ -102,6 +103,7 @@ def lake(
     checkpoint: Checkpoint = None,
     every: Every = 60.0,
     files: Files = None,
+    more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
     output: As = Output.TABLE,
@@ -114,7 +116,7 @@ def lake(
     """
     _log()
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
-    options = source_options(settings, store, **chosen, **_start(start))
+    options = source_options(settings, store, more=more, **chosen, **_start(start))
     from flintmq.spark.needs import require_pyspark
 
     require_pyspark()

@@ -6,6 +6,7 @@ before it starts.  Under spark-submit the session that is there is used, and is 
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Master",
+    "MoreOptions",
     "Out",
     "SparkConf",
     "Store",
@@ -63,6 +65,15 @@ Out = Annotated[
         "--out", metavar="DIR", help="Write tables and a picture there.", show_default=False
     ),
 ]
+MoreOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the Spark source, as failOnDataLoss=false; may be given several times.",
+        show_default=False,
+    ),
+]
 Where = Annotated[
     str | None,
     typer.Option(
@@ -80,10 +91,14 @@ def source_options(
     *,
     since: str | None = None,
     until: str | None = None,
-    **more: str | None,
+    more: list[str] | None = None,
+    **chosen: str | None,
 ) -> dict[str, str]:
-    """The options of the source that say where to read, and others that are given."""
-    options: dict[str, str | None] = dict(more)
+    """The options of the source that say where to read, and others that are given.
+
+    ``more`` are those that users spell out themselves.
+    """
+    options: dict[str, str | None] = {**read_conf(tuple(more or ())), **chosen}
     if since is not None:
         options["startingTimestamp"] = str(parse_time(since, wall_ms()))
     if until is not None:
@@ -113,6 +128,7 @@ def _connection(settings: ClientSettings) -> dict[str, str | None]:
 def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkSession]:
     """A session for one command.  What Spark says went wrong is told in a sentence."""
     settings: dict[str, Any] = dict(read_conf(tuple(conf or ())))
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # pyspark's own pages
     from flintmq.spark.needs import require_pyspark
 
     require_pyspark()
@@ -123,6 +139,8 @@ def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkS
     from flintmq.spark.session import spark_session
 
     is_ours = SparkSession.getActiveSession() is None
+    if is_ours:
+        settings.setdefault("spark.log.level", "FATAL")  # errors are told below
     spark = spark_session(f"flintmq {name}", master, **settings)
     try:
         yield spark

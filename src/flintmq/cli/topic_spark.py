@@ -10,6 +10,7 @@ from flintmq.cli.connection import connected
 from flintmq.cli.on_spark import (
     HERE,
     Master,
+    MoreOptions,
     Out,
     SparkConf,
     Store,
@@ -55,6 +56,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
     output: As = Output.TABLE,
@@ -63,7 +65,9 @@ def report(
 
     Reads every message once. Times are store times, in UTC.
     """
-    options = source_options(settings, store, since=since, until=until, tags=tag, sql=sql)
+    options = source_options(
+        settings, store, since=since, until=until, more=more, tags=tag, sql=sql
+    )
     from flintmq.spark.needs import require_pyspark
 
     require_pyspark()

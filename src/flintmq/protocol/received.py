@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord
 from flintmq.model import properties as names
@@ -26,6 +25,7 @@ from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP, compression, needs_unwrap
 from flintmq.protocol.batch import BatchEntry, decode_batch
+from flintmq.protocol.checksum import crc32
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.property_memo import PropertyMemo

@@ -20,7 +20,6 @@ import struct
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
-from zlib import crc32
 
 import msgspec
 
@@ -28,6 +27,7 @@ from flintmq.errors import LocalProtocolError, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from flintmq.protocol.checksum import crc32
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
-from zlib import crc32
 
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from flintmq.protocol.checksum import crc32
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.record import (
     CRC_MASK,

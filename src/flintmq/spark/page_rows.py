@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
-from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -30,6 +29,7 @@ from flintmq.model.message import BODY_BYTES_MAX
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, compression, needs_unwrap
 from flintmq.protocol.batch import decode_batch
+from flintmq.protocol.checksum import crc32
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.received import UNPACKED_BYTES_MAX
 from flintmq.protocol.record import CRC_MASK, Record, decode_record, encode_record

@@ -30,6 +30,8 @@ NAMES_SHOWN: Final = 10
 WIDE_RANGE: Final = 50
 """A largest value so many times the middle one hides the rest, unless the scale is logarithmic."""
 
+DOTS_MAX: Final = 20
+
 ALL: Final = "*"
 QUANTILES: Final = ("median", "90 of 100 are below", "99 of 100 are below")
 
@@ -141,7 +143,15 @@ def _stairs(
 ) -> None:
     """A value holds for its whole step, and nothing is drawn between two that are not next."""
     edges = [utc_time(start) or EPOCH for start in (*starts, starts[-1] + report.step_ms)]
-    axis.stairs(values, edges, baseline=None, label=short(label), linewidth=1.4, **style)
+    drawn = axis.stairs(values, edges, baseline=None, label=short(label), linewidth=1.4, **style)
+    shown = [
+        (start + report.step_ms // 2, value)
+        for start, value in zip(starts, values, strict=True)
+        if value and not math.isnan(value)
+    ]
+    if len(shown) <= DOTS_MAX:  # a step alone is easily missed
+        middles = [utc_time(at) for at, _ in shown]
+        axis.plot(middles, [value for _, value in shown], "o", ms=4, color=drawn.get_edgecolor())
 
 
 def _finish(axis: Any, report: TopicReport, starts: Sequence[int]) -> None:

@@ -57,6 +57,10 @@ class Selection:
     def looks_at_records(self) -> bool:
         return self.tags_codes is not None or self.record is not None
 
+    @property
+    def takes_all(self) -> bool:
+        return not self.looks_at_units and not self.looks_at_records
+
     def takes(self, record: memoryview, code: int) -> bool:
         """Whether a record that its unit spoke for, with ``code``, is wanted indeed."""
         codes = self.tags_codes

@@ -1,0 +1,104 @@
+"""Commands that need Spark say what is wrong before they start it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from cli.asking import Shell, shell
+from flintmq.cli.on_spark import source_options, stopping
+from flintmq.net.tls import ClientTls
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[Shell]:
+    with shell() as someone:
+        someone.fill("orders", 1)
+        yield someone
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts Spark here fails."""
+
+    def start(*_given: object, **_settings: object) -> NoReturn:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("flintmq.spark.session.spark_session", start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("lake", "nowhere", "--to", "x"), 1, "topic list"),
+        (("lake", "orders", "--to", "x", "--from", "soon"), 2, "ten minutes ago"),
+        (("lake", "orders", "--to", "x", "--from", "group"), 2, "consumerGroup"),
+        (("lake", "orders", "--to", "x", "--tags", "a", "--sql", "b = 1"), 2, "sql"),
+        (("lake", "orders", "--to", "x", "--columns", "bodies"), 2, "no column bodies"),
+        (("lake", "orders", "--to", "x", "--store", "/nowhere"), 1, "/nowhere"),
+        (("lake", "orders"), 2, "--to"),
+        (("topic", "report", "nowhere"), 1, "topic list"),
+        (("topic", "report"), 2, "name a topic"),
+        (("dlq", "report", "nobody"), 1, "nobody has no dead letters"),
+        (("dlq", "bulk-replay", "nobody", "--yes"), 1, "nobody has no dead letters"),
+        (("dlq", "bulk-replay", "nobody", "--output", "json"), 2, "--yes"),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(
+    user: Shell, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    ended, told = user.complaint(*arguments)
+
+    assert (ended, words in told) == (code, True), told
+
+
+def test_a_name_server_that_does_not_answer_is_told_at_once() -> None:
+    code, told = Shell("127.0.0.1:1").complaint("lake", "orders", "--to", "x")
+
+    assert code == 3
+    assert "127.0.0.1:1" in told
+
+
+def test_a_report_needs_a_place_for_its_files(user: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+
+    code, told = user.complaint("topic", "report", "orders", "--out", str(tmp_path / "file"))
+
+    assert code == 2
+    assert "out" in told
+
+
+def test_a_connection_becomes_options_of_the_source() -> None:
+    settings = source_options(
+        {"namesrv": "a:1", "access_key": "me", "secret_key": "s", "tls": ClientTls(ca_file="ca")},
+        tags="a",
+        sql=None,
+    )
+
+    assert settings == {
+        "namesrv": "a:1",
+        "accessKey": "me",
+        "secretKey": "s",
+        "tlsCa": "ca",
+        "tags": "a",
+    }
+    assert source_options({"namesrv": "a:1", "tls": True})["tls"] == "true"
+    assert source_options({"namesrv": "a:1"}, "dir") == {"store": "dir"}
+    timed = source_options({"namesrv": "a:1"}, since="1970-01-01T00:00:01+00:00", until="now")
+    assert timed["startingTimestamp"] == "1000"
+    assert int(timed["endingTimestamp"]) > 1_000
+
+
+def test_a_signal_asks_to_stop() -> None:
+    import signal
+
+    before = signal.getsignal(signal.SIGTERM)
+    with stopping() as told:
+        signal.raise_signal(signal.SIGTERM)
+        asked = told.is_set()
+
+    assert asked
+    assert signal.getsignal(signal.SIGTERM) is before
