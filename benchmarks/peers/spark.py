@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,11 @@ GROWTH_QUEUES = (1, 16, 256)
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
-READ_AT_LEAST = 200_000
+READ_AT_LEAST = 100_000
 """Rows of one measurement of growth: small topics are read several times."""
 
-WARM_UP_READS = 3
+EMPTY_READS = 3
+"""How often a topic with one row in each queue is read for one measurement."""
 
 HEAD = ("workload", "side", "rows a second", "CPU µs a row", "of Spark", "of the broker", "ratios")
 
@@ -69,9 +70,10 @@ class Sizes:
     growth: tuple[int, ...]
     growth_by_queues: int
     rounds: int
+    warm_ups: int = 6  # a JVM gets faster for a long time
 
 
-QUICK = Sizes({100: 300_000, 1024: 150_000}, 20, (10_000, 300_000), 300_000, 3)
+QUICK = Sizes({100: 300_000, 1024: 100_000}, 15, (10_000, 300_000), 300_000, 3)
 USUAL = Sizes({100: 1_000_000, 1024: 400_000}, 40, (10_000, 1_000_000), 1_000_000, 5)
 FULL = Sizes(USUAL.rows, 40, (10_000, 1_000_000, 10_000_000), 1_000_000, 5)
 
@@ -182,10 +184,10 @@ class Bench:
             row["median_ms"] = statistics.median(result["median_ms"] for result in results)
         return row
 
-    def alternate(self, workload: Workload, rounds: int) -> None:
+    def alternate(self, workload: Workload, rounds: int, warm_ups: int) -> None:
         say(f"… {workload.name}")
         for command in workload.sides.values():
-            for _ in range(WARM_UP_READS):
+            for _ in range(warm_ups):
                 self.measure(command)
         for number in range(rounds):
             names = list(workload.sides)
@@ -198,7 +200,8 @@ class Bench:
         found: dict[str, list[Row]] = {topic.name: [] for topic in topics}
         for number in range(rounds + 1):
             for topic in topics:
-                times = max(1, READ_AT_LEAST // topic.rows if topic.rows > topic.queues else 10)
+                is_empty = topic.rows == topic.queues
+                times = EMPTY_READS if is_empty else max(1, READ_AT_LEAST // topic.rows)
                 read = {"do": "read", "side": OURS, "topic": topic.name, "rows": topic.rows}
                 row = self.measure(read, times)
                 if number:  # the first time warms up
@@ -264,8 +267,8 @@ def verdict(met: bool) -> str:
 def batch_lines(workload: Workload) -> Iterator[tuple[str, ...]]:
     for name, rows in workload.rows.items():
         times_ms = [row["median_ms"] for row in rows]
-        low, high = min(times_ms), max(times_ms)
-        yield name, f"{statistics.median(times_ms):.0f}", f"{low:.0f} to {high:.0f}"
+        spread = f"{min(times_ms):.0f} to {max(times_ms):.0f}"
+        yield name, f"{statistics.median(times_ms):.0f}", spread
 
 
 def growth_lines(topics: Sequence[Topic], found: dict[str, list[Row]]) -> Iterator[tuple[str, ...]]:
@@ -307,59 +310,62 @@ def missing() -> str | None:
     if reason := missing_tools("java", "mvn"):
         return reason
     try:
-        for fetch in (source_jars, kafka_jars, spark_python):
-            fetch()
+        _ = source_jars(), kafka_jars(), spark_python()
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
         return f"cannot be fetched: {error}"
     return None
 
 
-def run(sizes: Sizes, only: Sequence[str], rounds: int, work: Path) -> tuple[str, dict[str, Any]]:
-    def is_chosen(name: str) -> bool:
-        return not only or any(part in name for part in only)
-
+@contextmanager
+def prepared(work: Path) -> Iterator[Bench]:
+    """Both brokers and the Spark that reads from them, up and empty."""
     with ExitStack() as stack:
         ours = stack.enter_context(our_side(work / "ours"))
         kafka = stack.enter_context(kafka_side(work / "kafka"))
-        python, jars = str(spark_python()), str(source_jars())
-        program = "benchmarks.peers.spark_load"
+        program = [str(spark_python()), "-m", "benchmarks.peers.spark_load"]
         process = subprocess.Popen(
-            [python, "-m", program, ours.namesrv, kafka.namesrv, jars],
+            [*program, ours.namesrv, kafka.namesrv, str(source_jars())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(work / "spark.txt").open("w"),
+            stderr=stack.enter_context((work / "spark.txt").open("w")),
             text=True,
             cwd=ROOT,
             env=load_environment(),
         )
         load = Load(process)
         stack.callback(load.close)
-        bench = Bench(load, process.pid, {OURS: ours, KAFKA: kafka})
-        both = [each for each in (*reads(sizes), *works(sizes)) if is_chosen(each.name)]
-        small = batches(sizes)
+        yield Bench(load, process.pid, {OURS: ours, KAFKA: kafka})
+
+
+def run(
+    bench: Bench, sizes: Sizes, only: Sequence[str], rounds: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Table and figures of each part, as soon as it is measured."""
+
+    def is_chosen(name: str) -> bool:
+        return not only or any(part in name for part in only)
+
+    both = [each for each in (*reads(sizes), *works(sizes)) if is_chosen(each.name)]
+    if both:
         say("… filling")
-        if both:
-            for size in SIZES.values():
-                bench.fill(Topic(f"rows_{size}", QUEUES, sizes.rows[size], size))
-        for workload in both:
-            bench.alternate(workload, rounds)
-        text = table(HEAD, lines(both))
-        found: dict[str, Any] = {"workloads": [asdict(each) for each in both]}
-        if is_chosen(small.name):
-            bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
-            bench.alternate(small, rounds)
-            head = (small.name, "median ms", "of the rounds")
-            text += "\n" + table(head, batch_lines(small))
-            found["micro_batch"] = asdict(small)
-        if is_chosen("growth"):
-            topics = growth_topics(sizes)
-            for topic in topics:
-                bench.fill(topic)
-            say("… growth")
-            grown = bench.grow(topics, rounds)
-            text += "\n" + table(GROWTH_HEAD, growth_lines(topics, grown))
-            found["growth"] = grown
-        return text, found
+        for size in SIZES.values():
+            bench.fill(Topic(f"rows_{size}", QUEUES, sizes.rows[size], size))
+    for workload in both:
+        bench.alternate(workload, rounds, sizes.warm_ups)
+        yield table(HEAD, lines([workload])), {workload.name: asdict(workload)}
+    small = batches(sizes)
+    if is_chosen(small.name):
+        bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
+        bench.alternate(small, rounds, 1)
+        head = (small.name, "median ms", "of the rounds")
+        yield table(head, batch_lines(small)), {small.name: asdict(small)}
+    if is_chosen("growth"):
+        topics = growth_topics(sizes)
+        for topic in topics:
+            bench.fill(topic)
+        say("… growth")
+        grown = bench.grow(topics, rounds)
+        yield table(GROWTH_HEAD, growth_lines(topics, grown)), {"growth": grown}
 
 
 def main() -> int:
@@ -374,14 +380,18 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     sizes = QUICK if chosen.quick else FULL if chosen.full else USUAL
-    with tempfile.TemporaryDirectory() as work:
-        text, found = run(sizes, chosen.only, chosen.rounds or sizes.rounds, Path(work))
     about = {**machine(), "pyspark": SPARK_VERSION, "kafka": KAFKA_VERSION}
-    print(text)
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps({"machine": about, **found}, indent=1) + "\n")
     what = ", ".join(f"{name} {value}" for name, value in about.items())
-    chosen.out.with_suffix(".md").write_text(f"{text}\n{what}\n")
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    texts: list[str] = []
+    found: dict[str, Any] = {"machine": about}
+    with tempfile.TemporaryDirectory() as work, prepared(Path(work)) as bench:
+        for text, part in run(bench, sizes, chosen.only, chosen.rounds or sizes.rounds):
+            print(text, flush=True)
+            texts.append(text)
+            found |= part
+            chosen.out.write_text(json.dumps(found, indent=1) + "\n")
+            chosen.out.with_suffix(".md").write_text("\n".join([*texts, what]) + "\n")
     print(f"written to {os.path.relpath(chosen.out)}")
     return 0
 

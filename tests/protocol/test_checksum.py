@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from functools import partial
 from importlib import reload
 from random import Random
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ def test_a_checksum_is_that_of_zlib(size_bytes: int) -> None:
 def test_the_quicker_package_is_used_where_it_is_installed(
     monkeypatch: pytest.MonkeyPatch, is_installed: bool
 ) -> None:
-    quick = SimpleNamespace(crc32=lambda octets: zlib.crc32(octets))
+    quick = SimpleNamespace(crc32=partial(zlib.crc32))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "isal", SimpleNamespace() if is_installed else None)
         patch.setitem(sys.modules, "isal.isal_zlib", quick if is_installed else None)

@@ -21,7 +21,8 @@ TIMEOUT_S = 300
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        needs_spark = "spark" in getattr(item, "fixturenames", ())
+        if needs_spark and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 

@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.heavy, pytest.mark.timeout(3_600)]
 
 PROGRAM = Path(__file__).with_name("killed_program.py")
 QUEUES = 4
+EACH_S = 0.5
+"""Between messages: a driver is away for longer than it runs, and has to catch up."""
 KILLS = 10
 SEED = 7
 PATIENCE_S = 180.0
@@ -188,7 +190,7 @@ def test_a_killed_query_leaves_no_gap_and_what_it_repeats_can_be_dropped(
         create_topic(servers, COPY, QUEUES)
         program = Program("copy", servers, checkpoint, tmp_path / "log")
         try:
-            with traffic(servers, SOURCE, QUEUES) as sent:
+            with traffic(servers, SOURCE, QUEUES, each_s=EACH_S) as sent:
                 for kind in kinds:
                     kill_it(program, [kind], chance, lambda: len(numbers(checkpoint / "commits")))
                     if kind == DRIVER and chance.random() < 0.6:
@@ -229,7 +231,7 @@ def test_listeners_of_a_killed_driver_hear_all_and_little_twice(tmp_path: Path) 
         program = Program("listen", servers, diary, tmp_path / "log")
         kinds = [DRIVER, WORKERS, DRIVER, SOURCE_PROCESS]
         try:
-            with traffic(servers, LISTENED, QUEUES) as sent:
+            with traffic(servers, LISTENED, QUEUES, each_s=EACH_S) as sent:
                 killed = kill_it(program, kinds, chance, lambda: heard().total())
             until_done(program, lambda: len(heard()) == sent() and lag(servers, LISTENERS) == 0)
         except BaseException:

@@ -124,7 +124,8 @@ def test_a_message_that_fails_comes_again_and_ends_as_a_dead_letter(
         wait_for(lambda: len(sink.rows) == 3 or not run.query.isActive)
         assert run.client_id is not None
 
-    assert diary.lines == ["good 0", "bad 0", "bad 1"]
+    assert sorted(diary.lines[:2]) == ["bad 0", "good 0"], "they may be in two queues"
+    assert diary.lines[2:] == ["bad 1"]
     assert Counter(sink.outcomes) == {"consumed": 1, "sent back": 1, "dead": 1}
     assert sink.rows[-1].queue_topic == "%RETRY%run-poison"
     assert sink.rows[-1].error == "ValueError: bad as ever"

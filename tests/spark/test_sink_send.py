@@ -193,8 +193,9 @@ def test_when_one_broker_is_down_the_other_takes_all(two_brokers: EmbeddedBroker
     send_all(two_brokers, some(), batch_bytes=4_096, in_flight=1, timeout_ms=2_000)
 
     two_brokers.start_broker("broker-b")
+    both = {BROKER, "broker-b"}
+    two_brokers.wait_for(lambda: {each.broker for each in two_brokers.messages(topic)} == both)
     messages = two_brokers.messages(topic)
-    assert {message.broker for message in messages} == {BROKER, "broker-b"}
     rows = [row for numbers in by_queue(messages).values() for row in numbers]
     assert sorted(rows) == list(range(40))
 

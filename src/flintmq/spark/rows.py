@@ -1,4 +1,8 @@
-"""From a part of a queue to the rows of a task: the same for batches and streams."""
+"""From a part of a queue to the rows of a task: the same for batches and streams.
+
+What makes rows is imported by the tasks alone: Spark plans a query in new processes, which load
+this module and make none.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from flintmq.spark.columns import Columns
 from flintmq.spark.options import SourceOptions
-from flintmq.spark.origins import page_reader
 from flintmq.spark.queues import ReadPart
-from flintmq.spark.task import check_gap
 
 PULL_COUNT: Final = 4_096
 """Messages asked for at once.  Fewer come where they are large, or the broker gives less."""
@@ -30,6 +31,10 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
     """The rows of one task.  The partition that Spark makes up where there is none is empty."""
     if not isinstance(partition, QueuePart):
         return
+    from flintmq.spark.columns import Columns
+    from flintmq.spark.origins import page_reader
+    from flintmq.spark.task import check_gap
+
     columns = Columns(
         options.shape,
         partition.part,
