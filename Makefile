@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
-PEERS ?= broker client
+PEERS ?= broker client spark
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers interop docs format clean
@@ -32,7 +32,7 @@ demo: $(READY) ## See it work: a shop on Spark and on threads, watched and check
 	$(BIN)/flintmq demo $(ARGS)
 
 test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -n 2 -m "not heavy and not interop" $(ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not heavy and not interop" $(ARGS)
 
 coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
 	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)

@@ -1,6 +1,7 @@
 """How a parallel run shares tests out: all that start a JVM go to one worker.
 
-A JVM takes seconds to start and a core to run, so two at once help nobody.  The marker
+A JVM takes seconds to start and a core to run, so two at once help nobody; the others mostly wait
+for sockets and disks.  The marker
 ``xdist_group`` would say the same for each test, but xdist 3.8 no longer sees it under pytest 9.
 """
 
