@@ -8,7 +8,8 @@ moved.  Every test has a broker of its own, which is gone afterwards.
 
 from __future__ import annotations
 
-import pytest
+import subprocess
+import sys
 
 from flintmq import App, DeadLetter, EmbeddedBroker, Message, ReceivedMessage
 
@@ -55,4 +56,4 @@ def test_what_is_no_order_is_a_dead_letter(flintmq_broker: EmbeddedBroker) -> No
 
 
 if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q", "-p", "flintmq.embedded.pytest_plugin"]))
+    raise SystemExit(subprocess.call([sys.executable, "-m", "pytest", "-q", __file__]))

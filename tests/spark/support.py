@@ -27,6 +27,10 @@ PATIENCE_S = 60.0
 
 BROKER = "broker-a"
 
+STARTS_MAX = 3
+INITIALIZING = "Initializing"
+"""How Spark's words for a query begin that does not work yet."""
+
 
 class Reachable(Protocol):
     """Servers in this process or in others, ours or not."""
@@ -188,7 +192,22 @@ def run_until_now(frame: DataFrame, checkpoint: str, sink: Sink | None = None) -
 def start(frame: DataFrame, checkpoint: str, sink: Sink, **trigger: Any) -> StreamingQuery:
     """A query into a sink."""
     writer = frame.writeStream.foreachBatch(sink.take).option("checkpointLocation", checkpoint)
-    return (writer.trigger(**trigger) if trigger else writer).start()
+    writer = writer.trigger(**trigger) if trigger else writer
+    for _ in range(STARTS_MAX - 1):
+        query = writer.start()
+        if not _was_too_slow(query):
+            return query
+    return writer.start()
+
+
+def _was_too_slow(query: StreamingQuery) -> bool:
+    """Whether the process of its source did not come up in the ten seconds that Spark gives it.
+
+    No setting of Spark makes them more, and on a machine that is very busy they are not enough.
+    """
+    wait_for(lambda: not query.isActive or not query.status["message"].startswith(INITIALIZING))
+    error = query.exception()
+    return error is not None and "failed to connect back" in str(error)
 
 
 def forgetful(**settings: int) -> EmbeddedBroker:
