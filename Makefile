@@ -5,13 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
-PEERS ?= broker client spark
+PEERS ?= broker client python spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers interop docs format clean
+.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers bench-growth bench-soak bench-report interop docs format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv from the lock file (done by every other target)
 
@@ -56,8 +56,17 @@ soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-peers: $(READY) ## Measure beside Apache RocketMQ in one run (needs Java and Maven)
+bench-peers: $(READY) ## Measure beside RocketMQ, Kafka, Redis and NATS in one run (needs Java and Maven)
 	for peer in $(PEERS); do $(BIN)/python -m benchmarks.peers.$$peer $(ARGS) || exit 1; done
+
+bench-growth: $(READY) ## Measure what a message costs when there is much of something
+	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-soak: $(READY) ## Run for ten minutes and look whether anything grows
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+bench-report: $(READY) ## Write docs/benchmarks.md again from the newest results
+	$(BIN)/python -m benchmarks.report
 
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)

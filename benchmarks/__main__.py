@@ -15,6 +15,8 @@ import json
 import os
 import pkgutil
 import platform
+import shutil
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -25,12 +27,13 @@ from rich.table import Table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+PROGRAMS = {"__main__", "growth", "soak"}
+"""Modules that are no benchmarks of this program: they take long and are started by themselves."""
 
 
 def main() -> int:
-    names = sorted(
-        m.name for m in pkgutil.iter_modules([str(HERE)]) if m.name != "__main__" and not m.ispkg
-    )
+    modules = pkgutil.iter_modules([str(HERE)])
+    names = sorted(m.name for m in modules if m.name not in PROGRAMS and not m.ispkg)
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--out", type=Path, default=RESULTS / "latest.json")
@@ -50,14 +53,32 @@ def main() -> int:
     return 0
 
 
-def machine() -> dict[str, str | int | None]:
+def machine() -> dict[str, str | int]:
+    """What the figures depend on.  Nothing that tells whose machine it is."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory_bytes / 2**30),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "java": _java_version(),
         "python": platform.python_version(),
-        "system": platform.platform(terse=True),
-        "cores": os.cpu_count(),
-        "msgspec": version("msgspec"),
-        "numpy": version("numpy"),
+        **{name: version(name) for name in ("flintmq", "msgspec", "numpy", "uvloop")},
     }
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
+def _java_version() -> str:
+    if shutil.which("java") is None:
+        return "none"
+    asked = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    words = asked.stderr.split('"')
+    return words[1] if len(words) > 1 else "unknown"
 
 
 def show(rows: list[dict[str, Any]]) -> None:

@@ -62,8 +62,9 @@ def cpu_s(pid: int) -> float:
 
 
 def private_mib(pid: int) -> float:
+    """Memory that no file stands behind; pages of mapped files are the system's to take back."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty")) / 1024
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
 
 
 async def idle_percent(pid: int) -> float:

@@ -86,5 +86,5 @@ def per_row(name: str, shape: Shape, read: list[Page], *, verify: bool = True) -
 
 
 def convert(shape: Shape, read: list[Page], verify: bool) -> int:
-    columns = Columns(shape, PART, verify_crc=verify)
+    columns = Columns(shape, [PART], verify_crc=verify)
     return sum(batch.num_rows for batch in columns.read(read))

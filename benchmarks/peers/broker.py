@@ -2,28 +2,28 @@
 
     python -m benchmarks.peers.broker [--seconds N] [--rounds N] [--only NAME …] [--out FILE]
 
-All brokers are up the whole time; the workloads go to one of them after the other, round by
-round, from one Java process that has been warmed up on each.  CPU is the broker process's own
-account.  A round is a few seconds: on a shared machine the median of the ratios counts, and
-the spread is shown with it.  Flushing is asynchronous on all sides, RocketMQ's default.
+First every broker is started and stopped a few times.  Then all of them are up the whole time, and
+each is given a million messages, after which its memory is taken.  The workloads go to one of them
+after the other, round by round, from one Java process; the first round is not counted.  CPU is the
+account of the broker's process and, apart, of the client's.  On a shared machine the median of the
+ratios counts, and the spread is shown with it.  Flushing is asynchronous on all sides,
+RocketMQ's default.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import RESULTS, machine
+from benchmarks.__main__ import RESULTS
 from benchmarks.peers.sides import (
     BACKLOG,
     CLIENT_VERSION,
@@ -31,27 +31,40 @@ from benchmarks.peers.sides import (
     Row,
     Running,
     fill,
-    median,
     our_side,
-    ratio,
     real_side,
 )
+from benchmarks.report.results import Measured, save
 from interop.jvm import missing_tools
 
+OURS = "flintmq"
 PEERS = ("4.9.7", "5.3.3")
 WARM_UP_SECONDS = 12
+STARTS = 3
+STORED = 1_000_000
+"""Messages in a broker when its memory is taken."""
+
+START = "start to ready, name server and broker"
+MEMORY = "private memory after a million messages"
+
+METRICS = {
+    "rate": "a second",
+    "server_us": "server µs",
+    "client_us": "client µs",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "ready_s": "ready s",
+    "private_mib": "MiB",
+}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Workload:
-    """What the load generator is told, and what the goals of the design say about it."""
+    """What the load generator is told, by name server, seconds and round."""
 
     name: str
-    command: Callable[[str, int, int], str]  # name server, seconds, round
-    goal_cpu: float | None = None
-    goal_rate: float | None = None
-    goal_p99: float | None = None
-    rows: dict[str, list[Row]] = field(default_factory=dict)
+    command: Callable[[str, int, int], str]
+    before: Callable[[str, int], str] | None = None  # by name server and round; not measured
 
 
 def send(size: int, threads: int) -> Callable[[str, int, int], str]:
@@ -59,61 +72,84 @@ def send(size: int, threads: int) -> Callable[[str, int, int], str]:
 
 
 WORKLOADS = [
-    Workload("sync send 128 B, 1 thread", send(128, 1), 0.30, 1.2),
-    Workload("sync send 128 B, 16 threads", send(128, 16), 0.30, 1.4),
-    Workload("sync send 128 B, 64 threads", send(128, 64), 0.33, 1.5, 1.0),
-    Workload("sync send 1 KiB, 64 threads", send(1024, 64), 0.40),
+    Workload("sync send 128 B, 1 thread", send(128, 1)),
+    Workload("sync send 128 B, 16 threads", send(128, 16)),
+    Workload("sync send 128 B, 64 threads", send(128, 64)),
+    Workload("sync send 1 KiB, 64 threads", send(1024, 64)),
     Workload(
         "batch send 32 x 128 B, 4 threads",
         lambda ns, seconds, _: f"batch {ns} bench_batch 128 4 {seconds} 32",
-        0.7,
     ),
-    Workload("pull 128 B, 32 a pull", lambda ns, _s, _r: f"pull {ns} backlog_128 {BACKLOG}", 0.5),
-    Workload("pull 1 KiB, 32 a pull", lambda ns, _s, _r: f"pull {ns} backlog_1024 {BACKLOG}", 0.5),
+    Workload("pull 128 B, 32 a pull", lambda ns, _s, _r: f"pull {ns} backlog_128 {BACKLOG}"),
+    Workload("pull 1 KiB, 32 a pull", lambda ns, _s, _r: f"pull {ns} backlog_1024 {BACKLOG}"),
     Workload(
         "end to end at 1,000 a second",
         lambda ns, seconds, r: f"latency {ns} latency_{r} 1000 {seconds}",
-        goal_p99=1.0,
+        # A consumer of a topic that is not there yet would look for it only now and then.
+        lambda ns, r: f"send {ns} latency_{r} 128 1 1",
     ),
 ]
 
 
-def measure(load: Load, side: Running, workload: Workload, seconds: int, number: int) -> None:
-    before = side.cpu_s()
+def open_side(name: str, directory: Path) -> AbstractContextManager[Running]:
+    return our_side(directory) if name == OURS else real_side(name, directory)
+
+
+def measure(load: Load, side: Running, workload: Workload, seconds: int, number: int) -> Row:
+    if workload.before is not None:
+        load.run(workload.before(side.namesrv, number))
+    before_s = side.cpu_s()
     result = load.run(workload.command(side.namesrv, seconds, number))
-    cpu_s = side.cpu_s() - before
+    server_s, count = side.cpu_s() - before_s, max(1, result["count"])
     row = {
         "rate": result["count"] / result["seconds"],
-        "cpu_us": cpu_s * 1e6 / max(1, result["count"]),
-        "p50_ms": result.get("p50_ms", -1.0),
-        "p99_ms": result.get("p99_ms", -1.0),
+        "server_us": server_s * 1e6 / count,
+        "client_us": result["cpu_s"] * 1e6 / count,
     }
-    workload.rows.setdefault(side.name, []).append(row)
+    # A quantile that was not taken is below 0.
+    quantiles = {name: result.get(name, -1.0) for name in ("p50_ms", "p99_ms")}
+    return row | {name: value for name, value in quantiles.items() if value >= 0}
 
 
-def show(sides: list[Running], workloads: list[Workload], console: Console) -> None:
-    table = Table("workload", "side", "a second", "CPU us", "p50 ms", "p99 ms", "ours / theirs")
-    ours = sides[0].name
-    for workload in workloads:
-        for side in sides:
-            compared = ""
-            if side.name != ours:
-                mine, theirs = workload.rows[ours], workload.rows[side.name]
-                cpu, low, high = ratio(mine, theirs, "cpu_us")
-                rate = ratio(mine, theirs, "rate")[0]
-                compared = f"CPU {cpu:.2f} ({low:.2f} to {high:.2f}), rate {rate:.2f}"
-                if workload.rows[ours][0]["p99_ms"] >= 0:
-                    compared += f", p99 {ratio(mine, theirs, 'p99_ms')[0]:.2f}"
-            rows = workload.rows[side.name]
-            p50, p99 = (median(rows, key) for key in ("p50_ms", "p99_ms"))
+def start_and_stop(names: Sequence[str], times: int, work: Path) -> Measured:
+    """How long each takes until it can be used, with an empty directory."""
+    found = Measured(START)
+    for number in range(times):
+        for name in names if number % 2 == 0 else reversed(names):
+            with open_side(name, work / f"start-{number}-{name}") as side:
+                found.add(side.name, {"ready_s": side.ready_s})
+    return found
+
+
+def fill_up(load: Load, sides: Sequence[Running], stored: int) -> Measured:
+    """So many messages in every broker, and its memory then."""
+    found = Measured(MEMORY)
+    for side in sides:
+        print(f"… warming up and filling {side.name}", file=sys.stderr, flush=True)
+        load.run(f"send {side.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
+        count = sum(fill(load, side, size, min(BACKLOG, stored)) for size in (128, 1024))
+        if count < stored:
+            fill(load, side, 128, int(stored - count))
+        found.add(side.name, {"private_mib": side.private_mib()})
+    return found
+
+
+def show(found: Sequence[Measured], console: Console) -> None:
+    table = Table("workload", "side", *METRICS.values(), "ours / theirs")
+    for each in found:
+        for side in sorted(each.rows, key=lambda name: name != OURS):
+            ratios = {metric: each.ratio(OURS, side, metric) for metric in METRICS}
+            compared = ", ".join(
+                f"{METRICS[metric]} {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+                for metric, ratio in ratios.items()
+                if ratio is not None and metric != "p50_ms"
+            )
+            figures = (each.median(side, metric) for metric in METRICS)
             table.add_row(
-                workload.name if side.name == ours else "",
-                side.name,
-                f"{median(rows, 'rate'):,.0f}",
-                f"{median(rows, 'cpu_us'):.1f}",
-                f"{p50:.2f}" if p50 >= 0 else "",
-                f"{p99:.2f}" if p99 >= 0 else "",
-                compared,
+                each.name if side == OURS else "",
+                side,
+                *("" if value is None else f"{value:,.4g}" for value in figures),
+                "" if side == OURS else compared,
             )
     console.print(table)
 
@@ -121,7 +157,11 @@ def show(sides: list[Running], workloads: list[Workload], console: Console) -> N
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=int, default=5, help="length of one round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=STARTS, help="how often each is started")
+    parser.add_argument(
+        "--stored", type=int, default=STORED, help="messages before memory is taken"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="workloads whose name contains this")
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
     parser.add_argument("--out", type=Path, default=RESULTS / "peers_broker.json")
@@ -129,52 +169,29 @@ def main() -> int:
     if reason := missing_tools("java", "mvn"):
         print(f"skipped: {reason}")
         return 0
-    workloads = [
-        w for w in WORKLOADS if not chosen.only or any(part in w.name for part in chosen.only)
-    ]
-    console = Console(width=160)
+    only = [w for w in WORKLOADS if not chosen.only or any(part in w.name for part in chosen.only)]
+    found = {workload.name: Measured(workload.name) for workload in only}
+    names = [OURS, *chosen.peers]
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        sides = [stack.enter_context(our_side(work / "ours"))]
-        sides += [
-            stack.enter_context(real_side(version, work / version)) for version in chosen.peers
-        ]
+        starts = start_and_stop(names, chosen.starts, work)
+        sides = [stack.enter_context(open_side(name, work / name)) for name in names]
         load = Load.java(work)
         stack.callback(load.close)
-        for side in sides:
-            console.print(f"{side.name} ready after {side.ready_s:.1f} s; warming up …")
-            load.run(f"send {side.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
-            for size in (128, 1024):
-                if any("pull" in w.name for w in workloads):
-                    fill(load, side, size)
-        for number in range(chosen.rounds):
-            for workload in workloads:
+        memory = fill_up(load, sides, chosen.stored)
+        for number in range(chosen.rounds + 1):
+            print(f"… round {number} of {chosen.rounds}", file=sys.stderr, flush=True)
+            for workload in only:
                 for side in sides if number % 2 == 0 else reversed(sides):
-                    measure(load, side, workload, chosen.seconds, number)
-        show(sides, workloads, console)
-        memory = {side.name: round(side.private_mib(), 1) for side in sides}
-        console.print("private memory, MiB:", memory)
-        write(chosen.out, sides, workloads, memory)
+                    row = measure(load, side, workload, chosen.seconds, number)
+                    if number:  # the first time warms up
+                        found[workload.name].add(side.name, row)
+    rows = [*found.values(), starts, memory]
+    show(rows, Console(width=180))
+    versions = {"RocketMQ": ", ".join(chosen.peers), "Java client": CLIENT_VERSION}
+    settings = {name: getattr(chosen, name) for name in ("seconds", "rounds", "starts", "stored")}
+    save(chosen.out, rows, versions=versions, settings=settings)
     return 0
-
-
-def write(
-    out: Path, sides: list[Running], workloads: list[Workload], memory: dict[str, float]
-) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    rows = [
-        {"workload": w.name, "goal_cpu": w.goal_cpu, "goal_rate": w.goal_rate, "rows": w.rows}
-        for w in workloads
-    ]
-    found = {
-        "machine": machine(),
-        "client": CLIENT_VERSION,
-        "ready_s": {side.name: side.ready_s for side in sides},
-        "private_mib": memory,
-        "workloads": rows,
-    }
-    out.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"written to {os.path.relpath(out)}")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ the ratios counts, and the spread is shown with it.  The goals are those of the 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -23,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import RESULTS, machine
+from benchmarks.__main__ import RESULTS
 from benchmarks.peers.sides import (
     BACKLOG,
     CLIENT_VERSION,
@@ -36,6 +34,7 @@ from benchmarks.peers.sides import (
     ratio,
     real_side,
 )
+from benchmarks.report.results import Measured, save
 from interop.jvm import missing_tools
 
 OURS, JAVA = "flintmq", f"Java {CLIENT_VERSION}"
@@ -74,9 +73,14 @@ def workloads() -> list[Workload]:
 
 
 def measure(load: Load, broker: Running, workload: Workload, seconds: int) -> Row:
+    before_s = broker.cpu_s()
     result = load.run(workload.command.format(ns=broker.namesrv, s=seconds))
     count = max(1, result["count"])
-    return {"rate": count / result["seconds"], "cpu_us": result["cpu_s"] * 1e6 / count}
+    return {
+        "rate": count / result["seconds"],
+        "client_us": result["cpu_s"] * 1e6 / count,
+        "server_us": (broker.cpu_s() - before_s) * 1e6 / count,
+    }
 
 
 def lines(broker: Running, chosen: list[Workload]) -> list[tuple[str, ...]]:
@@ -84,7 +88,7 @@ def lines(broker: Running, chosen: list[Workload]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for workload in chosen:
         ours, java = workload.rows[OURS], workload.rows[JAVA]
-        cpu, low, high = ratio(ours, java, "cpu_us")
+        cpu, low, high = ratio(ours, java, "client_us")
         rate, _, _ = ratio(ours, java, "rate")
         compared = f"CPU {cpu:.2f} ({low:.2f} to {high:.2f}), rate {rate:.2f}"
         goal = ""
@@ -98,7 +102,7 @@ def lines(broker: Running, chosen: list[Workload]) -> list[tuple[str, ...]]:
 
 
 def figures(rows: list[Row]) -> tuple[str, str]:
-    return f"{median(rows, 'rate'):,.0f}", f"{median(rows, 'cpu_us'):.1f}"
+    return f"{median(rows, 'rate'):,.0f}", f"{median(rows, 'client_us'):.1f}"
 
 
 def run_on(broker: Running, chosen: list[Workload], seconds: int, rounds: int, work: Path) -> None:
@@ -133,7 +137,7 @@ def main() -> int:
         return 0
     table = Table(*HEAD)
     told: list[tuple[str, ...]] = []
-    found: list[dict[str, object]] = []
+    found: list[Measured] = []
     for name in given.brokers:
         chosen = [
             w for w in workloads() if not given.only or any(part in w.name for part in given.only)
@@ -144,23 +148,13 @@ def main() -> int:
             with side as broker:
                 run_on(broker, chosen, given.seconds, given.rounds, work)
         told += lines(broker, chosen)
-        rows = [{"workload": w.name, "goal_cpu": w.goal_cpu, "rows": w.rows} for w in chosen]
-        found.append({"broker": broker.name, "workloads": rows})
+        found += [Measured(f"{w.name}, on {broker.name}", w.rows) for w in chosen]
     for line in told:
         table.add_row(*line)
     Console(width=160).print(table)
-    write(given.out, told, found)
+    settings = {"seconds": given.seconds, "rounds": given.rounds}
+    save(given.out, found, versions={"Java client": CLIENT_VERSION}, settings=settings)
     return 0
-
-
-def write(out: Path, told: list[tuple[str, ...]], found: list[dict[str, object]]) -> None:
-    """JSON with every round, and the table as Markdown beside it."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "java": JAVA, "runs": found}, indent=1) + "\n")
-    rows = [HEAD, ("---",) * len(HEAD), *told]
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    out.with_suffix(".md").write_text(text)
-    print(f"written to {os.path.relpath(out)} and {os.path.relpath(out.with_suffix('.md'))}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     send  NAMESRV TOPIC SIZE THREADS SECONDS
     batch NAMESRV TOPIC SIZE THREADS SECONDS COUNT
     async NAMESRV TOPIC SIZE SECONDS UNDER_WAY
-    pull  NAMESRV TOPIC COUNT
-    lite  NAMESRV TOPIC COUNT
+    pull  NAMESRV TOPIC COUNT [EACH]
+    lite  NAMESRV TOPIC COUNT [EACH]
     push  NAMESRV TOPIC COUNT BATCH
 
 Programs are written as a user would: the threaded face, its defaults, one message at a time.
@@ -134,7 +134,7 @@ def send_async(namesrv: str, topic: str, size: int, seconds: int, under_way: int
     }
 
 
-def pull(namesrv: str, topic: str, wanted: int) -> Result:
+def pull(namesrv: str, topic: str, wanted: int, each: int = PULL_COUNT) -> Result:
     with PullConsumer(next(_ids), namesrv=namesrv) as consumer:
         queues = sorted(consumer.queues(topic))
         count = 0
@@ -142,7 +142,7 @@ def pull(namesrv: str, topic: str, wanted: int) -> Result:
         for queue in queues:
             offset = consumer.min_offset(queue)
             while count < wanted:
-                found = consumer.pull(queue, offset, count_max=PULL_COUNT)
+                found = consumer.pull(queue, offset, count_max=each)
                 if not found.messages:
                     break
                 count += len(found.messages)
@@ -155,10 +155,10 @@ def pull(namesrv: str, topic: str, wanted: int) -> Result:
         }
 
 
-def lite(namesrv: str, topic: str, wanted: int) -> Result:
+def lite(namesrv: str, topic: str, wanted: int, each: int = PULL_COUNT) -> Result:
     meter = Meter(wanted)
     with LitePullConsumer(
-        next(_ids), namesrv=namesrv, start_from=FIRST, pull_batch_max=PULL_COUNT
+        next(_ids), namesrv=namesrv, start_from=FIRST, pull_batch_max=each
     ) as consumer:
         consumer.subscribe(topic)
         while not meter.done.is_set():

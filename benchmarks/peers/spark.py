@@ -9,9 +9,7 @@ its JVM and all its Python workers, the broker is apart.  On a shared machine th
 ratios counts, and the spread is shown with it.
 
 What grows is looked at on our side alone.  A job costs something whatever it reads, which is
-measured with one row in each queue and taken off.
-
-Writes JSON, and beside it the same as tables in Markdown.
+measured with one row in each queue and taken off.  The file is written after every part anew.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import RESULTS, machine
+from benchmarks.__main__ import RESULTS
 from benchmarks.peers.kafka import (
     KAFKA_VERSION,
     SPARK_VERSION,
@@ -40,6 +38,7 @@ from benchmarks.peers.kafka import (
     spark_python,
 )
 from benchmarks.peers.sides import ROOT, Load, Row, Running, median, our_side, ratio
+from benchmarks.report.results import Measured, save
 from interop.jvm import missing_tools
 
 OURS, KAFKA = "flintmq", "kafka"
@@ -339,7 +338,7 @@ def prepared(work: Path) -> Iterator[Bench]:
 
 def run(
     bench: Bench, sizes: Sizes, only: Sequence[str], rounds: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, list[Measured]]]:
     """Table and figures of each part, as soon as it is measured."""
 
     def is_chosen(name: str) -> bool:
@@ -352,20 +351,24 @@ def run(
             bench.fill(Topic(f"rows_{size}", QUEUES, sizes.rows[size], size))
     for workload in both:
         bench.alternate(workload, rounds, sizes.warm_ups)
-        yield table(HEAD, lines([workload])), {workload.name: asdict(workload)}
+        yield table(HEAD, lines([workload])), [Measured(workload.name, workload.rows)]
     small = batches(sizes)
     if is_chosen(small.name):
         bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
         bench.alternate(small, rounds, 1)
         head = (small.name, "median ms", "of the rounds")
-        yield table(head, batch_lines(small)), {small.name: asdict(small)}
+        yield table(head, batch_lines(small)), [Measured(small.name, small.rows)]
     if is_chosen("growth"):
         topics = growth_topics(sizes)
         for topic in topics:
             bench.fill(topic)
         say("… growth")
         grown = bench.grow(topics, rounds)
-        yield table(GROWTH_HEAD, growth_lines(topics, grown)), {"growth": grown}
+        measured = [
+            Measured(f"growth, {each.queues} queues, {each.rows} rows", {OURS: grown[each.name]})
+            for each in topics
+        ]
+        yield table(GROWTH_HEAD, growth_lines(topics, grown)), measured
 
 
 def main() -> int:
@@ -380,19 +383,15 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     sizes = QUICK if chosen.quick else FULL if chosen.full else USUAL
-    about = {**machine(), "pyspark": SPARK_VERSION, "kafka": KAFKA_VERSION}
-    what = ", ".join(f"{name} {value}" for name, value in about.items())
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    texts: list[str] = []
-    found: dict[str, Any] = {"machine": about}
+    versions = {"Spark": SPARK_VERSION, "Kafka": KAFKA_VERSION}
+    rounds = chosen.rounds or sizes.rounds
+    settings = {"rounds": rounds, **{f"rows of {n} B": rows for n, rows in sizes.rows.items()}}
+    found: list[Measured] = []
     with tempfile.TemporaryDirectory() as work, prepared(Path(work)) as bench:
-        for text, part in run(bench, sizes, chosen.only, chosen.rounds or sizes.rounds):
+        for text, part in run(bench, sizes, chosen.only, rounds):
             print(text, flush=True)
-            texts.append(text)
-            found |= part
-            chosen.out.write_text(json.dumps(found, indent=1) + "\n")
-            chosen.out.with_suffix(".md").write_text("\n".join([*texts, what]) + "\n")
-    print(f"written to {os.path.relpath(chosen.out)}")
+            found += part
+            save(chosen.out, found, versions=versions, settings=settings)
     return 0
 
 

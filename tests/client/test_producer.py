@@ -79,7 +79,7 @@ def test_the_asyncio_face_has_the_same_names(broker: EmbeddedBroker) -> None:
     found = {each.message_id: each.offset_message_id for each in stored(broker, "faces")}
     assert {each.message_id: each.offset_message_id for each in receipts}.items() < found.items()
     public = {name for name in vars(aio.Producer) if not name.startswith("_")}
-    assert public - {"require_running"} <= set(dir(Producer))
+    assert public - {"require_running", "direct_sends"} <= set(dir(Producer))
 
 
 def test_queues_are_used_in_turn(broker: EmbeddedBroker) -> None:

@@ -212,6 +212,7 @@ def test_a_paused_consumer_gets_nothing_until_it_is_resumed(broker: EmbeddedBrok
         consumer.pause()
         send(broker, "paused", [b"one"], queue=0)  # may be caught by the pull under way
         wait_for(lambda: _waits_for(consumer, queue) == "paused")
+        wait_for(lambda: not any(each.cached_count for each in consumer.status().queues))
         before = len(ear.messages)
         send(broker, "paused", [b"two"], queue=0)
         assert _waits_for(consumer, queue) == "paused"

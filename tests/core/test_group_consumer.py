@@ -620,3 +620,41 @@ def test_nothing_is_shared_out_or_pulled_after_a_stop() -> None:
     consuming.do(consuming.machine.stop(40))
 
     assert consuming.actions == []
+
+
+def test_batches_that_are_consumed_together_settle_like_one_after_the_other() -> None:
+    one_by_one, together = Consuming().working(0), Consuming().working(0)
+    for consuming in (one_by_one, together):
+        batches = consuming.found(0, 1, 2) + consuming.found(0, 1, queue=Q1)
+        first, *rest = batches
+        consuming.run(first, Retry())  # its message is on its way back
+        if consuming is together:
+            assert consuming.machine.started_of(rest, 0) == rest
+            consuming.do(consuming.machine.consumed_whole(rest, 5))
+        else:
+            for batch in rest:
+                assert consuming.machine.started(batch, 0)
+            assert consuming.machine.still_running() == rest
+            for batch in rest:
+                consuming.do(consuming.machine.consumed(batch, None, 5))
+
+    assert together.machine.offsets() == one_by_one.machine.offsets() == {Q0: 0, Q1: 2}
+    assert together.machine.still_running() == []
+    assert (together.queue(Q0).cached_count, together.queue(Q1).cached_count) == (1, 0)
+    together.do(together.machine.sent_back(together.one(SendBack), 6))
+    assert together.machine.offsets()[Q0] == 3
+
+
+def test_batches_of_a_queue_that_was_lost_meanwhile_count_for_nothing() -> None:
+    consuming = Consuming().working(0)
+    batches = consuming.found(0, 1)
+    for batch in batches:
+        assert consuming.machine.started(batch, 0)
+    consuming.do(consuming.machine.notified(1))
+    consuming.members("a", "b", "me")
+
+    assert consuming.machine.started_of(batches, 2) == []
+    consuming.do(consuming.machine.consumed_whole(batches, 2))
+
+    assert Q0 not in consuming.machine.offsets()
+    assert consuming.machine.still_running() == []

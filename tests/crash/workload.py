@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -15,12 +16,14 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
+from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.record_draft import RecordPattern, packed_host
 from flintmq.store.config import StoreConfig
 from flintmq.store.disk import Disk
 from flintmq.store.message_log import Appended, MessageLog
 from flintmq.store.tables import Tables
-from store.stored import START_MS, draft
+from store.stored import BORN, START_MS, STORED, draft
 
 CONFIG = StoreConfig(
     commit_log_file_bytes=8192,
@@ -152,20 +155,22 @@ class Workload:
         first = len(self.sent)
         numbers = range(first, first + self.chance.randint(2, 4))
         all_bodies = [self._body(number) for number in numbers]
-        drafts = [
-            draft(body, topic, queue_id, UNIQ_KEY=f"U{number}")
-            for number, body in zip(numbers, all_bodies, strict=True)
-        ]
-        appended = self.log.append_batch(
-            drafts,
-            topic,
-            queue_id,
-            tags_codes=[0] * len(drafts),
+        texts = [encode_properties({"UNIQ_KEY": f"U{number}"}) for number in numbers]
+        batch = self.log.plain.append_batch(
+            RecordPattern(topic, queue_id=queue_id, born_host=BORN, store_host=STORED),
+            [(body, text, 0) for body, text in zip(all_bodies, texts, strict=True)],
+            b"",
+            self.now_ms,
+            packed_host(BORN),
+            tags_codes=[0] * len(texts),
             keys=[(f"U{number}",) for number in numbers],
             now_ms=self.now_ms,
         )
-        for number, body, at in zip(numbers, all_bodies, appended, strict=True):
-            self._note(Sent(number, topic, queue_id, body, f"U{number}", at))
+        stops = [*batch.log_offsets[1:], batch.stop]
+        places = zip(batch.log_offsets, stops, count(batch.queue_offset), strict=False)
+        for number, body, (at, stop, offset) in zip(numbers, all_bodies, places, strict=True):
+            place = Appended(LogOffset(at), QueueOffset(offset), stop - at, self.now_ms)
+            self._note(Sent(number, topic, queue_id, body, f"U{number}", place))
 
     def _delayed(self) -> None:
         number, level = len(self.sent), self.chance.randint(1, 2)

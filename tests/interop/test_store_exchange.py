@@ -19,7 +19,7 @@ from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record, decode_record
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.record_draft import RecordPattern, draft_record, packed_host
 from flintmq.store.check import check_store
 from flintmq.store.config import StoreConfig
 from flintmq.store.disk import Disk
@@ -106,19 +106,19 @@ def batch(
 ) -> None:
     bodies = [b"batch %d/%d" % (number, part) for part in range(3)]
     keys = [(f"B{number:06d}{part}",) for part in range(3)]
-    appended = log.append_batch(
-        [
-            drafted(topic, queue_id, body, {"UNIQ_KEY": key}, now_ms)
-            for body, (key,) in zip(bodies, keys, strict=True)
-        ],
-        topic,
-        queue_id,
+    texts = [encode_properties({"UNIQ_KEY": key}) for (key,) in keys]
+    appended = log.plain.append_batch(
+        RecordPattern(topic, queue_id=queue_id, born_host=HOST, store_host=HOST),
+        [(body, text, 0) for body, text in zip(bodies, texts, strict=True)],
+        b"",
+        now_ms,
+        packed_host(HOST),
         tags_codes=[0, 0, 0],
         keys=keys,
         now_ms=now_ms,
     )
-    for body, at in zip(bodies, appended, strict=True):
-        wanted[topic, queue_id, at.queue_offset] = body
+    for offset, body in enumerate(bodies, appended.queue_offset):
+        wanted[topic, queue_id, offset] = body
 
 
 def pulled(broker: str, topic: str, queue_id: int) -> dict[Key, Record]:

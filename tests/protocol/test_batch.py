@@ -112,3 +112,26 @@ def test_a_batch_of_too_many_messages_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_what_the_format_cannot_hold_is_not_written(entry: BatchEntry) -> None:
     with pytest.raises(LocalProtocolError):
         encode_batch([entry])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.binary(min_size=3, max_size=3), INT32), min_size=1),
+    st.integers(0, 3),
+    st.binary(min_size=1, max_size=1),
+)
+def test_messages_of_one_size_are_read_as_any_others(
+    given_parts: list[tuple[bytes, int]], at: int, octet: bytes
+) -> None:
+    """They are split in one go; a byte more or less in one of them must not go unnoticed."""
+    entries = [BatchEntry(body, b"T\x01x\x02", flag) for body, flag in given_parts]
+    octets = encode_batch(entries)
+
+    assert decode_batch(octets) == entries
+    other = [*entries, BatchEntry(b"longer", b"")]
+    assert decode_batch(encode_batch(other)) == other
+    last = len(octets) - len(octets) // len(entries)
+    torn = octets[: last + at] + octet + octets[last + at + 1 :]
+    if torn != octets:
+        with pytest.raises(MalformedBody):
+            decode_batch(torn)

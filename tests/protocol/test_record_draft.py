@@ -12,15 +12,22 @@ from hypothesis import strategies as st
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.checksum import crc32
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.record import (
+    CRC_MASK,
     RECORD_BYTES_MAX,
     Record,
     Version,
     decode_record,
     encode_record,
 )
-from flintmq.protocol.record_draft import draft_record, stamp_record
+from flintmq.protocol.record_draft import (
+    RecordPattern,
+    draft_record,
+    packed_host,
+    stamp_record,
+)
 from record_examples import INT32, INT64, records
 
 HOST = Host.parse("10.0.0.1:10911")
@@ -122,3 +129,61 @@ def test_what_the_format_cannot_hold_is_not_drafted(fields: dict[str, Any]) -> N
 
     with pytest.raises(LocalProtocolError):
         draft_record(**(good | fields))
+
+
+def pattern_of(record: Record) -> RecordPattern:
+    return RecordPattern(
+        record.topic,
+        queue_id=record.queue_id,
+        born_host=Host(bytes(len(record.born_host.packed)), 0),
+        store_host=record.store_host,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        reconsume_times=record.reconsume_times,
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(records())
+def test_a_pattern_writes_the_whole_record_at_once(record: Record) -> None:
+    record = msgspec.structs.replace(record, version=Version.V1, prepared_offset=0)
+
+    octets = pattern_of(record).record(
+        record.body,
+        record.properties,
+        record.born_ms,
+        packed_host(record.born_host),
+        record.queue_offset,
+        record.log_offset,
+        record.store_ms,
+    )
+
+    assert octets == encode_record(record)
+
+
+@settings(max_examples=50, deadline=None)
+@given(records(), st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9), INT32)))
+def test_a_pattern_writes_many_records_side_by_side(
+    record: Record, parts: list[tuple[bytes, bytes, int]]
+) -> None:
+    record = msgspec.structs.replace(record, version=Version.V1, prepared_offset=0)
+
+    octets = pattern_of(record).records(
+        parts, b"end", record.born_ms, packed_host(record.born_host), 7, 1_000, record.store_ms
+    )
+
+    at = 0
+    for index, (body, properties, flag) in enumerate(parts):
+        expected = msgspec.structs.replace(
+            record,
+            body=body,
+            body_crc=crc32(body) & CRC_MASK,
+            properties=properties + b"end",
+            flag=flag,
+            queue_offset=QueueOffset(7 + index),
+            log_offset=LogOffset(1_000 + at),
+        )
+        one = encode_record(expected)
+        assert octets[at : at + len(one)] == one
+        at += len(one)
+    assert at == len(octets)

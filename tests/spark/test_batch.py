@@ -173,7 +173,7 @@ def test_a_schema_of_the_users_own_is_refused(
 def test_conditions_give_the_same_rows_pushed_or_not(
     spark: SparkSession, broker: EmbeddedBroker, orders: str, pushing: bool
 ) -> None:
-    frame = read(spark, broker, subscribe=orders)
+    frame = read(spark, broker, subscribe=orders, maxRecordsPerPartition=5)
 
     chosen = frame.where("topic = 'orders' AND queue_id IN (1, 2) AND queue_offset >= 2")
     none = frame.where("store_time < TIMESTAMP '2001-01-01 00:00:00'")

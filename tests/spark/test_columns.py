@@ -93,11 +93,11 @@ def plain(row: int, batch: pa.RecordBatch) -> dict[str, Any]:
 
 
 def read_rows(shape: Shape, pages: Sequence[Page], **options: Any) -> list[dict[str, Any]]:
-    return rows(list(Columns(shape, PART, **options).read(pages)), shape)
+    return rows(list(Columns(shape, [PART], **options).read(pages)), shape)
 
 
 def page_rows(shape: Shape, page: Page, **options: Any) -> list[dict[str, Any]]:
-    return rows(list(Columns(shape, PART, **options).batches(page)), shape)
+    return rows(list(Columns(shape, [PART], **options).batches(page)), shape)
 
 
 def time_us(time_ms: int) -> int | None:
@@ -294,7 +294,7 @@ def test_each_page_has_bounds_and_a_shift_of_its_own() -> None:
     octets = b"".join(map(record, range(10)))
     made = [page_of(octets, 2, 4), page_of(b"", 4, 5), page_of(octets, 105, 107, 100)]
 
-    (batch,) = Columns(Shape(("queue_offset",)), PART).read(made)
+    (batch,) = Columns(Shape(("queue_offset",)), [PART]).read(made)
 
     assert batch.column(0).to_pylist() == [2, 3, 105, 106]
 
@@ -404,8 +404,9 @@ def test_columns_come_in_any_choice_and_order() -> None:
 def test_the_topic_is_the_queues_without_its_namespace() -> None:
     queue = QueueRef("%RETRY%shop%billing", "broker-a", 0)
     part = ReadPart(Span(queue, QueueOffset(0), QueueOffset(9)), "")
+    page = replace(page_of(EXAMPLE), queue=queue)
 
-    (batch,) = Columns(Shape(("topic",)), part, namespace="shop").batches(page_of(EXAMPLE))
+    (batch,) = Columns(Shape(("topic",)), [part], namespace="shop").batches(page)
 
     assert batch.column(0).to_pylist() == ["%RETRY%billing"]
 
@@ -415,7 +416,7 @@ def test_times_are_microseconds_of_utc_or_null() -> None:
     times = [1_700_000_000_123, far, far + 1, -far - 1, -far]
     page = page_of(b"".join(record(n, store_ms=time) for n, time in enumerate(times)))
 
-    (batch,) = Columns(Shape(("store_time",)), PART).batches(page)
+    (batch,) = Columns(Shape(("store_time",)), [PART]).batches(page)
 
     assert batch.column(0)[0].as_py() == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
     found = batch.column(0).cast(pa.int64()).to_pylist()
@@ -447,7 +448,7 @@ def test_pages_that_unpack_to_too_much_together_come_one_by_one(
     body = pack(bytes(4000), Compression.ZLIB)
     made = [page_of(record(n, body=body, sys_flag=1), n, n + 1) for n in range(3)]
 
-    batches = list(Columns(Shape(("body",)), PART).read(made))
+    batches = list(Columns(Shape(("body",)), [PART]).read(made))
 
     assert [batch.column(0).to_pylist() for batch in batches] == [[bytes(4000)]] * 3
 
@@ -460,7 +461,7 @@ def test_small_pages_share_a_batch_and_large_ones_are_cut(monkeypatch: pytest.Mo
     shape = Shape(("queue_offset",))
 
     def counts(rows_max: int) -> list[int]:
-        batches = list(Columns(shape, PART, rows_max=rows_max).read([*small, large, *small]))
+        batches = list(Columns(shape, [PART], rows_max=rows_max).read([*small, large, *small]))
         found = [offset for batch in batches for offset in batch.column(0).to_pylist()]
         assert found == [*range(73), *range(23)]
         return [batch.num_rows for batch in batches]
@@ -473,7 +474,7 @@ def test_small_pages_share_a_batch_and_large_ones_are_cut(monkeypatch: pytest.Mo
 def test_sparse_pages_are_joined_by_what_they_hold() -> None:
     made = [page_of(record(n * 1000), n * 1000, (n + 1) * 1000) for n in range(50)]
 
-    batches = list(Columns(Shape(("queue_offset",)), PART, rows_max=40).read(made))
+    batches = list(Columns(Shape(("queue_offset",)), [PART], rows_max=40).read(made))
 
     assert [batch.num_rows for batch in batches] == [40, 10]
 
@@ -481,11 +482,65 @@ def test_sparse_pages_are_joined_by_what_they_hold() -> None:
 def test_pages_without_a_row_give_no_batch() -> None:
     made = [page_of(b""), page_of(EXAMPLE, 6, 9), replace(page_of(EXAMPLE), stop=QueueOffset(0))]
 
-    assert list(Columns(RAW, PART).read(made)) == []
-    assert list(Columns(RAW, PART).read([])) == []
+    assert list(Columns(RAW, [PART]).read(made)) == []
+    assert list(Columns(RAW, [PART]).read([])) == []
     assert page_rows(RAW, page_of(EXAMPLE), wanted=Wanted.by(tags="none")) == []
 
 
 def test_a_batch_has_a_row_at_least() -> None:
     with pytest.raises(ValueError, match="rows_max"):
-        Columns(RAW, PART, rows_max=0)
+        Columns(RAW, [PART], rows_max=0)
+
+
+def other_queue(number: int) -> ReadPart:
+    queue = QueueRef("orders" if number % 2 else "bills", f"broker-{number % 3}", number)
+    return ReadPart(Span(queue, QueueOffset(0), QueueOffset(100)), "", 100 + number)
+
+
+@pytest.mark.parametrize("shape", [RAW, KAFKA])
+def test_pages_of_several_queues_share_a_batch_and_name_their_own(shape: Shape) -> None:
+    parts = [other_queue(number) for number in range(4)]
+    pages = [
+        replace(
+            page_of(record(5) + record(6) + record(7), start=5, stop=7), queue=parts[n].span.queue
+        )
+        for n in (0, 1, 2, 3, 1)
+    ]
+
+    batches = list(Columns(shape, parts).read(pages))
+
+    assert len(batches) == 1
+    apart = [
+        row
+        for page, part in zip(pages, [*parts, parts[1]], strict=True)
+        for row in rows(list(Columns(shape, [part]).batches(page)), shape)
+    ]
+    assert rows(batches, shape) == apart
+    assert len(apart) == 10, "what lies beyond its page is left out"
+
+
+def test_a_filter_and_a_cut_keep_the_queues_of_rows() -> None:
+    parts = [other_queue(number) for number in range(2)]
+    records = [with_properties(n, f"TAGS\x01{'a' if n % 3 else 'b'}\x02") for n in range(9)]
+    pages = [replace(page_of(b"".join(records)), queue=part.span.queue) for part in parts]
+    shape = Shape(("queue_id", "queue_offset"))
+
+    made = Columns(shape, parts, wanted=Wanted.by(tags="b"), rows_max=18).read(pages)
+
+    assert [tuple(row.values()) for row in rows(list(made), shape)] == [
+        (queue_id, offset) for queue_id in (0, 1) for offset in (0, 3, 6)
+    ]
+
+
+def test_what_is_wrong_in_one_queue_is_said_of_it_also_among_others() -> None:
+    parts = [other_queue(number) for number in range(2)]
+    damaged = bytearray(record(1))
+    damaged[-1] ^= 1
+    damaged[4] ^= 1
+    pages = [
+        replace(page_of(octets), queue=part.span.queue)
+        for octets, part in zip((record(0), bytes(damaged)), parts, strict=True)
+    ]
+
+    with pytest.raises(MalformedRecord):
+        list(Columns(RAW, parts).read(pages))

@@ -18,9 +18,10 @@ from flintmq.embedded.servers import Servers
 from flintmq.errors import MessagesLost, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import RequestCode
-from flintmq.spark import stream_driver
+from flintmq.spark import stream, stream_driver
 from flintmq.spark.offsets import StreamOffset
 from flintmq.spark.options import SourceOptions
+from flintmq.spark.stream import StreamReader
 from flintmq.spark.stream_driver import StreamDriver
 from spark.support import BROKER, create_topic, forget_old, forgetful, lag, send, wait_for
 
@@ -279,3 +280,31 @@ def test_a_store_directory_is_a_stream_too(tmp_path: Path) -> None:
 
     assert spans(batch) == {0: (0, 2)}
     assert idle == again == batch
+
+
+def test_a_batch_that_runs_again_has_the_same_tasks_whatever_the_machine(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker, "again", 16)
+    for queue_id in range(16):
+        send(broker, "again", ["x"] * 40, queue_id=queue_id)
+    reader = StreamReader(
+        SourceOptions.parse(
+            {"namesrv": broker.namesrv, "subscribe": "again", "startingOffsets": "earliest"},
+            stream=True,
+        )
+    )
+    try:
+        monkeypatch.setattr(stream, "driver_cores", lambda: 3)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        first = reader.partitions(start, end)
+        monkeypatch.setattr(stream, "driver_cores", lambda: 64)
+
+        again = reader.partitions(start, end)
+
+        assert [part.parts for part in again] == [part.parts for part in first]  # type: ignore[attr-defined]  # they are ours
+        assert 6 <= len(first) < 16
+        assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end, "nothing is new"
+    finally:
+        reader.stop()

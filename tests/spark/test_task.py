@@ -129,3 +129,51 @@ def test_a_broker_that_stays_away_is_a_typed_error(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(Unreachable):
         list(RemotePages(Access(("127.0.0.1:1",))).pages(gone, EVERYTHING, 32))
+
+
+def test_several_parts_come_one_after_the_other(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "several", 9)
+    for queue_id in range(9):
+        send(broker, "several", [f"{queue_id}.{n}" for n in range(6)], queue_id=queue_id)
+    parts = [
+        ReadPart(
+            Span(QueueRef("several", BROKER, n), QueueOffset(1), QueueOffset(5)), broker.broker
+        )
+        for n in range(9)
+    ]
+
+    pages = list(RemotePages(Access((broker.namesrv,))).all_pages(parts, EVERYTHING, 2))
+
+    assert texts(pages) == [f"{queue_id}.{n}" for queue_id in range(9) for n in range(1, 5)]
+    assert [page.queue.queue_id for page in pages] == sorted(page.queue.queue_id for page in pages)
+
+
+def test_a_reader_that_leaves_early_takes_its_pulls_with_it(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "left", 3)
+    parts = []
+    for queue_id in range(3):
+        send(broker, "left", ["x"] * 4, queue_id=queue_id)
+        span = Span(QueueRef("left", BROKER, queue_id), QueueOffset(0), QueueOffset(4))
+        parts.append(ReadPart(span, broker.broker))
+    reading = RemotePages(Access((broker.namesrv,))).all_pages(parts, EVERYTHING, 2)
+
+    assert texts([next(reading)]) == ["x", "x"]
+    reading.close()  # type: ignore[attr-defined]  # it is a generator
+
+    assert list(reading) == []
+
+
+def test_parts_behind_a_lost_connection_are_read_all_the_same(
+    two_brokers: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "PAUSE_MS", 1)
+    create_topic(two_brokers, "astray", 2)
+    parts = []
+    for queue_id in range(2):
+        send(two_brokers, "astray", [f"{queue_id}"] * 3, queue_id=queue_id)
+        span = Span(QueueRef("astray", BROKER, queue_id), QueueOffset(0), QueueOffset(3))
+        parts.append(ReadPart(span, "127.0.0.1:1"))  # nobody is there any more
+
+    pages = list(RemotePages(Access((two_brokers.namesrv,))).all_pages(parts, EVERYTHING, 32))
+
+    assert texts(pages) == ["0"] * 3 + ["1"] * 3

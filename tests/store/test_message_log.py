@@ -113,24 +113,6 @@ def test_a_turn_is_one_write_for_each_file(tmp_path: Path) -> None:
     assert disk.written == ["commitlog/0000", "0/0000", "1/0000"]
 
 
-def test_a_batch_stays_in_one_file(tmp_path: Path) -> None:
-    log = open_store(tmp_path)
-    log.append(draft_of(3500), "T", 0, now_ms=START_MS)
-    drafts = [draft(body) for body in (b"a" * 200, b"b" * 200, b"c" * 200)]
-
-    appended = log.append_batch(
-        drafts, "T", 0, tags_codes=[1, 2, 3], keys=[("k",), (), ("k",)], now_ms=START_MS
-    )
-    grown = log.write()
-
-    size = len(drafts[0])
-    assert [one.log_offset for one in appended] == [4096, 4096 + size, 4096 + 2 * size]
-    assert [one.queue_offset for one in appended] == [1, 2, 3]
-    assert grown[0].tags_codes == [0, 1, 2, 3]
-    assert len(log.lookup.by_key("T", "k", 32, 0, 2**62).views) == 2
-    assert [body[:1] for body in bodies(log)] == [b"\0", b"a", b"b", b"c"]
-
-
 def test_a_record_that_fits_in_no_file_is_refused_alone(tmp_path: Path) -> None:
     log = open_store(tmp_path)
 
@@ -141,16 +123,6 @@ def test_a_record_that_fits_in_no_file_is_refused_alone(tmp_path: Path) -> None:
 
     assert refused.value.limit_bytes == 4088
     assert log.max_offset("T", 0) == 1
-
-
-def test_a_batch_that_fits_in_no_file_is_refused_as_a_whole(tmp_path: Path) -> None:
-    log = open_store(tmp_path)
-    drafts = [draft_of(2000) for _ in range(3)]
-
-    with pytest.raises(BodyTooLarge):
-        log.append_batch(drafts, "T", 0, tags_codes=[0] * 3, keys=[()] * 3, now_ms=START_MS)
-
-    assert log.write() == []
 
 
 def test_a_body_over_the_limit_of_the_configuration_is_refused(tmp_path: Path) -> None:

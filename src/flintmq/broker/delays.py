@@ -125,6 +125,7 @@ class DelaySchedule:
         self._is_under_way = False
         self._is_failing = False
         self._has_new = True  # a level may have more than is known
+        self._is_idle = False  # no level has anything ahead, unless there is something new
         self.delivered_count = 0
         self.unreadable_count = 0
         """Records that were skipped."""
@@ -137,6 +138,7 @@ class DelaySchedule:
         """Append what is due, some of it at a time; `after_write` moves the positions on."""
         if self._is_under_way:
             return
+        self._is_idle = False
         levels = self._all(state)
         self._turn = (self._turn + 1) % len(levels)
         due = levels[self._turn :] + levels[: self._turn]
@@ -154,6 +156,8 @@ class DelaySchedule:
     def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
         """When `deliver` should run next; None: after `note_new`."""
         has_new = self._has_new
+        if self._is_idle and not has_new:
+            return None
         self._has_new = state.log.has_turn  # what is not written yet has to be looked for again
         earliest_ms = None
         for level in self._all(state):
@@ -167,6 +171,7 @@ class DelaySchedule:
                 due_ms = max(due_ms, waits_until(level.retry_ms, now_ms) or 0)
             if earliest_ms is None or due_ms < earliest_ms:
                 earliest_ms = due_ms
+        self._is_idle = earliest_ms is None
         return earliest_ms
 
     def table(self) -> DelayOffsets:

@@ -31,6 +31,7 @@ from flintmq.broker.members import connection_lost
 from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull import pull_again
+from flintmq.broker.quick_send import QuickSends, SentGroup
 from flintmq.broker.state import BrokerState
 from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
 from flintmq.model.queue import LogOffset
@@ -75,6 +76,17 @@ class _Parked(msgspec.Struct, gc=False):
     request: Request
     stored: Stored
 
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def stop(self) -> LogOffset | None:
+        return self.stored.stop
+
+    @property
+    def body_bytes(self) -> int:
+        return len(self.request.body)
+
 
 class Engine:
     """One broker at work."""
@@ -83,9 +95,12 @@ class Engine:
         self.state = state
         self._port = port
         self._processors: Mapping[int, Processor] = processors()
-        self._unwritten: list[_Parked] = []
-        self._unsynced: deque[_Parked] = deque()
+        self.quick = QuickSends(state)
+        self._unwritten: list[_Parked | SentGroup] = []
+        self._unsynced: deque[_Parked | SentGroup] = deque()
         self._unannounced: list[tuple[Peer, Request, Answer]] = []
+        self.deadlines_moved = True
+        """Whether `next_due_ms` may be earlier than when it was last asked for."""
         config, started_ms = state.config, state.started_ms
         self._chores = (
             Chore(config.hold_sweep_ms, self._sweep, started_ms),
@@ -100,6 +115,7 @@ class Engine:
         if processor is None:
             self.refuse(request, peer, unsupported(request.code))
             return
+        self.deadlines_moved = True
         topics = self.state.topics
         version = topics.version
         try:
@@ -111,6 +127,12 @@ class Engine:
             self._unannounced.append((peer, request, outcome))
         else:
             self._settle(request, peer, outcome)
+
+    def park(self, group: SentGroup, now_ms: int) -> None:
+        """Sends were taken the quick way: their answers wait for the end of the turn."""
+        for topic, sizes in group.sizes.items():
+            self.state.stats.sent(topic, len(sizes), sum(sizes), now_ms)
+        self._unwritten.append(group)
 
     def refuse(self, request: Request, peer: Peer, answer: Answer) -> None:
         if not request.is_oneway:
@@ -147,17 +169,18 @@ class Engine:
                 failure = error
                 log.error("%d requests refused: %s", len(parked), error)  # noqa: TRY400
             for callback in callbacks:
+                self.deadlines_moved = True
                 callback(failure)
             if failure is None:
                 self._park_or_answer(parked)
             else:
-                answer = not_available(state, failure)
                 for each in parked:
-                    self.refuse(each.request, each.peer, answer)
+                    self._answer_parked(each, failure)
             for pull in state.held.grown(grown):
                 self._pull_again(pull, now_ms)
             self._drain_outbox()
-            self._announce()
+            if self._unannounced or state.topics.changed:
+                self._announce()
 
     def durable(self) -> None:
         """A sync ended well: answer what waited for it."""
@@ -194,6 +217,8 @@ class Engine:
         return self.next_due_ms(now_ms)
 
     def next_due_ms(self, now_ms: int) -> int:
+        """When `tick` should run next."""
+        self.deadlines_moved = False
         state = self.state
         due_ms = min(chore.due_ms for chore in self._chores)
         for other_ms in (
@@ -223,6 +248,7 @@ class Engine:
             self._port.close(peer, "no heartbeat came in time")
 
     def _settle(self, request: Request, peer: Peer, outcome: Outcome) -> None:
+        self.deadlines_moved = True
         self._drain_outbox()
         if isinstance(outcome, Stored):
             self._unwritten.append(_Parked(peer, request, outcome))
@@ -265,29 +291,42 @@ class Engine:
             outcome = self._failure(pull.request, pull.peer, error)
         self._settle(pull.request, pull.peer, outcome)
 
-    def _park_or_answer(self, parked: list[_Parked]) -> None:
+    def _park_or_answer(self, parked: list[_Parked | SentGroup]) -> None:
         state = self.state
         waits = state.config.store.flush is Flush.SYNC
         durable_to = state.log.durable_to
         for each in parked:
-            stop = each.stored.stop
+            stop = each.stop
             if waits and stop is not None and stop > durable_to:
                 self._unsynced.append(each)
-                state.unsynced_count += 1
-                state.unsynced_bytes += len(each.request.body)
-            elif not each.request.is_oneway:
-                self._port.answer(each.peer, each.request, each.stored.answer)
+                state.unsynced_count += len(each)
+                state.unsynced_bytes += each.body_bytes
+            else:
+                self._answer_parked(each, None)
 
-    def _answer_unsynced(self, parked: _Parked, failure: DiskFailed | None) -> None:
-        self.state.unsynced_count -= 1
-        self.state.unsynced_bytes -= len(parked.request.body)
-        answer = parked.stored.answer if failure is None else not_available(self.state, failure)
-        self.refuse(parked.request, parked.peer, answer)
+    def _answer_unsynced(self, parked: _Parked | SentGroup, failure: DiskFailed | None) -> None:
+        self.state.unsynced_count -= len(parked)
+        self.state.unsynced_bytes -= parked.body_bytes
+        self._answer_parked(parked, failure)
+
+    def _answer_parked(self, parked: _Parked | SentGroup, failure: DiskFailed | None) -> None:
+        if isinstance(parked, _Parked):
+            answer = parked.stored.answer
+            if failure is not None:
+                answer = not_available(self.state, failure)
+            self.refuse(parked.request, parked.peer, answer)
+        elif failure is None:
+            parked.write(parked.frames)
+        else:
+            answer = not_available(self.state, failure)
+            for opaque in parked.opaques:
+                request: Request = TypedRequest(header=None, opaque=int(opaque))
+                self._port.answer(parked.peer, request, answer)
 
     @staticmethod
-    def _stop(parked: _Parked) -> LogOffset:
-        assert parked.stored.stop is not None
-        return parked.stored.stop
+    def _stop(parked: _Parked | SentGroup) -> int:
+        assert parked.stop is not None
+        return parked.stop
 
     def _drain_outbox(self) -> None:
         outbox = self.state.outbox

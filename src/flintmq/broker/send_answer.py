@@ -10,15 +10,24 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from flintmq.broker.answers import encode_answer
 from flintmq.broker.outcome import SUCCESS, Answer, Stored
 from flintmq.broker.state import BrokerState
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id_prefix
 from flintmq.model.queue import LogOffset
+from flintmq.protocol.frame import PREFIX
 from flintmq.protocol.headers.send import SendRefusal
 
 KEPT_MAX = 64
 """Prefixes and endings remembered: a process has few brokers, and each has one at a time."""
+
+
+_OFFSET = LogOffset(0x7A6B_5C4D_3E2F_1A0B)
+_PLACE = 7_310_529_468_203_175_811
+_UNIQUE_ID = "WhereTheUniqueIdGoes"
+_OPAQUE = 1_937_402_865
+"""Values that stand nowhere else in an answer, to find the places of what differs."""
 
 
 class SentMessages(Stored, frozen=True, gc=False):
@@ -39,10 +48,10 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
-def message_ids(host: Host, log_offsets: list[LogOffset]) -> list[str]:
-    """The same for many records."""
-    prefix = _id_prefix(host.packed, host.port)
-    return ["%s%016X" % (prefix, each) for each in log_offsets]  # noqa: UP031  # faster
+def message_ids(host: Host, log_offsets: list[int]) -> str:
+    """The same for many records, joined by commas."""
+    form = f",{_id_prefix(host.packed, host.port)}%016X"
+    return (form * len(log_offsets) % tuple(log_offsets))[1:]
 
 
 def sent_answer(
@@ -60,6 +69,32 @@ def sent_answer(
         f"{own}{_ending(config.region, config.trace_on)}"
     )
     return Answer(SUCCESS, Raw(text))
+
+
+class SentFrame:
+    """The frame that answers a send to one queue, with room for what differs."""
+
+    __slots__ = ("_template",)
+
+    def __init__(self, state: BrokerState, queue_id: int) -> None:
+        offset_id = message_id(state.host, _OFFSET)
+        answer = sent_answer(state, offset_id, queue_id, _PLACE, _UNIQUE_ID)
+        (frame,) = encode_answer(_OPAQUE, answer)
+        rest = bytes(frame[PREFIX.size :]).replace(b"%", b"%%")
+        rest, _, end = rest.rpartition(b"%d" % _OPAQUE)  # what is configured stands before it
+        template = b""
+        for mark, slot in (
+            (offset_id, offset_id[:-16] + "%016X"),
+            (str(_PLACE), "%d"),
+            (_UNIQUE_ID, "%b"),
+        ):
+            before, _, rest = rest.partition(mark.encode())
+            template += before + slot.encode()
+        self._template = template + rest + b"%b" + end
+
+    def fill(self, log_offset: int, queue_offset: int, unique_id: bytes, opaque: bytes) -> bytes:
+        header = self._template % (log_offset, queue_offset, unique_id, opaque)
+        return PREFIX.pack(len(header) + 4, len(header)) + header
 
 
 @lru_cache(maxsize=KEPT_MAX)

@@ -10,7 +10,7 @@ so their size is known before any is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
@@ -22,10 +22,10 @@ from flintmq.broker.state import BrokerState
 from flintmq.errors import LocalProtocolError, MalformedBody
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
+from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
-from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TRANSACTION_MASK
-from flintmq.protocol.batch import BatchEntry, decode_batch
+from flintmq.protocol.batch import split_batch
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import (
@@ -34,13 +34,18 @@ from flintmq.protocol.properties import (
     parse_properties,
 )
 from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
-from flintmq.protocol.record_draft import draft_records
+from flintmq.protocol.record_draft import RecordPattern, packed_host
 from flintmq.store.dispatch import keys_of
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
 """All records of a batch: what a full body of small messages grows to, and twice that."""
 
+PATTERNS_MAX = 1_024
+"""Queues whose records are remembered in outline."""
+
 _SEPARATOR = b"\x02"
+_UNIQUE = names.UNIQ_KEY.encode() + b"\x01"
+_UNIQUE_BYTES = len(_UNIQUE)
 _LOOKED_AT = (names.TAGS, names.KEYS, names.UNIQ_KEY)
 """What a record is filtered and found by."""
 
@@ -59,43 +64,40 @@ def store_batch(
     mark(properties, state.config)
     properties[names.CLUSTER] = state.config.cluster
     _check_kind(request, properties, state)
-    entries, texts = _split(request, properties, state)
+    parts, common = _split(request, properties, state)
     queue_id = header.queue_id
     if queue_id < 0:
         queue_id = state.pick(topic.write_queue_nums)
     sys_flag = header.sys_flag
     if topic.topic_filter_type == MULTI_TAG:
         sys_flag |= MULTI_TAGS
-    common = {name: properties[name] for name in _LOOKED_AT if name in properties}
-    parsed = [parse_properties(entry.properties) | common for entry in entries]
-    appended = state.log.append_batch(
-        draft_records(
+    codes, keys = _looked_at(parts, properties)
+    batch = state.log.plain.append_batch(
+        _pattern(
             header.topic,
-            [(entry.body, text, entry.flag) for entry, text in zip(entries, texts, strict=True)],
-            queue_id=queue_id,
-            born_ms=header.born_timestamp,
-            born_host=peer.host,
-            store_host=state.host,
-            sys_flag=sys_flag,
-            reconsume_times=header.reconsume_times,
+            queue_id,
+            peer.host.is_v6,
+            state.host,
+            sys_flag,
+            header.reconsume_times,
         ),
-        header.topic,
-        queue_id,
-        tags_codes=[tags_code(each.get(names.TAGS)) for each in parsed],
-        keys=[keys_of(each) for each in parsed],
+        parts,
+        common,
+        header.born_timestamp,
+        packed_host(peer.host),
+        tags_codes=codes,
+        keys=keys,
         now_ms=now_ms,
     )
-    first, last = appended[0], appended[-1]
-    stop = LogOffset(last.log_offset + last.size_bytes)
-    size_bytes = stop - first.log_offset
-    state.stats.sent(header.topic, len(appended), size_bytes, now_ms)
-    ids = ",".join(message_ids(state.host, [each.log_offset for each in appended]))
+    size_bytes = batch.stop - batch.log_offsets[0]
+    state.stats.sent(header.topic, len(parts), size_bytes, now_ms)
+    ids = message_ids(state.host, batch.log_offsets)
     unique_id = properties.get(names.UNIQ_KEY)
     return SentMessages(
-        sent_answer(state, ids, queue_id, first.queue_offset, unique_id),
-        stop if waits_for_medium(properties) else None,
+        sent_answer(state, ids, queue_id, batch.queue_offset, unique_id),
+        batch.stop if waits_for_medium(properties) else None,
         ids,
-        len(appended),
+        len(parts),
         size_bytes,
     )
 
@@ -111,10 +113,10 @@ def _check_kind(request: SendRequest, properties: dict[str, str], state: BrokerS
 
 def _split(
     request: SendRequest, properties: dict[str, str], state: BrokerState
-) -> tuple[list[BatchEntry], list[bytes]]:
-    """The messages of a batch, and the properties each is stored with."""
+) -> tuple[list[tuple[bytes, bytes, int]], bytes]:
+    """The messages of a batch, body, properties and flag, and what all properties end with."""
     try:
-        entries = decode_batch(request.body)
+        parts = split_batch(request.body)
     except MalformedBody as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
     try:
@@ -123,17 +125,54 @@ def _split(
         raise illegal(state) from None
     each_bytes = RECORD_BYTES_MIN + len(request.header.topic) + len(common)
     limit = min(BATCH_BYTES_MAX, state.config.store.batch_bytes_max)
-    if len(request.body) + each_bytes * len(entries) > limit:
+    if len(request.body) + each_bytes * len(parts) > limit:
         raise illegal(state)
-    texts = list(_joined(entries, common))
-    if max(map(len, texts)) > PROPERTIES_BYTES_MAX:
+    texts = [text for _, text, _ in parts]
+    if not all(text[-1:] == _SEPARATOR for text in texts):
+        parts = [(body, _ended(text), flag) for body, text, flag in parts]
+        texts = [text for _, text, _ in parts]
+    if max(map(len, texts)) + len(common) > PROPERTIES_BYTES_MAX:
         raise illegal(state)
-    return entries, texts
+    return parts, common
 
 
-def _joined(entries: list[BatchEntry], common: bytes) -> Iterator[bytes]:
-    for entry in entries:
-        own = entry.properties
-        if own and not own.endswith(_SEPARATOR):
-            own += _SEPARATOR
-        yield own + common
+def _ended(text: bytes) -> bytes:
+    return text + _SEPARATOR if text and text[-1:] != _SEPARATOR else text
+
+
+def _looked_at(
+    parts: list[tuple[bytes, bytes, int]], properties: dict[str, str]
+) -> tuple[list[int], list[list[str]]]:
+    """What each message is filtered by and found by: the code of its tag, and its keys.
+
+    Where the header has a unique id, as all clients write one, that of a message does not count;
+    and what else it has is mostly the same for all of them.
+    """
+    common = {name: properties[name] for name in _LOOKED_AT if name in properties}
+    overrides_id = names.UNIQ_KEY in common
+    known: dict[bytes, tuple[int, list[str]]] = {}
+    codes, keys = [], []
+    for _, text, _ in parts:
+        if overrides_id and text[:_UNIQUE_BYTES] == _UNIQUE:
+            text = text[text.find(_SEPARATOR) :]
+        found = known.get(text)
+        if found is None:
+            each = parse_properties(text) | common
+            found = known[text] = tags_code(each.get(names.TAGS)), keys_of(each)
+        codes.append(found[0])
+        keys.append(found[1])
+    return codes, keys
+
+
+@lru_cache(maxsize=PATTERNS_MAX)
+def _pattern(
+    topic: str, queue_id: int, born_is_v6: bool, host: Host, sys_flag: int, reconsume_times: int
+) -> RecordPattern:
+    return RecordPattern(
+        topic,
+        queue_id=queue_id,
+        born_host=Host(bytes(16 if born_is_v6 else 4), 0),
+        store_host=host,
+        sys_flag=sys_flag,
+        reconsume_times=reconsume_times,
+    )

@@ -250,9 +250,10 @@ class BrokerServer:
         if self.state.has_new_names and not (self._names_wait or self._stopped):
             self._names_wait = True
             self._spawn(self._save_names())
-        due_ms = self.engine.next_due_ms(now_ms)
-        if self._timer is None or due_ms < self._timer_ms:
-            self._wake_at(due_ms, now_ms)
+        if self._timer is None or self.engine.deadlines_moved:
+            due_ms = self.engine.next_due_ms(now_ms)
+            if self._timer is None or due_ms < self._timer_ms:
+                self._wake_at(due_ms, now_ms)
 
     # The clock
 

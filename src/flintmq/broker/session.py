@@ -14,6 +14,7 @@ from flintmq.broker.dispatch import processors
 from flintmq.broker.engine import Engine, unsupported
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
+from flintmq.broker.quick_send import Sender, SentGroup
 from flintmq.errors import MalformedHeader
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import ResponseCode
@@ -52,24 +53,44 @@ class BrokerSession:
         self._engine = owner.engine
         self._channel = channel
         self._peer = Peer(channel.peer)
+        self._sender = Sender(self._peer)
         owner.joined(self._peer, channel)
 
     def frames(self, frames: list[Frame]) -> None:
-        serve, peer, now_ms = self._engine.serve, self._peer, self._owner.now_ms()
+        engine, now_ms = self._engine, self._owner.now_ms()
         self._owner.turn_is_due()
-        for frame in frames:
-            try:
-                request = _read(frame)
-            except MalformedHeader as error:
-                self._refuse(decode_command(frame), error)
-                continue
-            if isinstance(request, TypedRequest):
-                serve(request, peer, now_ms)
-            elif request.is_answer:
-                self._channel.answered(request)
-            elif not request.is_oneway:
-                answer = unsupported(request.code)
-                self._channel.write(encode_answer(request.opaque, answer))
+        if not engine.quick.is_open(now_ms):
+            for frame in frames:
+                self._serve(frame, now_ms)
+            return
+        take, sender = engine.quick.take, self._sender
+        group = SentGroup(self._peer, self._send)
+        try:
+            for frame in frames:
+                if not take(frame, sender, group, now_ms):
+                    self._serve(frame, now_ms)
+        finally:
+            if group.sizes:
+                engine.park(group, now_ms)
+
+    def _serve(self, frame: Frame, now_ms: int) -> None:
+        try:
+            request = _read(frame)
+        except MalformedHeader as error:
+            self._refuse(decode_command(frame), error)
+            return
+        if isinstance(request, TypedRequest):
+            self._engine.serve(request, self._peer, now_ms)
+            self._engine.quick.learn(frame, request, self._sender)
+        elif request.is_answer:
+            self._channel.answered(request)
+        elif not request.is_oneway:
+            answer = unsupported(request.code)
+            self._channel.write(encode_answer(request.opaque, answer))
+
+    def _send(self, frames: list[bytes]) -> None:
+        self._channel.write((b"".join(frames),))
+        self._channel.flush()
 
     def lost(self) -> None:
         self._owner.left(self._peer)

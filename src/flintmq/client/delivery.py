@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from flintmq.client.inbox import Inbox
-from flintmq.client.listeners import Ended, Listener, Surroundings, Tasks, Work, is_async
+from flintmq.client.listeners import Ended, Listener, Surroundings, Tasks, Work, call, is_async
 from flintmq.client.pool import Pool, RunningJob
 from flintmq.client.push_settings import PushConfig
 from flintmq.core.actions import Deliver
@@ -34,12 +34,14 @@ class Delivery:
         config: PushConfig,
         listeners: Mapping[str, Listener],
         usual: Listener | None,
+        clock: Callable[[], int],
         *,
-        start: Callable[[Deliver], bool],
+        start: Callable[[Sequence[Deliver], int], list[Deliver]],
         ended: Ended,
     ) -> None:
         self._listeners = listeners
         self._usual = usual
+        self._clock = clock
         self._start = start
         self._on_ended = ended
         self._asked_count = 0  # calls by hand that are under way
@@ -51,7 +53,7 @@ class Delivery:
             f"flintmq-{config.group}",
             config.threads_min,
             config.threads_max,
-            run=around.run,
+            run=around.run if around.hooks else call,
             admit=self._admit,
             done=self._ended,
         )
@@ -59,7 +61,7 @@ class Delivery:
             config.threads_max, run=around.run_async, admit=self._admit, done=self._ended
         )
         self.inbox = Inbox(
-            start,
+            lambda batch: bool(start((batch,), clock())),
             lambda batch, result, spent_ns: ended([(_settled(batch, result), spent_ns)]),
             around,
         )
@@ -117,8 +119,12 @@ class Delivery:
         await self.pool.wait_closed()
 
     def _admit(self, some: list[Work]) -> list[Work]:
-        start = self._start
-        return [work for work in some if work.batch is None or start(work.batch)]
+        batches = [work.batch for work in some if work.batch is not None]
+        ours = self._start(batches, self._clock())
+        if len(ours) == len(batches):
+            return some
+        wanted = set(ours)
+        return [work for work in some if work.batch is None or work.batch in wanted]
 
     def _ended(self, ended: list[tuple[Work, int]]) -> None:
         if self._asked_count:

@@ -92,6 +92,8 @@ class Engine:
         self.life = Life(what)
         self._name_servers: NameServers
         self._links: Links
+        self.loop: asyncio.AbstractEventLoop
+        """Where it was started."""
         self._fetching: dict[str, asyncio.Task[Route | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._doubted: set[str] = set()
@@ -109,6 +111,7 @@ class Engine:
 
     async def start(self) -> None:
         self.life.begin()
+        self.loop = asyncio.get_running_loop()
         try:
             self._name_servers = NameServers(self.config.name_servers)
             self.members.come_alive()
@@ -291,6 +294,10 @@ class Engine:
         """Connect to every known broker, so that each of them knows us."""
         unmet = [address for address in self._audience() if not self._links.is_known_to(address)]
         await asyncio.gather(*map(self._links.beat, dict.fromkeys(unmet)))
+
+    def is_linked(self, address: str) -> bool:
+        """Whether a connection is open there, by which a broker knows us.  For any thread."""
+        return self._links.is_open(address)
 
     @property
     def refusals(self) -> dict[str, BrokerRefused]:

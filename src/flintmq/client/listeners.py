@@ -59,6 +59,14 @@ class Work(msgspec.Struct, eq=False):
     asked: asyncio.Future[tuple[object, int]] | None = None
 
 
+def call(work: Work) -> None:
+    """Call a plain listener.  Whatever it does ends up in ``work.result``."""
+    try:
+        work.result = work.listener(work.messages)
+    except BaseException as error:
+        work.result = error
+
+
 Ended: TypeAlias = Callable[[list[tuple[Work, int]]], None]
 
 
@@ -71,14 +79,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     timeout_ms: int
 
     def run(self, work: Work) -> None:
-        """Call a plain listener.  Whatever it does ends up in ``work.result``."""
+        """`call` with the hooks around it."""
         if self.hooks:
             context = self.before(work.queue, work.messages)
             start_ns = perf_counter_ns()
-        try:
-            work.result = work.listener(work.messages)
-        except BaseException as error:
-            work.result = error
+        call(work)
         if self.hooks:
             self.after(context, work.result, perf_counter_ns() - start_ns)
 

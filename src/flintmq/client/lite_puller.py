@@ -42,6 +42,7 @@ class LitePuller:
         self._machine = LitePull(settings, client.group, self._engine.clock())
         self._tasks: dict[QueueRef, Task[None]] = {}
         self._timer: Timer | None = None
+        self._timer_ms = 0
         self._ready: asyncio.Future[None] | None = None
         self._polling = asyncio.Lock()
         self._is_running = False
@@ -198,6 +199,17 @@ class LitePuller:
         self._tasks[queue] = self._engine.spawn(work, f"{what} of {queue}")
 
     async def _pull(self, pull: Pull) -> None:
+        """Pull a queue, and go on as long as one pull follows from the answer to another."""
+        following: Pull | None = pull
+        while following is not None:
+            actions = await self._pull_once(following)
+            queue, following = following.queue, None
+            if self._is_running:
+                pulls = (each for each in actions if isinstance(each, Pull))
+                following = next((each for each in pulls if each.queue is queue), None)
+                self._carry_out(each for each in actions if each is not following)
+
+    async def _pull_once(self, pull: Pull) -> list[LiteAction]:
         settings, machine = self._settings, self._machine
         wanted = StreamPull(
             pull.queue,
@@ -214,13 +226,10 @@ class LitePuller:
         except FlintError as error:
             if isinstance(error, Unreachable):
                 self._engine.doubt_route(pull.queue.topic)
-            actions = machine.pull_failed(pull, error, self._engine.clock())
-        else:
-            if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
-                self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
-            actions = machine.pulled(pull, answer, self._engine.clock())
-        if self._is_running:
-            self._carry_out(actions)
+            return machine.pull_failed(pull, error, self._engine.clock())
+        if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
+            self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
+        return machine.pulled(pull, answer, self._engine.clock())
 
     async def _locate(self, ask: AskStartOffset) -> None:
         try:
@@ -254,12 +263,15 @@ class LitePuller:
 
     def _arm(self) -> None:
         """Come back when the machine wants to look at a queue again."""
+        due_ms = self._machine.next_due_ms()
         if self._timer is not None:
+            if due_ms == self._timer_ms and self._is_running:
+                return
             self._timer.cancel()
             self._timer = None
-        due_ms = self._machine.next_due_ms()
         if due_ms is not None and self._is_running:
             wait_ms = max(0, due_ms - self._engine.clock())
+            self._timer_ms = due_ms
             self._timer = self._engine.timing.call_later(wait_ms, self._tick)
 
     def _tick(self) -> None:

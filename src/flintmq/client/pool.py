@@ -24,6 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from queue import SimpleQueue
 from time import perf_counter_ns
 from traceback import format_stack
@@ -59,6 +60,9 @@ COST_NS_MIN: Final = 500.0
 COST_NS_MAX: Final = 1e9
 """What a job is thought to take, and how fast that is learned."""
 
+LEARNED_MAX: Final = 16
+"""Of jobs that a worker reports together, so many are learned from: the others are like them."""
+
 
 class RunningJob(NamedTuple, Generic[J]):
     """A job that a worker has now, and where in the code it is."""
@@ -70,7 +74,7 @@ class RunningJob(NamedTuple, Generic[J]):
 
 
 class _Worker(Generic[J]):
-    """One thread.  All but ``job`` and ``since_ns`` belongs to the loop."""
+    """One thread.  All but ``job``, ``since_ns`` and ``done`` belongs to the loop."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,6 +84,7 @@ class _Worker(Generic[J]):
         self.idle_since_s = 0.0
         self.job: J | None = None
         self.since_ns = 0
+        self.done: deque[tuple[J, int]] = deque()
         self.thread: threading.Thread
 
     def give(self, chunk: deque[J]) -> None:
@@ -134,13 +139,12 @@ class Pool(Generic[J]):
         self._ready: deque[J] = deque()  # admitted, and taken back from a worker
         self._workers: list[_Worker[J]] = []
         self._serial = 0
-        self._done: deque[tuple[_Worker[J], J, int]] = deque()
         self._is_told = False
         self._is_feed_due = False
         self._cost_ns = float(CHUNK_NS)
         self._looker: asyncio.TimerHandle | None = None
         self._shrinker: asyncio.TimerHandle | None = None
-        self._leaving: set[threading.Thread] = set()
+        self._leaving: list[_Worker[J]] = []
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -202,7 +206,7 @@ class Pool(Generic[J]):
 
     async def wait_closed(self) -> None:
         """Come back when every thread has ended; for ever, if a listener never returns."""
-        while any(thread.is_alive() for thread in self._leaving):  # noqa: ASYNC110
+        while any(worker.thread.is_alive() for worker in self._leaving):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
     # On the loop
@@ -289,33 +293,39 @@ class Pool(Generic[J]):
 
     def _dismiss(self, worker: _Worker[J]) -> None:
         self._workers.remove(worker)
-        self._leaving = {thread for thread in self._leaving if thread.is_alive()}
-        self._leaving.add(worker.thread)
+        self._leaving = [each for each in self._leaving if each.thread.is_alive() or each.done]
+        self._leaving.append(worker)
         worker.chunks.put(None)
 
     def _collect(self) -> None:
         """Take what workers have done since the last time."""
         self._is_told = False
-        done, cost_ns = self._done, self._cost_ns
         ended: list[tuple[J, int]] = []
-        while done:
-            worker, job, spent_ns = done.popleft()
-            worker.pending -= 1
-            # A step up or down for each job: what it settles at is the median.
-            cost_ns *= STEP_UP if spent_ns > cost_ns else STEP_DOWN
-            ended.append((job, spent_ns))
-            if not worker.pending:
-                worker.idle_since_s = self._loop.time()
-        self._cost_ns = min(max(cost_ns, COST_NS_MIN), COST_NS_MAX)
+        for worker in (*self._workers, *self._leaving):
+            done = worker.done
+            if done:
+                some = [done.popleft() for _ in range(len(done))]
+                self._learn(some)
+                worker.pending -= len(some)
+                if not worker.pending:
+                    worker.idle_since_s = self._loop.time()
+                ended += some
         self._on_done(ended)
         if len(self._workers) > self._size_max:
             self._shrink(at_once=True)
         self._feed()
 
+    def _learn(self, done: list[tuple[J, int]]) -> None:
+        """A step up or down for each job: what it settles at is the median."""
+        cost_ns = self._cost_ns
+        for _, spent_ns in islice(done, LEARNED_MAX):
+            cost_ns *= STEP_UP if spent_ns > cost_ns else STEP_DOWN
+        self._cost_ns = min(max(cost_ns, COST_NS_MIN), COST_NS_MAX)
+
     # On a worker
 
     def _live(self, worker: _Worker[J]) -> None:
-        done, run = self._done, self._run
+        done, run = worker.done, self._run
         while (chunk := worker.chunks.get()) is not None:
             told_ns = worker.since_ns = perf_counter_ns()
             while chunk:
@@ -325,17 +335,18 @@ class Pool(Generic[J]):
                     break
                 run(job)
                 now_ns = perf_counter_ns()
-                done.append((worker, job, now_ns - worker.since_ns))
+                done.append((job, now_ns - worker.since_ns))
                 worker.job = None
                 worker.since_ns = now_ns
                 if now_ns - told_ns > CHUNK_NS:
                     told_ns = now_ns
                     self._tell()
-            self._tell()
+            if done:
+                self._tell()
 
     def _tell(self) -> None:
         """Have the loop collect what is done, unless it is about to."""
-        if self._done and not self._is_told:
+        if not self._is_told:
             self._is_told = True
             with suppress(RuntimeError):  # the loop is closed: nobody wants to know
                 self._loop.call_soon_threadsafe(self._collect)

@@ -12,27 +12,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
 from flintmq.client.config import split_settings
+from flintmq.client.direct_line import DirectLine, Runner
+from flintmq.client.direct_sends import DirectSends
 from flintmq.client.engine import Engine
 from flintmq.client.events import Event
+from flintmq.client.gather import Gather
 from flintmq.client.identity import message_ids
 from flintmq.client.life import State
 from flintmq.client.members import TransactionCheck
+from flintmq.client.producer_member import MemberOfProducer
 from flintmq.client.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
 from flintmq.client.replies import Replies, reply_to, request_properties
 from flintmq.client.send_hooks import SendHooks, SendWatch
 from flintmq.client.trace import Tracer, start_tracer
 from flintmq.client.trace_hooks import SendTrace
+from flintmq.core.conversation import PausingConversation
 from flintmq.core.queue_choice import queue_of_key
-from flintmq.core.receipt import SendReceipt, receipts_of_batch
+from flintmq.core.receipt import SendReceipt
 from flintmq.core.send import Publisher
+from flintmq.core.send_batches import send_batches
 from flintmq.core.send_draft import Draft, draft_batches, draft_message
-from flintmq.errors import FlintError, InvalidName, InvalidSetting, PartlySent, SendFailed
+from flintmq.errors import InvalidName, InvalidSetting, SendFailed
 from flintmq.model import properties as names
 from flintmq.model.group import check_group_name
 from flintmq.model.message import Message, ReceivedMessage
@@ -69,11 +76,17 @@ class Producer:
         self._namespace = config.namespace
         self._ids = message_ids()
         self._replies = Replies()
-        self._engine.add_producer(_Member(self._publisher.group, self._replies, self._check))
+        self._engine.add_producer(
+            MemberOfProducer(self._publisher.group, self._replies, self._check)
+        )
         self._hooks = self._send_hooks(None)
         self._tracer: Tracer | None = None
         self._room = asyncio.Semaphore(self.config.in_flight_max)
-        self._in_flight: set[asyncio.Task[SendReceipt]] = set()
+        self._in_flight: set[asyncio.Future[SendReceipt]] = set()
+        self.gather: Gather | None = None
+        """Where messages wait that may share requests, if they may."""
+        if self.config.auto_batch:
+            self.gather = Gather(self, self._rules, self._engine.stopwatch)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.group!r}, {self.state}>"
@@ -95,6 +108,14 @@ class Producer:
     def events(self, kind: str | None = None) -> list[Event]:
         """The last things that went wrong or changed, oldest first."""
         return self._engine.events.latest(kind=kind)
+
+    def direct_sends(self, runner: Runner) -> DirectSends | None:
+        """Sends on the threads that wait for them; None where the loop has to see each."""
+        engine, faults = self._engine, self._publisher.faults
+        if self._hooks is not None or engine.config.request_hooks or faults.is_on:
+            return None
+        parts = (self._draft, self._draft_all, self._publisher.send, self._send_all, self._given)
+        return DirectSends(DirectLine(engine, runner), engine.routes, *parts)
 
     async def start(self) -> Self:
         await self._engine.start()
@@ -167,22 +188,25 @@ class Producer:
         queue: QueueRef | None = None,
         selector: Selector | None = None,
         sharding_key: str | None = None,
-    ) -> asyncio.Task[SendReceipt]:
+    ) -> asyncio.Future[SendReceipt]:
         """Start a send and give its future; wait only while too many are under way."""
         self._engine.life.require_running()
         await self._room.acquire()
-        task = asyncio.get_running_loop().create_task(
-            self.send(
+        future: asyncio.Future[SendReceipt] | None = None
+        if self.gather is not None and queue is None and selector is None and sharding_key is None:
+            future = self.gather.start(message, timeout_ms)
+        if future is None:
+            work = self.send(
                 message,
                 timeout_ms=timeout_ms,
                 queue=queue,
                 selector=selector,
                 sharding_key=sharding_key,
             )
-        )
-        self._in_flight.add(task)
-        task.add_done_callback(self._landed)
-        return task
+            future = asyncio.get_running_loop().create_task(work)
+        self._in_flight.add(future)
+        future.add_done_callback(self._landed)
+        return future
 
     async def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
         """Send one message and do not ask whether it was stored."""
@@ -208,31 +232,10 @@ class Producer:
         """
         self._engine.life.require_running()
         chosen = list(messages)
-        wire_topic = self._engine.wire_name(chosen[0].topic) if chosen else ""
-        drafts = draft_batches(
-            chosen,
-            wire_topic,
-            make_id=self._ids.make,
-            now_ms=self._engine.wall(),
-            rules=self._rules,
-        )
-        receipts: list[SendReceipt] = []
-        for draft in drafts:
-            some = chosen[len(receipts) : len(receipts) + draft.count]
-            try:
-                if queue is None:
-                    receipt = await self._send(draft, timeout_ms, some)
-                else:
-                    target, watch = self._wire_queue(queue, draft.topic), self._watch(some)
-                    conversation = self._publisher.send_to(draft, target, timeout_ms, watch)
-                    await self._engine.publish_queues(draft.topic)
-                    receipt = self._given(await self._engine.hold(conversation))
-            except FlintError as error:
-                if not receipts:
-                    raise
-                raise PartlySent(wire_topic, len(receipts), len(chosen), str(error)) from error
-            receipts += receipts_of_batch(receipt)
-        return receipts
+        drafts = self._draft_all(chosen)
+        await self._engine.publish_queues(drafts[0].topic)
+        conversation = self._send_all(chosen, drafts, timeout_ms, queue)
+        return list(map(self._given, await self._engine.hold(conversation)))
 
     async def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
         """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
@@ -296,6 +299,27 @@ class Producer:
             extra=extra,
         )
 
+    def _draft_all(self, messages: Sequence[Message]) -> list[Draft]:
+        topic = self._engine.wire_name(messages[0].topic) if messages else ""
+        now_ms, make_id = self._engine.wall(), self._ids.make
+        return draft_batches(messages, topic, make_id=make_id, now_ms=now_ms, rules=self._rules)
+
+    def _send_all(
+        self,
+        messages: Sequence[Message],
+        drafts: Sequence[Draft],
+        timeout_ms: int,
+        queue: QueueRef | None = None,
+    ) -> PausingConversation[list[SendReceipt]]:
+        return send_batches(
+            self._publisher,
+            self._engine.routes,
+            drafts,
+            timeout_ms,
+            queue=None if queue is None else self._wire_queue(queue, drafts[0].topic),
+            watch=lambda start, stop: self._watch(messages[start:stop]),
+        )
+
     async def _send(
         self, draft: Draft, timeout_ms: int, messages: Sequence[Message]
     ) -> SendReceipt:
@@ -351,33 +375,18 @@ class Producer:
         topic = self._engine.user_name(receipt.queue.topic)
         return replace(receipt, queue=replace_topic(receipt.queue, topic))
 
-    def _landed(self, task: asyncio.Task[SendReceipt]) -> None:
-        self._in_flight.discard(task)
+    def _landed(self, future: asyncio.Future[SendReceipt]) -> None:
+        self._in_flight.discard(future)
         self._room.release()
 
     def _note_trouble(self, topic: str, broker: str, text: str) -> None:
+        """On whatever thread the send is held."""
         self._engine.events.add("retry", f"{topic} at {broker}", text)
-        self._engine.doubt_route(topic)
+        with suppress(RuntimeError):  # the loop is closed
+            self._engine.loop.call_soon_threadsafe(self._engine.doubt_route, topic)
 
     def _check(self, check: TransactionCheck) -> None:
         self._engine.events.add("check", check.address, "this producer has no transactions")
-
-
-class _Member:
-    """A producer as its engine sees it."""
-
-    def __init__(
-        self, group: str, replies: Replies, check: Callable[[TransactionCheck], None]
-    ) -> None:
-        self.group = group
-        self._replies = replies
-        self._check = check
-
-    def check_transaction(self, check: TransactionCheck) -> None:
-        self._check(check)
-
-    def take_reply(self, correlation_id: str, reply: ReceivedMessage) -> bool:
-        return self._replies.take(correlation_id, reply)
 
 
 def replace_topic(queue: QueueRef, topic: str) -> QueueRef:

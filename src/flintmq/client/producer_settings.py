@@ -42,6 +42,7 @@ class ProducerSettings(ClientSettings, total=False):
     compression_level: int
     default_queue_count: int
     in_flight_max: int
+    auto_batch: bool
     send_hooks: tuple[SendHook, ...]
     trace: bool
     trace_topic: str | None
@@ -65,6 +66,8 @@ class ProducerConfig:
     default_queue_count: int = 4
     """Queues of a topic that the first message makes."""
     in_flight_max: int = IN_FLIGHT_MAX
+    auto_batch: bool = False
+    """Let small messages given to `send_async` while others are under way share requests."""
     send_hooks: tuple[SendHook, ...] = ()
     trace: bool = False
     """Leave traces of every message that is stored, in RocketMQ's trace topic."""

@@ -53,6 +53,7 @@ from flintmq.core.group_consumer import GroupConsumer
 from flintmq.core.pull_answers import Found
 from flintmq.core.results import DeadLetter, Retry, outcomes_of
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
+from flintmq.model.queue import QueueRef
 from flintmq.model.route import Route
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,12 @@ class Driver:
         self.machine = machine
         self.stats = ConsumerStats()
         self.delivery = Delivery(
-            config, listeners, usual, start=self._started, ended=self._listeners_ended
+            config,
+            listeners,
+            usual,
+            engine.clock,
+            start=machine.started_of,
+            ended=self._listeners_ended,
         )
         self._engine = engine
         self._config = config
@@ -98,6 +104,8 @@ class Driver:
         self._sampler: asyncio.TimerHandle | None = None
         self._last_calls: set[asyncio.Task[None]] = set()
         self._lost_ms: dict[str, int] = {}
+        self._answering: QueueRef | None = None  # whose pull was answered just now
+        self._next_pull: Pull | None = None
         self._progress = asyncio.Event()
         self._is_stopped = False
         self._is_closed = False
@@ -259,9 +267,25 @@ class Driver:
     # Brokers
 
     def _pull(self, pull: Pull) -> None:
-        self._engine.spawn(self._pulling(pull), "pull")
+        """In the task of the pull before it, where that was just answered, else in a new one."""
+        if pull.queue is self._answering:
+            self._answering, self._next_pull = None, pull
+        else:
+            self._engine.spawn(self._pulling(pull), "pull")
 
     async def _pulling(self, pull: Pull) -> None:
+        """Pull a queue, and go on as long as one pull follows from the answer to another."""
+        following: Pull | None = pull
+        while following is not None:
+            actions = await self._pull_once(following)
+            self._answering, self._next_pull = following.queue, None
+            try:
+                self.event(actions)
+            finally:
+                self._answering = None
+            following = self._next_pull
+
+    async def _pull_once(self, pull: Pull) -> Actions:
         machine, queue, asked_ms = self.machine, pull.queue, self._clock()
         try:
             answer = await self._calls.pull(pull)
@@ -271,14 +295,14 @@ class Driver:
             if isinstance(known, Unreachable):
                 self._broker_lost(queue.broker)
                 self._engine.doubt_route(queue.topic)
-            return
+            return ()
         now_ms = self._clock()
         if isinstance(answer, Found):
             self.stats.pulled(queue.topic, len(answer.messages), now_ms - asked_ms)
             if self._config.filter_hooks:
                 wanted = run_filters(self._config.filter_hooks, queue, answer.messages)
                 answer = replace(answer, messages=wanted)
-        self.event(machine.pull_answered(pull, answer, now_ms))
+        return machine.pull_answered(pull, answer, now_ms)
 
     def _broker_lost(self, broker: str) -> None:
         now_ms = self._clock()
@@ -312,20 +336,17 @@ class Driver:
 
     # Listeners
 
-    def _started(self, batch: Deliver) -> bool:
-        return self.machine.started(batch, self._clock())
-
     def _listeners_ended(self, ended: list[tuple[Work, int]]) -> None:
-        consumed, stats, now_ms = self.machine.consumed, self.stats, self._clock()
-        follow: list[Action] = []
-        for work, spent_ns in ended:
-            batch, result = work.batch, work.result
-            assert batch is not None
-            if result is None:
-                stats.consumed(batch.queue.topic, len(batch.messages), 0, spent_ns)
-            else:
-                self._count(batch, result, spent_ns)
-            follow += consumed(batch, result, now_ms)
+        """Most batches are simply consumed: those are counted and settled together."""
+        machine, now_ms = self.machine, self._clock()
+        whole = [(work.batch, ns) for work, ns in ended if work.result is None and work.batch]
+        self.stats.consumed_whole(whole)
+        follow = machine.consumed_whole([batch for batch, _ in whole], now_ms)
+        if len(whole) < len(ended):
+            for work, spent_ns in ended:
+                if work.result is not None and work.batch:
+                    self._count(work.batch, work.result, spent_ns)
+                    follow += machine.consumed(work.batch, work.result, now_ms)
         self.event(follow)
         self._progress.set()
 

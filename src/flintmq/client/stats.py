@@ -9,9 +9,11 @@ Invariant: of each topic at most an hour of notes is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from flintmq.core.actions import Deliver
 
 SAMPLE_MS: Final = 10_000
 MINUTE_MS: Final = 60_000
@@ -84,6 +86,15 @@ class ConsumerStats:
         counts.failed += failed
         counts.batches += 1
         counts.spent_us += spent_ns // 1_000
+
+    def consumed_whole(self, ended: Iterable[tuple[Deliver, int]]) -> None:
+        """The same for batches without a message that is not consumed."""
+        topics = self._topics
+        for batch, spent_ns in ended:
+            counts = topics[batch.queue.topic]
+            counts.ok += len(batch.messages)
+            counts.batches += 1
+            counts.spent_us += spent_ns // 1_000
 
     def pulled(self, topic: str, count: int, spent_ms: int) -> None:
         """A pull brought messages."""

@@ -7,6 +7,9 @@ Every method may be called from any thread, and comes back when it is done.  `se
 back at once with a future, or calls ``callback`` with the receipt or the error; it waits only
 while ``in_flight_max`` messages are under way.  Callbacks run on the thread that serves all
 clients of the process, so they must be quick and must not wait for a client.
+
+A thread that sends while no other does asks the broker on a connection of its own, without the
+way to that thread and back; see `client.direct_line`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Self, Unpack
 
 from flintmq.client import producer as aio
 from flintmq.client import transaction_producer as aio_transactions
+from flintmq.client.direct_sends import DirectSends
 from flintmq.client.events import Event
 from flintmq.client.life import State
 from flintmq.client.outbox import Callback, Job, Outbox
@@ -40,6 +44,7 @@ class Producer:
         self._inner = self._make(group, settings)
         self._lease: Lease | None = None
         self._outbox: Outbox | None = None
+        self._direct: DirectSends | None = None
         self._lock = threading.Lock()
 
     def _make(self, group: str, settings: ProducerSettings) -> aio.Producer:
@@ -81,6 +86,7 @@ class Producer:
                 raise
             self._lease = lease
             self._outbox = Outbox(self._inner, lease)
+            self._direct = self._inner.direct_sends(lease)
         return self
 
     def stop(self) -> None:
@@ -90,6 +96,8 @@ class Producer:
             try:
                 if self._outbox is not None:
                     self._outbox.wait()
+                if self._direct is not None:
+                    self._direct.close()
                 lease.run(self._inner.stop())
             finally:
                 lease.give_back()
@@ -128,7 +136,13 @@ class Producer:
         the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
         tried once, since another queue would break its order.
         """
-        return self._require().run(
+        lease = self._require()
+        direct = self._past_loop(lease)
+        if direct is not None and queue is None and selector is None and sharding_key is None:
+            receipt = direct.send(message, timeout_ms)
+            if receipt is not None:
+                return receipt
+        return (lease.run if self._direct is None else self._direct.by_loop)(
             self._inner.send(
                 message,
                 timeout_ms=timeout_ms,
@@ -168,9 +182,13 @@ class Producer:
         queue: QueueRef | None = None,
     ) -> list[SendReceipt]:
         """Send messages of one topic, many in one request; a receipt for each of them."""
-        return self._require().run(
-            self._inner.send_batch(list(messages), timeout_ms=timeout_ms, queue=queue)
-        )
+        lease, chosen = self._require(), list(messages)
+        direct = self._past_loop(lease)
+        if direct is not None and queue is None:
+            receipts = direct.send_batch(chosen, timeout_ms)
+            if receipts is not None:
+                return receipts
+        return lease.run(self._inner.send_batch(chosen, timeout_ms=timeout_ms, queue=queue))
 
     def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
         """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
@@ -185,6 +203,12 @@ class Producer:
     def queues(self, topic: str) -> list[QueueRef]:
         """The queues that messages to a topic may go to now."""
         return self._require().run(self._inner.queues(topic))
+
+    def _past_loop(self, lease: Lease) -> DirectSends | None:
+        """None where a message could overtake one that `send_async` has."""
+        lease.require_other()
+        outbox = self._outbox
+        return self._direct if outbox is not None and outbox.is_empty else None
 
     def _require(self) -> Lease:
         self._inner.require_running()

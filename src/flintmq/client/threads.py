@@ -144,6 +144,10 @@ class Lease:
         """Whether the caller is on the thread of the loop."""
         return self._thread is not None and self._thread.is_current
 
+    def require_other(self) -> None:
+        """Raise `WrongState` on the thread of the loop, where nobody may wait."""
+        self._require_other()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for it on this thread."""
         try:

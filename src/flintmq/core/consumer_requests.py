@@ -15,16 +15,18 @@ from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
 from flintmq.protocol.bodies.subscription import TAG, ConsumerIds
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.command import Command, request
+from flintmq.protocol.command import LANGUAGE, VERSION, Command, request
 from flintmq.protocol.headers.common import OfConsumerGroup
 from flintmq.protocol.headers.group import SendBack as SendBackHeader
 from flintmq.protocol.headers.group import UnregisterClient
-from flintmq.protocol.headers.pull import PullFlag, PullMessage
+from flintmq.protocol.headers.pull import PullFlag
+from flintmq.protocol.pull_fields import pull_fields
 from flintmq.protocol.version import version_number
 
 FILTERS_SINCE: Final = version_number("V4_1_0_SNAPSHOT")
 """The first release whose brokers filter by more than tags."""
 
+_PULL = int(RequestCode.PULL_MESSAGE)
 _COMMIT = int(PullFlag.COMMIT_OFFSET)
 _SUSPEND = int(PullFlag.SUSPEND)
 _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
@@ -40,22 +42,23 @@ def pull_request(pull: Pull, group: str, *, is_slave: bool = False) -> Command:
     flags = (_SUSPEND if pull.suspend_ms else 0) | (_COMMIT if commits else 0)
     if pull.sends_subscription:
         flags |= _SUBSCRIPTION
-    header = PullMessage(
-        consumer_group=group,
-        topic=pull.queue.topic,
-        queue_id=pull.queue.queue_id,
-        queue_offset=pull.offset,
-        max_msg_nums=pull.count_max,
-        max_msg_bytes=pull.bytes_max,
-        sys_flag=flags,
-        commit_offset=pull.commit_offset or 0,
-        suspend_timeout_millis=pull.suspend_ms,
+    queue = pull.queue
+    fields = pull_fields(
+        group,
+        queue.topic,
+        queue.broker,
+        queue.queue_id,
+        count_max=pull.count_max,
+        bytes_max=pull.bytes_max,
+        suspend_ms=pull.suspend_ms,
         subscription=subscription.text if pull.sends_subscription else None,
         sub_version=pull.sub_version,
         expression_type=subscription.expression_type,
-        broker_name=pull.queue.broker,
+        offset=pull.offset,
+        flags=flags,
+        commit_offset=pull.commit_offset or 0,
     )
-    return request(RequestCode.PULL_MESSAGE, header)
+    return Command(_PULL, 0, 0, VERSION, LANGUAGE, None, fields)
 
 
 def check_broker_filters(pull: Pull, broker_version: int) -> None:

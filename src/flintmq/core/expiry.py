@@ -9,6 +9,7 @@ Invariant: batches stand in the order in which their listeners started.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from flintmq.core.actions import Deliver
@@ -30,6 +31,11 @@ class RunningBatches(dict[Deliver, None]):
     def start(self, batch: Deliver, now_ms: int) -> None:
         batch.started_ms = now_ms
         self[batch] = None
+
+    def start_all(self, batches: Iterable[Deliver], now_ms: int) -> None:
+        for batch in batches:
+            batch.started_ms = now_ms
+            self[batch] = None
 
     def overdue(self, timeout_ms: int, now_ms: int) -> list[Deliver]:
         """Those that run for longer than the timeout, the longest first."""

@@ -114,6 +114,7 @@ class GroupConsumer:
         self.start_known, self.start_failed = work.start_known, work.start_failed
         self.pull_answered, self.pull_failed = work.pull_answered, work.pull_failed
         self.started, self.consumed = work.started, work.consumed
+        self.started_of, self.consumed_whole = work.started_of, work.consumed_whole
         self.sent_back, self.send_back_failed = work.sent_back, work.send_back_failed
         self.copied, self.copy_failed = work.copied, work.copy_failed
         self.pause, self.resume = work.pause, work.resume

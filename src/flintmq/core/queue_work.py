@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from flintmq.core.actions import (
@@ -46,6 +48,8 @@ _UNKNOWN_TO_BROKER: Final = frozenset(
 )
 """What a broker answers that has not had our heartbeat, or was started after it."""
 
+_home_of: Callable[[Deliver], AssignedQueue] = attrgetter("home")
+
 
 class QueueWork:
     """Events of queues in, actions out."""
@@ -61,6 +65,7 @@ class QueueWork:
         self._subscriptions = subscriptions
         self._table = table
         self._after = after
+        self._retry_topic = settings.retry_topic
         self._paused: set[QueueRef | None] = set()  # None stands for all
         self.wants_heartbeat = False
         """Whether a broker did not know our subscription."""
@@ -90,7 +95,7 @@ class QueueWork:
         messages, odd = loop.answered(pull, answer, now_ms)
         delivers: list[Deliver] = []
         if messages:
-            is_retry = pull.queue.topic == self._settings.retry_topic
+            is_retry = pull.queue.topic == self._retry_topic
             seen = as_listeners_see(
                 messages, pull.queue, is_retry=is_retry, namespace=self._settings.namespace
             )
@@ -122,6 +127,18 @@ class QueueWork:
         home.settling.running.start(batch, now_ms)
         return True
 
+    def started_of(self, batches: Sequence[Deliver], now_ms: int) -> list[Deliver]:
+        """`started` for many: those that are still ours."""
+        ours: list[Deliver] = []
+        for home, some in groupby(batches, _home_of):
+            if isinstance(home.stage, Working) and home.is_free(now_ms):
+                begun = list(some)
+                home.settling.running.start_all(begun, now_ms)
+                ours += begun
+            else:
+                ours += [batch for batch in some if self.started(batch, now_ms)]
+        return ours
+
     def consumed(self, batch: Deliver, result: object, now_ms: int) -> Actions:
         """A listener ended, with what it returned or the exception it raised."""
         home: AssignedQueue = batch.home
@@ -138,6 +155,20 @@ class QueueWork:
             text = str(verdict.fault)
             out.append(Report("result", str(batch.queue), text, logging.ERROR))
         return self._settled(home, out, now_ms)
+
+    def consumed_whole(self, batches: Iterable[Deliver], now_ms: int) -> list[Action]:
+        """`consumed` of many batches, each without exception or result: one look for a queue."""
+        out: list[Action] = []
+        for home, some in groupby(batches, _home_of):
+            closely: Iterable[Deliver] = some
+            if home.counts:
+                home.consumed_ms = now_ms
+                consumed_all = home.settling.consumed_all
+                closely = [batch for batch in some if not consumed_all(batch)]
+                out += self._settled(home, [], now_ms)
+            for batch in closely:
+                out += self.consumed(batch, None, now_ms)
+        return out
 
     def sent_back(self, ask: SendBack, now_ms: int) -> Actions:
         home: AssignedQueue = ask.home

@@ -193,8 +193,7 @@ def draft_batches(
         _check_body(message, rules)
         unique_id = make_id(now_ms)
         text = _property_text(message, unique_id, rules.instance_id)
-        _check_properties(text)
-        properties = text.encode()
+        properties = _property_bytes(text)
         entry_bytes = _ENTRY_BYTES + len(message.body) + len(properties)
         if entries and (
             size_bytes + entry_bytes > rules.batch_bytes_max or len(entries) == BATCH_ENTRIES_MAX
@@ -232,16 +231,20 @@ def _check_body(message: Message, rules: DraftRules) -> None:
 
 
 def _check_properties(text: str) -> None:
-    if len(text) * _UTF8_BYTES_MAX <= PROPERTIES_BYTES_MAX:
-        return
+    if len(text) * _UTF8_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        _property_bytes(text)
+
+
+def _property_bytes(text: str) -> bytes:
     try:
-        size_bytes = len(text.encode())
+        octets = text.encode()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"properties are no Unicode text: {error.reason}") from None
-    if size_bytes > PROPERTIES_BYTES_MAX:
+    if len(octets) > PROPERTIES_BYTES_MAX:
         raise LocalProtocolError(
-            f"properties of {size_bytes} bytes are over the limit of {PROPERTIES_BYTES_MAX}"
+            f"properties of {len(octets)} bytes are over the limit of {PROPERTIES_BYTES_MAX}"
         )
+    return octets
 
 
 def _property_text(message: Message, unique_id: str, instance_id: str) -> str:

@@ -12,8 +12,9 @@ from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.subscription import TAG
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.pull import PullFlag, PullMessage
+from flintmq.protocol.command import LANGUAGE, VERSION, Command
+from flintmq.protocol.headers.pull import PullFlag
+from flintmq.protocol.pull_fields import pull_fields
 from flintmq.protocol.version import SQL92_SINCE, version_name, version_number
 
 BYTES_MAX: Final = 2**31 - 1
@@ -25,6 +26,8 @@ COUNT_MAX: Final = 4_096
 LITE_PULL_SINCE: Final = version_number("V5_0_0")
 """Brokers from here on have a code of its own for lite pull, so that it can be forbidden."""
 
+_PULL = int(RequestCode.PULL_MESSAGE)
+_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
 _SUSPEND = int(PullFlag.SUSPEND)
 _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
 _LITE = int(PullFlag.LITE_PULL)
@@ -44,14 +47,13 @@ class StreamPull(NamedTuple):
 
 def pull_request(pull: StreamPull, group: str) -> Command:
     """11."""
-    return request(RequestCode.PULL_MESSAGE, _header(pull, group, 0))
+    return _request(_PULL, pull, group, 0)
 
 
 def lite_pull_request(pull: StreamPull, group: str, broker_version: int | None) -> Command:
     """361; 11 for a broker of 4.9 or one that did not say what it is."""
     is_new = broker_version is not None and broker_version >= LITE_PULL_SINCE
-    code = RequestCode.LITE_PULL_MESSAGE if is_new else RequestCode.PULL_MESSAGE
-    return request(code, _header(pull, group, _LITE))
+    return _request(_LITE_PULL if is_new else _PULL, pull, group, _LITE)
 
 
 def check_filter(subscription: TopicSubscription, broker: str, broker_version: int | None) -> None:
@@ -64,21 +66,21 @@ def check_filter(subscription: TopicSubscription, broker: str, broker_version: i
     raise InvalidSetting("sql", subscription.text, reason)
 
 
-def _header(pull: StreamPull, group: str, flags: int) -> PullMessage:
+def _request(code: int, pull: StreamPull, group: str, flags: int) -> Command:
     queue, subscription = pull.queue, pull.subscription
-    flags |= _SUBSCRIPTION | (_SUSPEND if pull.suspend_ms else 0)
-    return PullMessage(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=pull.offset,
-        max_msg_nums=pull.count_max,
-        sys_flag=flags,
-        commit_offset=0,
-        suspend_timeout_millis=pull.suspend_ms,
+    fields = pull_fields(
+        group,
+        queue.topic,
+        queue.broker,
+        queue.queue_id,
+        count_max=pull.count_max,
+        bytes_max=pull.bytes_max,
+        suspend_ms=pull.suspend_ms,
         subscription=subscription.text,
         sub_version=pull.sub_version,
         expression_type=subscription.expression_type,
-        max_msg_bytes=pull.bytes_max,
-        broker_name=queue.broker,
+        offset=pull.offset,
+        flags=flags | _SUBSCRIPTION | (_SUSPEND if pull.suspend_ms else 0),
+        commit_offset=0,
     )
+    return Command(code, 0, 0, VERSION, LANGUAGE, None, fields)

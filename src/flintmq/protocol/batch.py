@@ -11,8 +11,9 @@ its entries do not fill to the byte, is `MalformedBody`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
@@ -22,9 +23,15 @@ from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 BATCH_ENTRIES_MAX: Final = 262_144
 """More entries than a body of 4 MiB, the largest a broker takes by default, can hold."""
 
+KEPT_MAX: Final = 1_024
+"""Sizes of messages for which the way to split them is remembered."""
+
 _HEAD = struct.Struct(">iIIii")
 _SHORT = struct.Struct(">h")
-_ENTRY_BYTES_MIN = _HEAD.size + _SHORT.size
+_HEAD_BYTES, _SHORT_BYTES = _HEAD.size, _SHORT.size
+_ENTRY_BYTES_MIN = _HEAD_BYTES + _SHORT_BYTES
+_unpack_head = struct.Struct(">i8xii").unpack_from  # all of the head that counts
+_unpack_short = _SHORT.unpack_from
 
 
 class BatchEntry(msgspec.Struct, frozen=True, gc=False):
@@ -55,31 +62,58 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
 
 def decode_batch(body: bytes | memoryview) -> list[BatchEntry]:
     """Read a batch."""
-    entries: list[BatchEntry] = []
+    parts = split_batch(bytes(body))
+    return [BatchEntry(own_body, properties, flag) for own_body, properties, flag in parts]
+
+
+def split_batch(body: bytes) -> list[tuple[bytes, bytes, int]]:
+    """The same as bare tuples of body, properties and flag, for a broker in a hurry."""
+    parts = _split_alike(body)
+    if parts:
+        return parts
+    append, end = parts.append, len(body)
     at = 0
-    while at < len(body):
-        if len(entries) == BATCH_ENTRIES_MAX:
+    while at < end:
+        if end - at < _ENTRY_BYTES_MIN:
+            raise MalformedBody("batch", f"{end - at} bytes at byte {at} are no message")
+        size_bytes, flag, body_bytes = _unpack_head(body, at)
+        body_at = at + _HEAD_BYTES
+        body_stop = body_at + body_bytes
+        properties_at = body_stop + _SHORT_BYTES
+        stop = at + size_bytes
+        if body_bytes < 0 or not properties_at <= stop <= end:
+            raise MalformedBody("batch", f"the message at byte {at} does not fit")
+        if properties_at + _unpack_short(body, body_stop)[0] != stop:
+            raise MalformedBody("batch", f"the properties at byte {properties_at} do not fit")
+        append((body[body_at:body_stop], body[properties_at:stop], flag))
+        at = stop
+        if len(parts) > BATCH_ENTRIES_MAX:
             raise MalformedBody("batch", f"more than {BATCH_ENTRIES_MAX} messages")
-        entry, at = _decode_entry(body, at)
-        entries.append(entry)
-    if not entries:
+    if not parts:
         raise MalformedBody("batch", "it is empty")
-    return entries
+    return parts
 
 
-def _decode_entry(body: bytes | memoryview, at: int) -> tuple[BatchEntry, int]:
-    if len(body) - at < _ENTRY_BYTES_MIN:
-        raise MalformedBody("batch", f"{len(body) - at} bytes at byte {at} are no message")
-    size_bytes, _, _, flag, body_bytes = _HEAD.unpack_from(body, at)
-    stop = at + size_bytes
-    body_at = at + _HEAD.size
-    properties_at = body_at + body_bytes + _SHORT.size
-    if body_bytes < 0 or not properties_at <= stop <= len(body):
-        raise MalformedBody("batch", f"the message at byte {at} does not fit")
-    (properties_bytes,) = _SHORT.unpack_from(body, properties_at - _SHORT.size)
-    if properties_at + properties_bytes != stop:
-        raise MalformedBody("batch", f"the properties at byte {properties_at} do not fit")
-    entry = BatchEntry(
-        bytes(body[body_at : body_at + body_bytes]), bytes(body[properties_at:stop]), flag
-    )
-    return entry, stop
+def _split_alike(body: bytes) -> list[tuple[bytes, bytes, int]]:
+    """The same where all messages are as large as the first, in a third of the time; else none."""
+    if len(body) < _ENTRY_BYTES_MIN:
+        return []
+    size_bytes, _, body_bytes = _unpack_head(body)
+    properties_bytes = size_bytes - _ENTRY_BYTES_MIN - body_bytes
+    if body_bytes < 0 or not 0 <= properties_bytes <= PROPERTIES_BYTES_MAX:
+        return []
+    if len(body) % size_bytes or len(body) // size_bytes > BATCH_ENTRIES_MAX:
+        return []
+    rows = _unpack_alike(body_bytes, properties_bytes)(body)
+    sizes = size_bytes, body_bytes, properties_bytes
+    parts = [
+        (own_body, properties, flag)
+        for size, flag, own_bytes, own_body, own_more, properties in rows
+        if (size, own_bytes, own_more) == sizes
+    ]
+    return parts if len(parts) == len(body) // size_bytes else []
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _unpack_alike(body_bytes: int, properties_bytes: int) -> Callable[[bytes], Iterable[Any]]:
+    return struct.Struct(f">i8xii{body_bytes}sh{properties_bytes}s").iter_unpack

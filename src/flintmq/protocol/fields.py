@@ -121,6 +121,11 @@ def truths_of(kind: type[Header]) -> Callable[[Any], Any] | None:
     return attrgetter(*truths, truths[0]) if truths else None
 
 
+def truth_names(kind: type[Header]) -> list[str]:
+    """The booleans of a header as they are called on the wire, in the same order."""
+    return [f.encode_name for f in msgspec.structs.fields(kind) if _is_truth(f.type)]
+
+
 @cache
 def _reader(kind: type[Header]) -> _Reader:
     fields = msgspec.structs.fields(kind)

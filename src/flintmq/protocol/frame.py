@@ -30,8 +30,8 @@ HEADER_BYTES_MAX = 0xFF_FF_FF
 PREFIX_BYTES = 8
 """The length, the form and the header length."""
 
-_PREFIX = Struct(">iI")
-_unpack_prefix = _PREFIX.unpack_from
+PREFIX = Struct(">iI")
+_unpack_prefix = PREFIX.unpack_from
 
 
 class HeaderForm(IntEnum):
@@ -135,4 +135,4 @@ def frame_prefix(
         raise LocalProtocolError(
             f"a frame of {length + 4} bytes is over the limit of {bytes_max}; send a smaller body"
         )
-    return _PREFIX.pack(length, form << 24 | len(header)) + header
+    return PREFIX.pack(length, form << 24 | len(header)) + header

@@ -12,7 +12,6 @@ of those in one loop, in half the time, and leaves whatever else it meets to `de
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -28,7 +27,7 @@ from flintmq.protocol.batch import BatchEntry, decode_batch
 from flintmq.protocol.checksum import crc32
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.property_memo import PropertyMemo
+from flintmq.protocol.property_memo import LaterProperties, PropertyMemo
 from flintmq.protocol.record import (
     CRC_MASK,
     HEAD,
@@ -48,11 +47,11 @@ UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 _NOT_PLAIN = COMPRESSED | NEED_UNWRAP | V6_BITS
 _V1 = int(Version.V1)
-_HEAD_BYTES = HEAD.size
-_unpack_head = HEAD.unpack_from
+_HEAD = Struct(HEAD.format.replace("4si", "8s"))  # hosts in one piece, address and port
+_HEAD_BYTES = _HEAD.size
+_unpack_head = _HEAD.unpack_from
 _unpack_short = Struct(">h").unpack_from
 _new = tuple.__new__  # half the time of calling the class
-_host = lru_cache(maxsize=KEPT_MAX)(Host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,14 @@ def decode_messages(
     from the header of the answer.  A missing package for a body is `MissingExtra`.
     """
     bounds = _bounds(min_offset, max_offset)
-    parse = PropertyMemo(bounds).parse
+    memo = PropertyMemo(bounds)
     messages: list[ReceivedMessage] = []
     room_bytes = UNPACKED_BYTES_MAX
     at = 0
     while at < len(buffer):
         if type(buffer) is bytes and verify_crc:
             start = at
-            at = _read_plain(buffer, at, messages, broker, queue_id, offset_delta, parse)
+            at = _read_plain(buffer, at, messages, broker, queue_id, offset_delta, memo)
             room_bytes -= at - start
             if at == len(buffer):
                 break
@@ -145,10 +144,11 @@ def _read_plain(
     broker: str,
     queue_id: int | None,
     offset_delta: int,
-    parse: Callable[[bytes], dict[str, str]],
+    memo: PropertyMemo,
 ) -> int:
     """Read plain records from ``at`` on; where the first one is that is not, or not whole."""
     end, append = len(buffer), messages.append
+    field, field_bytes, topic = b"", 0, _topic(b"\0")  # as in the record before: most have the same
     while end - at >= RECORD_BYTES_MIN:
         (
             size_bytes,
@@ -160,30 +160,31 @@ def _read_plain(
             log_offset,
             sys_flag,
             born_ms,
-            born_ip,
-            born_port,
+            born,
             store_ms,
-            store_ip,
-            store_port,
+            store,
             reconsume_times,
             prepared_offset,
             body_bytes,
         ) = _unpack_head(buffer, at)
-        body_stop = at + _HEAD_BYTES + body_bytes
+        body_at = at + _HEAD_BYTES
+        body_stop = body_at + body_bytes
         stop = at + size_bytes
         if magic != _V1 or sys_flag & _NOT_PLAIN or stop > end:
             return at
         if body_bytes < 0 or size_bytes > RECORD_BYTES_MAX or body_stop + 3 > stop:
             return at
-        topic_stop = body_stop + 1 + buffer[body_stop]
+        if not field or not buffer.startswith(field, body_stop):
+            field = buffer[body_stop : body_stop + 1 + buffer[body_stop]]
+            field_bytes, topic = len(field), _topic(field)
+            if topic is None:
+                return at
+        topic_stop = body_stop + field_bytes
         properties_at = topic_stop + 2
         if properties_at > stop or _unpack_short(buffer, topic_stop)[0] != stop - properties_at:
             return at
-        body = buffer[at + _HEAD_BYTES : body_stop]
+        body = buffer[body_at:body_stop]
         if crc and crc != crc32(body) & CRC_MASK:
-            return at
-        topic = _topic(buffer[body_stop:topic_stop])
-        if topic is None:
             return at
         fields = (
             topic,
@@ -192,13 +193,13 @@ def _read_plain(
             queue_offset + offset_delta,
             log_offset,
             body,
-            parse(buffer[properties_at:stop]),
+            LaterProperties(buffer[properties_at:stop], memo),
             flag,
             sys_flag,
             born_ms,
-            _host(born_ip, born_port),
+            _hosts[born],
             store_ms,
-            _host(store_ip, store_port),
+            _hosts[store],
             reconsume_times,
             prepared_offset,
             size_bytes,
@@ -206,6 +207,19 @@ def _read_plain(
         append(_new(ReceivedMessage, fields))
         at = stop
     return at
+
+
+class _Hosts(dict[bytes, Host]):
+    """Hosts by how records have them."""
+
+    def __missing__(self, field: bytes) -> Host:
+        if len(self) >= KEPT_MAX:
+            self.clear()
+        host = self[field] = Host(field[:4], int.from_bytes(field[4:], "big", signed=True))
+        return host
+
+
+_hosts = _Hosts()
 
 
 @lru_cache(maxsize=KEPT_MAX)

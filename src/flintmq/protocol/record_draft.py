@@ -15,14 +15,13 @@ from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.checksum import crc32
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.record import (
     CRC_MASK,
     HEAD,
     HEADS,
     KEPT_MAX,
     QUEUE_OFFSET_AT,
-    RECORD_BYTES_MAX,
+    SYS_FLAG_AT,
     TOPIC_BYTES_MAX,
     V6_BITS,
     Version,
@@ -33,11 +32,10 @@ from flintmq.protocol.record import (
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
-_WHAT_DIFFERS = struct.Struct(">i4sI4si")
-"""Size, magic, checksum, queue and flag: what stands before the queue offset."""
 _LONG = struct.Struct(">q")
 _TWO_LONGS = struct.Struct(">qq")
 _NOTHING = bytearray()
+_BORN_HOST_AT = 48
 
 
 def draft_record(
@@ -91,52 +89,166 @@ def draft_record(
     return _NOTHING.join((fixed, body, topic_field, _SHORT.pack(len(properties)), properties))
 
 
-def draft_records(
-    topic: str,
-    parts: Iterable[tuple[bytes, bytes, int]],
-    *,
-    queue_id: int,
-    born_ms: int,
-    born_host: Host,
-    store_host: Host,
-    sys_flag: int = 0,
-    reconsume_times: int = 0,
-) -> list[bytes]:
-    """Records that differ in body, properties and flag alone, in the order given."""
-    pattern = draft_record(
-        topic,
-        b"",
-        b"",
-        queue_id=queue_id,
-        born_ms=born_ms,
-        born_host=born_host,
-        store_host=store_host,
-        sys_flag=sys_flag,
-        reconsume_times=reconsume_times,
+class RecordPattern:
+    """What the records of one queue that came the same way have in common.
+
+    A record of it is written at once, with its place, by whoever knows the place already.
+    """
+
+    __slots__ = (
+        "_flag",
+        "_magic",
+        "_pack",
+        "_queue",
+        "_store_host",
+        "_sys_flag",
+        "_tails",
+        "_topic_field",
+        "fixed_bytes",
+        "queue",
+        "topic",
     )
-    _, topic_field = _topic_version(topic)
-    head_bytes = len(pattern) - len(topic_field) - _SHORT.size
-    magic = bytes(pattern[4:8])
-    queue = bytes(pattern[12:16])
-    rest = bytes(pattern[20 : head_bytes - 4])
-    fixed_bytes = len(pattern)
-    pack = _WHAT_DIFFERS.pack
-    drafts = []
-    for body, properties, flag in parts:
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        queue_id: int,
+        born_host: Host,
+        store_host: Host,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+    ) -> None:
+        """Of ``born_host`` only the kind of address counts."""
+        draft = bytes(
+            draft_record(
+                topic,
+                b"",
+                b"",
+                queue_id=queue_id,
+                born_ms=0,
+                born_host=born_host,
+                store_host=store_host,
+                flag=flag,
+                sys_flag=sys_flag,
+                reconsume_times=reconsume_times,
+            )
+        )
+        _, self._topic_field = _topic_version(topic)
+        body_at = len(draft) - len(self._topic_field) - _SHORT.size
+        born_bytes = len(born_host.packed) + _INT.size
+        store_at = _BORN_HOST_AT + born_bytes + _LONG.size
+        self.topic = topic
+        self.queue = topic, queue_id
+        self.fixed_bytes = len(draft)
+        """The size of a record with neither body nor properties."""
+        self._magic = draft[4:8]
+        self._queue = draft[12:16]
+        self._flag = flag
+        self._sys_flag = draft[SYS_FLAG_AT : SYS_FLAG_AT + 4]
+        self._store_host = draft[store_at : body_at - 4]  # and all up to the size of the body
+        self._pack = struct.Struct(f">i4sI4siqq4sq{born_bytes}sq{len(self._store_host)}si").pack
+        self._tails: dict[int, bytes] = {}  # topic and size, by size of the properties
+
+    def record(
+        self,
+        body: bytes,
+        properties: bytes,
+        born_ms: int,
+        born_host: bytes,
+        queue_offset: int,
+        log_offset: int,
+        store_ms: int,
+    ) -> bytes:
+        """A whole record.  ``born_host`` is address and port as they stand in it.
+
+        The caller knows that its size and that of its properties may be.
+        """
         body_bytes, properties_bytes = len(body), len(properties)
-        size_bytes = fixed_bytes + body_bytes + properties_bytes
-        if size_bytes > RECORD_BYTES_MAX or properties_bytes > PROPERTIES_BYTES_MAX:
-            checked_size(head_bytes, body, topic_field, properties)
-        drafts.append(
-            pack(size_bytes, magic, crc32(body) & CRC_MASK, queue, flag)
-            + rest
-            + _INT.pack(body_bytes)
+        tail = self._tails.get(properties_bytes)
+        if tail is None:
+            tail = self._tail(properties_bytes)
+        return (
+            self._pack(
+                self.fixed_bytes + body_bytes + properties_bytes,
+                self._magic,
+                crc32(body) & CRC_MASK,
+                self._queue,
+                self._flag,
+                queue_offset,
+                log_offset,
+                self._sys_flag,
+                born_ms,
+                born_host,
+                store_ms,
+                self._store_host,
+                body_bytes,
+            )
             + body
-            + topic_field
-            + _SHORT.pack(properties_bytes)
+            + tail
             + properties
         )
-    return drafts
+
+    def records(
+        self,
+        parts: Iterable[tuple[bytes, bytes, int]],
+        common: bytes,
+        born_ms: int,
+        born_host: bytes,
+        queue_offset: int,
+        log_offset: int,
+        store_ms: int,
+    ) -> bytes:
+        """Records one after the other from a place on, each of a body, properties and a flag.
+
+        ``common`` stands behind the properties of every one.
+        """
+        tails, fixed_bytes, common_bytes = self._tails, self.fixed_bytes, len(common)
+        magic, queue = self._magic, self._queue
+        alike = b"".join(  # from the system flag to the size of the body
+            (
+                self._sys_flag,
+                _LONG.pack(born_ms),
+                born_host,
+                _LONG.pack(store_ms),
+                self._store_host,
+            )
+        )
+        pack = _heads_alike(len(alike)).pack
+        pieces: list[bytes] = []
+        for body, properties, flag in parts:
+            body_bytes, properties_bytes = len(body), len(properties) + common_bytes
+            size_bytes = fixed_bytes + body_bytes + properties_bytes
+            tail = tails.get(properties_bytes)
+            if tail is None:
+                tail = self._tail(properties_bytes)
+            head = pack(
+                size_bytes,
+                magic,
+                crc32(body) & CRC_MASK,
+                queue,
+                flag,
+                queue_offset,
+                log_offset,
+                alike,
+                body_bytes,
+            )
+            pieces += (head, body, tail, properties, common)
+            queue_offset += 1
+            log_offset += size_bytes
+        return b"".join(pieces)
+
+    def _tail(self, properties_bytes: int) -> bytes:
+        if len(self._tails) == KEPT_MAX:
+            self._tails.clear()
+        tail = self._tails[properties_bytes] = self._topic_field + _SHORT.pack(properties_bytes)
+        return tail
+
+
+def packed_host(host: Host) -> bytes:
+    """A host as it stands in a record."""
+    return host.packed + _INT.pack(host.port)
 
 
 def stamp_record(
@@ -153,3 +265,9 @@ def _topic_version(topic: str) -> tuple[int, bytes]:
     short = len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX[Version.V1]
     version = Version.V1 if short else Version.V2
     return int(version), encode_topic(topic, version)
+
+
+@lru_cache(maxsize=len(HEADS))
+def _heads_alike(alike_bytes: int) -> struct.Struct:
+    """The fixed fields of records that share ``alike_bytes`` from the system flag on."""
+    return struct.Struct(f">i4sI4siqq{alike_bytes}si")

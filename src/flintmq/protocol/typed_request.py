@@ -16,7 +16,7 @@ import msgspec
 
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import ANSWER_BIT, ONEWAY_BIT, Command
-from flintmq.protocol.fields import Header, Int32, read_header, truths_of
+from flintmq.protocol.fields import Header, Int32, read_header, truth_names, truths_of
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.wire import decode_command
 
@@ -49,7 +49,10 @@ class TypedRequest(
         return self.flag & ONEWAY_BIT != 0
 
 
-_Schema: TypeAlias = tuple[int, Callable[[bytes], TypedRequest[Any]], Callable[[Any], Any] | None]
+_Schema: TypeAlias = tuple[
+    int, Callable[[bytes], TypedRequest[Any]], Callable[[Any], Any] | None, tuple[bytes, ...]
+]
+"""Code, decoder, what gives the booleans of a header, and their names in quotes."""
 
 
 class RequestReader:
@@ -63,7 +66,8 @@ class RequestReader:
             if len(front) <= _FRONT_BYTES + 1:
                 schema = TypedRequest[kind]  # type: ignore[valid-type]  # filled in at run time
                 decode = msgspec.json.Decoder(schema, strict=False).decode
-                self._schemas[front[:_FRONT_BYTES]] = code, decode, truths_of(kind)
+                names = tuple(b'"%b"' % name.encode() for name in truth_names(kind))
+                self._schemas[front[:_FRONT_BYTES]] = code, decode, truths_of(kind), names
 
     def read(self, frame: Frame) -> TypedRequest[Any] | Command:
         """A typed request where its code is known, the plain command where it is not.
@@ -75,7 +79,7 @@ class RequestReader:
         header = frame[1]
         schema = self._schemas.get(header[:_FRONT_BYTES])
         if schema is not None and frame[0] == _JSON:
-            code, decode, truths = schema
+            code, decode, truths, names = schema
             try:
                 request = decode(header)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -83,7 +87,11 @@ class RequestReader:
             if (
                 request.code == code  # a second "code" in the same header would have won
                 and not request.flag & ANSWER_BIT
-                and (truths is None or True not in truths(request.header))
+                and (
+                    truths is None
+                    or True not in (values := truths(request.header))
+                    or _are_spelled_out(header, names, values)
+                )
             ):
                 request.body = frame[2]
                 return request
@@ -104,3 +112,12 @@ class RequestReader:
             remark=command.remark,
             body=command.body,
         )
+
+
+def _are_spelled_out(header: bytes, names: tuple[bytes, ...], values: tuple[Any, ...]) -> bool:
+    """Whether every boolean that is true is written as ``true``, and once."""
+    return all(
+        header.count(name) == 1 and name + b':"true"' in header
+        for name, value in zip(names, values, strict=False)  # the first value comes twice
+        if value is True
+    )

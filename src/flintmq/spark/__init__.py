@@ -58,8 +58,10 @@ def register(spark: SparkSession) -> None:
 
     require_pyspark()
     from flintmq.spark.source import RocketMQDataSource
+    from flintmq.spark.tell_sources import tell_sources
 
     spark.dataSource.register(RocketMQDataSource)
+    tell_sources(spark)
 
 
 def __getattr__(name: str) -> Any:

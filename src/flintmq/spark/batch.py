@@ -22,7 +22,7 @@ from flintmq.spark.options import SourceOptions
 from flintmq.spark.origins import open_queues
 from flintmq.spark.plan import batch_spans, cut, partition_numbers
 from flintmq.spark.queues import Queues
-from flintmq.spark.rows import QueuePart, read_rows
+from flintmq.spark.rows import driver_cores, partitions_of, read_rows
 
 PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """What runs in the process in which Spark asks which filters a reader takes."""
@@ -46,7 +46,7 @@ class BatchReader(DataSourceReader):
                 partitions_min=options.partitions_min,
                 records_max=options.records_max,
             )
-        return [QueuePart(part) for part in parts]
+        return partitions_of(options, parts, driver_cores())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self._options, partition)

@@ -1,4 +1,4 @@
-"""Pages of one queue as Arrow batches, with no Python object per message.
+"""Pages of queues as Arrow batches, with no Python object per message.
 
     pages ─► join small ones ─► `page_rows` ─► cut ─► one array per column ─► RecordBatch
 
@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from flintmq.core.read_span import EVERYTHING, Page, Wanted
 from flintmq.model.group import without_namespace
 from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY
+from flintmq.model.queue import QueueRef
 from flintmq.protocol.property_scan import Spans, property_spans
 from flintmq.protocol.record import RECORD_BYTES_MIN
 from flintmq.protocol.record_scan import RecordColumns
@@ -58,6 +59,9 @@ JOIN_BYTES: Final = 1024 * 1024
 
 BATCH_BYTES: Final = 2 * 1024 * 1024
 """About as much as a batch holds, for the same reason; a single row may have more."""
+
+_CONSTANT: Final = frozenset({"topic", "broker", "queue_id", "partition", "timestampType"})
+"""The columns that are the same in all rows of a queue."""
 
 LOG_APPEND_TIME: Final = 1
 """Kafka's word for a time that the broker gave."""
@@ -119,7 +123,7 @@ _MAKERS: Final[Mapping[str, _Make]] = {
 
 
 class Columns:
-    """Makes the batches of one part of a queue.
+    """Makes the batches of one task, which reads these parts.
 
     ``wanted`` compares tags again, of which a broker knows the hash alone.  ``verify_crc``
     checks bodies against their checksums, which costs as much as all the rest together where
@@ -129,7 +133,7 @@ class Columns:
     def __init__(
         self,
         shape: Shape,
-        part: ReadPart,
+        parts: Sequence[ReadPart],
         *,
         wanted: Wanted = EVERYTHING,
         namespace: str = "",
@@ -146,19 +150,18 @@ class Columns:
         self._tags = pa.array(sorted(tags.tags), pa.string()) if tags and tags.tags else None
         needed = {_NEEDS[name] for name in self._schema.names if name in _NEEDS}
         self._needed = sorted(needed if self._tags is None else needed | {TAGS})
-        queue = part.span.queue
-        same = {
-            "topic": without_namespace(namespace, queue.topic),
-            "broker": queue.broker,
-            "queue_id": queue.queue_id,
-            "partition": part.partition,
-            "timestampType": LOG_APPEND_TIME,
+        self._constant = {
+            part.span.queue: {
+                "topic": without_namespace(namespace, part.span.queue.topic),
+                "broker": part.span.queue.broker,
+                "queue_id": part.span.queue.queue_id,
+                "partition": part.partition,
+                "timestampType": LOG_APPEND_TIME,
+            }
+            for part in parts
         }
-        self._same = {
-            field.name: pa.repeat(pa.scalar(same[field.name], field.type), rows_max)
-            for field in self._schema
-            if field.name in same
-        }
+        self._same: dict[str, pa.Array] = {}
+        self._same_queue: QueueRef | None = None
 
     def batches(self, page: Page) -> Iterator[pa.RecordBatch]:
         """The rows of one page."""
@@ -179,6 +182,9 @@ class Columns:
             waiting.append(page)
             size_bytes += page_bytes
             count += page_count
+            if 2 * page_bytes > JOIN_BYTES or 2 * page_count > self._rows_max:
+                yield from self._convert(waiting)
+                waiting, size_bytes, count = [], 0, 0
         yield from self._convert(waiting)
 
     def _convert(self, pages: Sequence[Page]) -> Iterator[pa.RecordBatch]:
@@ -195,13 +201,39 @@ class Columns:
         source = _Source(rows, dict(zip(self._needed, spans, strict=True)))
         if self._tags is not None:
             source = _with_tags(source, self._tags)
+        constant = self._constants(source.rows)
         columns = [
-            self._same[field.name].slice(0, len(source.rows))
-            if field.name in self._same
+            constant[field.name]
+            if field.name in constant
             else _MAKERS[field.name](source, field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _constants(self, rows: Rows) -> dict[str, pa.Array]:
+        """The columns that are the same in all rows of a queue."""
+        if rows.place is None:
+            same = self._same_of(rows.queues[0])
+            return {name: column.slice(0, len(rows)) for name, column in same.items()}
+        place = pa.array(rows.place)
+        each = [self._constant[queue] for queue in rows.queues]
+        return {
+            field.name: pa.array([one[field.name] for one in each], field.type).take(place)
+            for field in self._schema
+            if field.name in _CONSTANT
+        }
+
+    def _same_of(self, queue: QueueRef) -> dict[str, pa.Array]:
+        """The same for as many rows as a batch may have.  A queue has many batches in a row."""
+        if queue != self._same_queue:
+            self._same_queue = queue
+            values = self._constant[queue]
+            self._same = {
+                field.name: pa.repeat(pa.scalar(values[field.name], field.type), self._rows_max)
+                for field in self._schema
+                if field.name in _CONSTANT
+            }
+        return self._same
 
 
 def _with_tags(source: _Source, tags: pa.StringArray) -> _Source:

@@ -41,13 +41,22 @@ class GroupOffset:
         self._thread.start()
 
     def follow(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """The group got so far.  Comes back at once."""
+        """The group got so far.  Comes back at once.  What was told before may come late."""
         with self._change:
-            if stops != self._told:
-                self._told = dict(stops)
+            ahead = {q: stop for q, stop in stops.items() if stop > self._told.get(q, -1)}
+            if ahead:
+                self._told = {**self._told, **ahead}
                 self._is_known = False
                 self._tried_ms = 0
                 self._change.notify_all()
+
+    def wait_for(self, stops: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
+        """Wait until it is told here that the group got so far."""
+        with self._change:
+            return self._change.wait_for(
+                lambda: all(self._told.get(queue, -1) >= stop for queue, stop in stops.items()),
+                timeout=timeout_s,
+            )
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the brokers know, or one of them could not be told."""

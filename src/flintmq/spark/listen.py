@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
@@ -47,7 +46,8 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
 from flintmq.spark.callers import Called, Callers
-from flintmq.spark.outcome import ERROR_CHARACTERS_MAX, OutcomeKind, OutcomeRow, outcome_batch
+from flintmq.spark.outcome import ERROR_CHARACTERS_MAX, OutcomeKind
+from flintmq.spark.outcome_columns import CONSUMED, Fate, OutcomeColumns
 from flintmq.spark.program import Program
 from flintmq.spark.queues import PageReader, ReadPart
 from flintmq.spark.returns import Returns
@@ -93,9 +93,11 @@ def listen(
                     is_retry=is_retry,
                     namespace=config.namespace,
                 )
-                rows = worker.consume(messages)
-                if rows:
-                    yield outcome_batch(rows)
+                outcomes = OutcomeColumns(queue)
+                worker.consume(messages, outcomes)
+                rows = outcomes.batch()
+                if rows is not None:
+                    yield rows
     finally:
         callers.close()
 
@@ -112,23 +114,23 @@ class _Concurrent:
         self._cached = ProcessQueue()
         self._settling = ConcurrentSettling(queue, self._cached, rules)
 
-    def consume(self, messages: Sequence[ReceivedMessage]) -> list[OutcomeRow]:
-        rows: list[OutcomeRow] = []
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
         batches = self._settling.put(messages)
         for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
             for called in self._callers.call_all(list(some)):
-                rows += self._settle(called)
+                fates = self._settle(called)
+                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
         assert not self._cached.count, "every message is settled when its page is done"
-        return rows
 
-    def _settle(self, called: Called) -> list[OutcomeRow]:
+    def _settle(self, called: Called) -> Sequence[Fate] | None:
+        """What became of the messages of one call; None when all were consumed."""
         batch = called.batch
         if called.result is None and self._settling.consumed_all(batch):
-            return _rows(called, batch.messages, None, self._rules)
+            return None
         verdict = _judged(called)
         actions = self._settling.consumed(batch, verdict, monotonic_ms())
         self._returns.carry_out(self._settling, actions)
-        return _rows(called, batch.messages, verdict, self._rules)
+        return _fates(called, verdict, self._rules)
 
 
 class _Orderly:
@@ -143,28 +145,32 @@ class _Orderly:
         self._cached = ProcessQueue()
         self._settling = OrderlySettling(queue, self._cached, rules)
 
-    def consume(self, messages: Sequence[ReceivedMessage]) -> list[OutcomeRow]:
-        rows: list[OutcomeRow] = []
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
         self._settling.put(messages)
         while self._cached.count:
             batch = self._settling.next_batch()
             if batch is None:
                 self._rest()
             else:
-                rows += self._deliver(batch)
-        return rows
+                self._deliver(batch, outcomes)
 
-    def _deliver(self, batch: Deliver) -> list[OutcomeRow]:
+    def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
         (called,) = self._callers.call_all([batch])
         verdict = _judged(called)
         actions = self._settling.consumed(batch, verdict, monotonic_ms())
         self._returns.carry_out(self._settling, actions)
-        rows = _rows(called, batch.messages, verdict, self._rules)
-        return [
-            row
-            for row, message in zip(rows, batch.messages, strict=True)
+        fates = _fates(called, verdict, self._rules) or (CONSUMED,) * len(batch.messages)
+        done = [
+            (message, fate)
+            for message, fate in zip(batch.messages, fates, strict=True)
             if message.queue_offset not in self._cached
         ]
+        outcomes.add(
+            [message for message, _ in done],
+            called.started_us,
+            called.spent_ms,
+            [fate for _, fate in done],
+        )
 
     def _rest(self) -> None:
         due_ms = self._settling.next_due_ms()
@@ -173,12 +179,6 @@ class _Orderly:
         if left_ms > 0:
             time.sleep(min(left_ms, REST_MS_MAX) / 1000)
         self._settling.tick(monotonic_ms())
-
-
-@dataclass(frozen=True, slots=True)
-class _Fate:
-    kind: OutcomeKind
-    error: str | None
 
 
 def _judged(called: Called) -> Verdict:
@@ -192,53 +192,29 @@ def _judged(called: Called) -> Verdict:
     return verdict
 
 
-def _rows(
-    called: Called,
-    messages: Sequence[ReceivedMessage],
-    verdict: Verdict | None,
-    rules: SettleRules,
-) -> list[OutcomeRow]:
-    outcomes: Sequence[Outcome | None] = (None,) * len(messages)
-    if verdict is not None and verdict.outcomes is not None:
-        outcomes = verdict.outcomes
-    queue, started_us, spent_ms = called.batch.queue, called.started_us, called.spent_ms
-    rows = []
-    for message, outcome in zip(messages, outcomes, strict=True):
-        fate = _CONSUMED if outcome is None else _fate(message, outcome, called.result, rules)
-        rows.append(
-            OutcomeRow(
-                message.topic,
-                queue.topic,
-                queue.broker,
-                queue.queue_id,
-                message.queue_offset,
-                message.message_id,
-                fate.kind.value,
-                message.reconsume_times,
-                started_us,
-                spent_ms,
-                fate.error,
-            )
-        )
-    return rows
+def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
+    """What became of each message of a call; None when all were consumed."""
+    if verdict.outcomes is None:
+        return None
+    return [
+        _fate(message, outcome, called.result, rules)
+        for message, outcome in zip(called.batch.messages, verdict.outcomes, strict=True)
+    ]
 
 
-_CONSUMED: Final = _Fate(OutcomeKind.CONSUMED, None)
-
-
-def _fate(message: ReceivedMessage, outcome: Outcome, result: object, rules: SettleRules) -> _Fate:
+def _fate(message: ReceivedMessage, outcome: Outcome, result: object, rules: SettleRules) -> Fate:
     """A broker makes a dead letter of what comes back after the last try."""
     if isinstance(outcome, Consumed):
-        return _CONSUMED
+        return CONSUMED
     text = outcome.reason
     if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
         text = f"{type(result).__name__}: {result}"
     error = text[:ERROR_CHARACTERS_MAX] or None
     if rules.is_broadcasting:
-        return _Fate(OutcomeKind.FAILED, error)
+        return Fate(OutcomeKind.FAILED, error)
     if isinstance(outcome, Dead) or message.reconsume_times >= rules.tries_max:
-        return _Fate(OutcomeKind.DEAD, error)
-    return _Fate(OutcomeKind.SENT_BACK, error)
+        return Fate(OutcomeKind.DEAD, error)
+    return Fate(OutcomeKind.SENT_BACK, error)
 
 
 def _wanted(subscriptions: Subscriptions, topic: str) -> Wanted:

@@ -120,9 +120,12 @@ class ListenerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from flintmq.spark.listen import listen
         from flintmq.spark.program import unpack
+        from flintmq.spark.worker import make_ready
 
         assert isinstance(partition, ListenPart)
-        return listen(unpack(self._packed), partition.part)
+        program = unpack(self._packed)
+        make_ready()
+        return listen(program, partition.part)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driving().finish(StreamOffset.from_json(end))

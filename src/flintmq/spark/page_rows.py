@@ -4,7 +4,8 @@
     join ─► scan ─────┼─ some packed or batches ─► written anew, plain ─► scan ─► rows
                       └─ something is wrong ─────► `Page.messages` says what
 
-Pages of one queue are joined, since what a scan costs hardly depends on how much it reads.
+Pages are joined, also those of several queues, since what a scan costs hardly depends on how much
+it reads.
 What is wrong with a record is said by the code that reads one after the other: the scan only
 finds that something is.
 
@@ -26,7 +27,7 @@ import pyarrow as pa
 from flintmq.core.read_span import Page
 from flintmq.errors import BodyTooLarge, MalformedBody
 from flintmq.model.message import BODY_BYTES_MAX
-from flintmq.model.queue import QueueOffset
+from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, compression, needs_unwrap
 from flintmq.protocol.batch import decode_batch
 from flintmq.protocol.checksum import crc32
@@ -51,9 +52,15 @@ CHECKED_AT_ONCE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Plain records.  ``bodies`` are there where they had to be looked at anyway."""
+    """Plain records of some queues.
+
+    ``place`` says which of the queues a row is of, where there are several.  ``bodies`` are
+    there where they had to be looked at anyway.
+    """
 
     records: RecordColumns
+    queues: tuple[QueueRef, ...]
+    place: Ints | None = None
     bodies: pa.BinaryArray | None = None
 
     def __len__(self) -> int:
@@ -61,10 +68,12 @@ class Rows:
 
     def cut(self, start: int, stop: int) -> Rows:
         bodies = None if self.bodies is None else self.bodies.slice(start, stop - start)
-        return Rows(_some(self.records, slice(start, stop)), bodies)
+        place = None if self.place is None else self.place[start:stop]
+        return Rows(_some(self.records, slice(start, stop)), self.queues, place, bodies)
 
     def only(self, chosen: Mask) -> Rows:
-        return Rows(_some(self.records, np.flatnonzero(chosen)))
+        place = None if self.place is None else self.place[chosen]
+        return Rows(_some(self.records, np.flatnonzero(chosen)), self.queues, place)
 
 
 class _Scanned(NamedTuple):
@@ -75,7 +84,7 @@ class _Scanned(NamedTuple):
 
 
 def rows_of(pages: Sequence[Page], *, verify_crc: bool = True) -> Iterator[Rows]:
-    """The rows of some pages of one queue.  Raises what `Page.messages` would.
+    """The rows of some pages.  Raises what `Page.messages` would.
 
     They come together, except where they unpack to more than one answer may hold: then page
     by page.  Their queue offsets are those of the queue that was asked.
@@ -212,7 +221,12 @@ def _in_bounds(pages: Sequence[Page], scanned: _Scanned, bodies: pa.BinaryArray 
     delta = of_each_row(page.offset_delta for page in pages)
     inside = columns.queue_offset >= of_each_row(page.start - page.offset_delta for page in pages)
     inside &= columns.queue_offset < of_each_row(page.stop - page.offset_delta for page in pages)
-    rows = Rows(columns, bodies)
+    queues = tuple(dict.fromkeys(page.queue for page in pages))
+    place = None
+    if len(queues) > 1:
+        numbers = {queue: number for number, queue in enumerate(queues)}
+        place = np.array([numbers[page.queue] for page in pages]).repeat(counts)
+    rows = Rows(columns, queues, place, bodies)
     if not inside.all():
         rows, delta = rows.only(inside), delta[inside]
     if not delta.any():

@@ -5,7 +5,7 @@ Both answer the same questions, so that planning does not know which of them it 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,8 +59,18 @@ class ReadPart:
 
 
 class PageReader(Protocol):
-    """How a task reads its part."""
+    """How a part is read."""
 
     def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
         """The pages of the span in order; the next is fetched while one is worked on."""
+        ...
+
+
+class PartsReader(PageReader, Protocol):
+    """How a task reads its parts."""
+
+    def all_pages(
+        self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
+    ) -> Iterator[Page]:
+        """The pages of all parts, one part after the other."""
         ...

@@ -1,4 +1,4 @@
-"""From a part of a queue to the rows of a task: the same for batches and streams.
+"""From parts of queues to the rows of a task: the same for batches and streams.
 
 What makes rows is imported by the tasks alone: Spark plans a query in new processes, which load
 this module and make none.
@@ -6,12 +6,15 @@ this module and make none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from flintmq.core.read_span import Page
+from flintmq.spark.bundles import Bundle, bundle
 from flintmq.spark.options import SourceOptions
 from flintmq.spark.queues import ReadPart
 
@@ -19,28 +22,52 @@ PULL_COUNT: Final = 4_096
 """Messages asked for at once.  Fewer come where they are large, or the broker gives less."""
 
 
-class QueuePart(InputPartition):
+class QueueParts(InputPartition):
     """What Spark hands from the driver to a task."""
 
-    def __init__(self, part: ReadPart) -> None:
-        super().__init__(part)
-        self.part = part
+    def __init__(self, parts: Bundle) -> None:
+        super().__init__(parts)
+        self.parts = parts
+
+
+def driver_cores() -> int:
+    """How many cores stand in for those of the executors."""
+    return os.cpu_count() or 1
+
+
+def partitions_of(
+    options: SourceOptions, parts: Sequence[ReadPart], cores: int
+) -> list[InputPartition]:
+    """The tasks for these parts."""
+    bundles = bundle(
+        parts,
+        partitions_min=options.partitions_min,
+        records_max=options.records_max,
+        cores=cores,
+    )
+    return [QueueParts(each) for each in bundles]
 
 
 def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task.  The partition that Spark makes up where there is none is empty."""
-    if not isinstance(partition, QueuePart):
+    if not isinstance(partition, QueueParts):
         return
     from flintmq.spark.columns import Columns
     from flintmq.spark.origins import page_reader
     from flintmq.spark.task import check_gap
+    from flintmq.spark.worker import make_ready
 
+    make_ready()
     columns = Columns(
         options.shape,
-        partition.part,
+        partition.parts,
         wanted=options.wanted,
         namespace=options.access.namespace,
     )
-    for page in page_reader(options).pages(partition.part, options.wanted, PULL_COUNT):
-        check_gap(page, fail_on_data_loss=options.fail_on_data_loss)
-        yield from columns.batches(page)
+
+    def checked() -> Iterator[Page]:
+        for page in page_reader(options).all_pages(partition.parts, options.wanted, PULL_COUNT):
+            check_gap(page, fail_on_data_loss=options.fail_on_data_loss)
+            yield page
+
+    yield from columns.read(checked())

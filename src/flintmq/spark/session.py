@@ -48,6 +48,8 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
     require_pyspark()
     from pyspark.sql import SparkSession
 
+    from flintmq.spark.tell_sources import tell_sources
+
     given = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -64,7 +66,9 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
         settings = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {}), **given}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    tell_sources(made)
+    return made
 
 
 def is_local(master: str) -> bool:

@@ -105,7 +105,7 @@ MIN_PARTITIONS: Final = Option[int | None](
     whole(1, MIN_PARTITIONS_MAX),
     None,
     "a number",
-    "Cut queues into pieces until there are about so many tasks; else one for each queue.",
+    "Have at least so many tasks, by cutting queues into pieces; small queues share tasks else.",
 )
 MAX_RECORDS: Final = Option[int | None](
     "maxRecordsPerPartition",

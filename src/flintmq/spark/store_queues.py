@@ -12,7 +12,7 @@ topics are not listed, but can be read by name as long as their files are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -163,6 +163,12 @@ class StorePages:
             yield from _Reading(files.log, queue, part.span, wanted, count_max).pages()
         finally:
             files.close()
+
+    def all_pages(
+        self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
+    ) -> Iterator[Page]:
+        for part in parts:
+            yield from self.pages(part, wanted, count_max)
 
 
 class _Reading:

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,10 +27,17 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from flintmq.spark.heard_ends import ADDRESS
 from flintmq.spark.offsets import StreamOffset
 from flintmq.spark.options import SourceOptions
-from flintmq.spark.rows import QueuePart, read_rows
-from flintmq.spark.stream_driver import StreamDriver
+from flintmq.spark.rows import driver_cores, partitions_of, read_rows
+
+if TYPE_CHECKING:
+    from flintmq.spark.stream_driver import StreamDriver
+
+CORES: Final = "cores"
+"""Where the offset of a batch says for how many cores its tasks were made.  A batch that runs
+again, perhaps on another machine, has the same rows in the same tasks: sinks may go by that."""
 
 SOURCE_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 """What runs in the source process of a query."""
@@ -49,6 +56,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _driver(self) -> StreamDriver:
         if self._opened is None:
+            from flintmq.spark.stream_driver import StreamDriver  # tasks do without
+
             self._opened = StreamDriver(self._options)
             _close_at_end(self._opened)
         return self._opened
@@ -72,18 +81,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         is_limited = not isinstance(limit, ReadAllAvailable)
         previous = StreamOffset.from_json(start)
-        return self._driver.latest(previous, is_limited=is_limited).to_json()
+        found = self._driver.latest(previous, is_limited=is_limited)
+        return start if found == previous else {**found.to_json(), CORES: driver_cores()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         reported = self._driver.reported()
-        return None if reported is None else reported.to_json()
+        if reported is None:
+            return None
+        address = self._driver.hear_ends()
+        return reported.to_json() if address is None else {**reported.to_json(), ADDRESS: address}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._driver.freeze()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:  # noqa: ARG002  # the end says it all
         parts = self._driver.parts(StreamOffset.from_json(end))
-        return [QueuePart(part) for part in parts]
+        return partitions_of(self._options, parts, end.get(CORES) or driver_cores())
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driver.finished(StreamOffset.from_json(end))

@@ -9,13 +9,14 @@ how things are now.
                       ├─ nothing new ───► previous, after the group's offset is known
                       └─ brokers silent ► previous, for a while; then their error
 
-``previous`` is the end of the last finished batch: Spark says so here before it says it anywhere
-else, and so here the group's offset is moved on.
+``previous`` is the end of the last finished batch, and so here the group's offset is moved on.
+When the next trigger is far away, `heard_ends` knows it before.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Mapping
 from typing import Final
 
@@ -25,6 +26,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.cluster import Cluster, Survey
 from flintmq.spark.group_offset import GroupOffset
+from flintmq.spark.heard_ends import HeardEnds
 from flintmq.spark.idle import HeldPulls, Patience, Waiting
 from flintmq.spark.offsets import StreamOffset
 from flintmq.spark.options import Limits, SourceOptions
@@ -53,6 +55,9 @@ CHOOSE_MS: Final = 2_000
 SETTLE_S: Final = 2.0
 """How long an idle source waits for brokers to take the group's offset."""
 
+NEWS_S: Final = 2.0
+"""How long a source that ends waits for the news that its last batch is done."""
+
 SILENCE_MS: Final = 60_000
 """How long all brokers may be silent.  RocketMQ's start in ten seconds."""
 
@@ -68,7 +73,9 @@ class StreamDriver:
         self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
         self._sizes = Sizes(page_reader(options), options.wanted)
         self._waiting: Waiting | None = None
-        self._group: GroupOffset | None = None
+        self._group = _group_offset(options)
+        self._ends: HeardEnds | None = None
+        self._planned: StreamOffset | None = None
         self._chosen: tuple[QueueRef, ...] = ()
         self._chosen_ms: int | None = None
         self._extents: Mapping[QueueRef, Extent] = {}
@@ -122,17 +129,22 @@ class StreamDriver:
 
     def finished(self, offset: StreamOffset) -> None:
         """A batch up to here is done; the start of a query is none."""
-        options = self._options
-        if options.group is None or options.store is not None or not offset.message_count:
-            return
-        if self._group is None:
-            self._group = GroupOffset(options.access, options.group)
-        self._group.follow(offset.stops)
+        if self._group is not None and offset.message_count:
+            self._group.follow(offset.stops)
+
+    def hear_ends(self) -> str | None:
+        """Where this process can be told that a batch is done; None where nobody has to know."""
+        if self._group is None or not hasattr(socket, "AF_UNIX"):
+            return None
+        if self._ends is None:
+            self._ends = HeardEnds(lambda tree: self.finished(StreamOffset.from_json(tree)))
+        return self._ends.address
 
     def parts(self, end: StreamOffset) -> list[ReadPart]:
         """The tasks of a batch.  After a crash it is asked for the same batch again."""
         if not self._chosen:
             self._choose()
+        self._planned = end
         return cut(
             end.spans,
             origin=self._origin,
@@ -142,11 +154,19 @@ class StreamDriver:
         )
 
     def leave(self) -> None:
-        """The process is about to end: see that the group's offset is known."""
+        """The process is about to end: see that the group's offset is known.
+
+        Whether the last batch is done may have been told to others a moment ago.
+        """
         if self._group is not None:
+            if self._planned is not None and self._ends is not None:
+                self._group.wait_for(self._planned.stops, NEWS_S)
             self._group.settle(SETTLE_S)
+        if self._ends is not None:
+            self._ends.close()
 
     def close(self) -> None:
+        self.leave()
         for one in (self._group, self._waiting, self._queues):
             if one is not None:
                 one.close()
@@ -219,3 +239,10 @@ class StreamDriver:
         except (NoRoute, Unreachable) as error:
             _logger.warning("%s: %s", queue, error)
             return ""
+
+
+def _group_offset(options: SourceOptions) -> GroupOffset | None:
+    """A store directory takes no offsets."""
+    if options.group is None or options.store is not None:
+        return None
+    return GroupOffset(options.access, options.group)

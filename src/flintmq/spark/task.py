@@ -1,4 +1,4 @@
-"""What a task does: read its part of a queue, page by page.
+"""What a task does: read its parts of queues, page by page.
 
 The next pull is under way while a page is worked on.  A broker that was set to give few messages
 at a time makes many small pages; they are joined, because a page costs its reader as much as
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from flintmq.core.read_span import Page, SpanReader, Wanted
@@ -37,6 +39,9 @@ PAUSE_MS: Final = 250
 PAGE_BYTES_MIN: Final = 256 * 1024
 """Smaller pages are joined while there is more to come."""
 
+PARTS_AHEAD: Final = 4
+"""Parts with a pull under way, in a task that has several."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -53,6 +58,26 @@ class RemotePages:
                 yield from _joined(reading)
             finally:
                 reading.abandon()
+
+    def all_pages(
+        self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
+    ) -> Iterator[Page]:
+        """The pages of all parts, one part after the other, as they come from the brokers."""
+        left = iter(parts)
+        readings: deque[_Reading] = deque()
+        with self._access.open() as line:
+            try:
+                while True:
+                    for part in islice(left, PARTS_AHEAD - len(readings)):
+                        readings.append(_Reading(line, part, wanted, count_max))
+                    if not readings:
+                        return
+                    while (page := readings[0].next()) is not None:
+                        yield page
+                    readings.popleft()
+            finally:
+                for reading in readings:
+                    reading.abandon()
 
 
 def check_gap(page: Page, *, fail_on_data_loss: bool) -> None:

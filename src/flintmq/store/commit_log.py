@@ -4,8 +4,9 @@ No record lies in two files.  One that does not fit, with the eight bytes of a f
 free behind it, goes to the next file, and the filler says that the rest of the old one is
 empty.  A batch is placed as one.
 
-    reserve(size)   the next records go into one file
     append(draft)   a place for a record; nothing is written yet
+    reserve(size)   the same in two steps, for records that are written with their place …
+    stage(octets)   … in them
     write()         one write per file; readers see nothing new
     commit()        the turn succeeded: readers see them
     undo()          the turn failed: the bytes go back to zeros
@@ -18,7 +19,6 @@ Invariant: bytes at and past ``end_offset`` are zeros, or belong to the turn und
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from flintmq.model.queue import LogOffset, QueueOffset
@@ -45,6 +45,8 @@ class CommitLog:
         self._placed = 0  # end_offset, and further while a turn is under way
         self._file_stop = 0  # of the file that `_placed` is in
         self._staging = bytearray()  # the last of the stretches
+        self.staged_ms = 0
+        """Store time of the last record that was staged."""
         self._stretches: list[tuple[int, bytearray]] = []  # where, and what
         self.is_torn = False
         self._begin_turn()
@@ -123,39 +125,26 @@ class CommitLog:
         """How much the turn under way takes."""
         return self._placed - self.end_offset
 
-    def reserve(self, size_bytes: int) -> None:
-        """Make sure that records of ``size_bytes`` in all go into one file."""
-        assert size_bytes + FILLER_BYTES_MIN <= self.file_bytes, size_bytes
+    def reserve(self, size_bytes: int) -> int:
+        """Where the next records of ``size_bytes`` in all go, which all go into one file."""
         if self._placed + size_bytes + FILLER_BYTES_MIN > self._file_stop:
+            assert size_bytes + FILLER_BYTES_MIN <= self.file_bytes, size_bytes
             self._roll()
+        return self._placed
+
+    def stage(self, octets: bytes | bytearray, store_ms: int) -> None:
+        """Take records into the turn that know the place which was reserved for them."""
+        self._staging += octets
+        self._placed += len(octets)
+        self.staged_ms = store_ms
 
     def append(self, draft: bytearray, queue_offset: QueueOffset, store_ms: int) -> LogOffset:
         """Take a record into the turn and stamp it; tell where it will be."""
-        size_bytes = len(draft)
-        if self._placed + size_bytes + FILLER_BYTES_MIN > self._file_stop:
-            self.reserve(size_bytes)
-        log_offset = self._placed
-        staging = self._staging
-        at = len(staging)
-        staging += draft
-        stamp_record(staging, at, queue_offset, log_offset, store_ms)
-        self._placed = log_offset + size_bytes
+        log_offset = self.reserve(len(draft))
+        at = len(self._staging)
+        self.stage(draft, store_ms)
+        stamp_record(self._staging, at, queue_offset, log_offset, store_ms)
         return LogOffset(log_offset)
-
-    def append_all(
-        self, drafts: Sequence[bytes | bytearray], queue_offset: QueueOffset, store_ms: int
-    ) -> list[LogOffset]:
-        """Take records of one queue into the turn, one after the other in the same file."""
-        self.reserve(sum(map(len, drafts)))
-        staging, base = self._staging, self._placed - len(self._staging)
-        offsets: list[LogOffset] = []
-        for draft in drafts:
-            at = len(staging)
-            staging += draft
-            stamp_record(staging, at, queue_offset + len(offsets), base + at, store_ms)
-            offsets.append(LogOffset(base + at))
-        self._placed = base + len(staging)
-        return offsets
 
     def _roll(self) -> None:
         left = self._file_stop - self._placed

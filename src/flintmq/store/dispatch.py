@@ -13,6 +13,7 @@ the record has one.  As everywhere in the store: `add`, then `write`, then `comm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -31,6 +32,8 @@ from flintmq.store.queues import Queues
 
 DELAY_DIGITS_MAX = 10
 """A Java int has no more; a longer text is no level."""
+
+_pack_unit = UNIT_STRUCT.pack
 
 QUEUED_TYPES = frozenset({int(TransactionType.NONE), int(TransactionType.COMMIT)})
 
@@ -85,8 +88,9 @@ class Growth:
     def __init__(self, queue: ConsumeQueue, extension: QueueExtension | None) -> None:
         self.queue = queue
         self.extension = extension
-        self.start = self.stop = queue.max_offset
-        self.log_stop = queue.log_stop
+        self.start: QueueOffset = queue.max_offset
+        self.stop: int = queue.max_offset  # plain numbers: they are counted up for every record
+        self.log_stop: int = queue.log_stop
         self.units = bytearray()
         self.tags_codes: list[int] = []
 
@@ -105,9 +109,13 @@ class Dispatch:
 
     def growth(self, topic: str, queue_id: int) -> Growth:
         """What this turn adds to a queue; its ``stop`` is the next queue offset."""
-        key = (topic, queue_id)
+        return self.growth_of((topic, queue_id))
+
+    def growth_of(self, key: tuple[str, int]) -> Growth:
+        """The same for a topic and a queue id that are together already."""
         growth = self._growths.get(key)
         if growth is None:
+            topic, queue_id = key
             extension = self._queues.open_extension(topic, queue_id) if self._extended else None
             growth = Growth(self._queues.open(topic, queue_id), extension)
             self._growths[key] = growth
@@ -116,7 +124,7 @@ class Dispatch:
     def add(
         self,
         growth: Growth,
-        log_offset: LogOffset,
+        log_offset: int,
         size_bytes: int,
         code: int,
         store_ms: int,
@@ -126,15 +134,15 @@ class Dispatch:
         field = code
         if growth.extension is not None:
             field = growth.extension.stage(code, store_ms, bit_map)
-        growth.units += UNIT_STRUCT.pack(log_offset, size_bytes, field)
+        growth.units += _pack_unit(log_offset, size_bytes, field)
         growth.tags_codes.append(code)
-        growth.stop = QueueOffset(growth.stop + 1)
-        growth.log_stop = LogOffset(log_offset + size_bytes)
+        growth.stop += 1
+        growth.log_stop = log_offset + size_bytes
 
     def add_all(
         self,
         growth: Growth,
-        log_offsets: Sequence[LogOffset],
+        log_offsets: Sequence[int],
         sizes: Sequence[int],
         codes: Sequence[int],
         store_ms: int,
@@ -144,17 +152,30 @@ class Dispatch:
             for log_offset, size_bytes, code in zip(log_offsets, sizes, codes, strict=True):
                 self.add(growth, log_offset, size_bytes, code, store_ms)
             return
-        growth.units += b"".join(map(UNIT_STRUCT.pack, log_offsets, sizes, codes))
+        growth.units += b"".join(map(_pack_unit, log_offsets, sizes, codes))
         growth.tags_codes += codes
-        growth.stop = QueueOffset(growth.stop + len(log_offsets))
-        growth.log_stop = LogOffset(log_offsets[-1] + sizes[-1])
+        growth.stop += len(log_offsets)
+        growth.log_stop = log_offsets[-1] + sizes[-1]
 
-    def add_keys(
-        self, topic: str, keys: Sequence[str], log_offset: LogOffset, store_ms: int
-    ) -> None:
+    def add_keys(self, topic: str, keys: Sequence[str], log_offset: int, store_ms: int) -> None:
         """The record at ``log_offset``, which has at least one key, can be found by its keys."""
         self._keys += keys
         self._keyed.append((topic, len(keys), log_offset, store_ms))
+
+    def add_all_keys(
+        self,
+        topic: str,
+        keys: Sequence[Sequence[str]],
+        log_offsets: Sequence[int],
+        store_ms: int,
+    ) -> None:
+        """The same for many records; some may have no key."""
+        self._keys += chain.from_iterable(keys)
+        self._keyed += [
+            (topic, len(own), log_offset, store_ms)
+            for own, log_offset in zip(keys, log_offsets, strict=True)
+            if own
+        ]
 
     def skip_to(self, growth: Growth, offset: QueueOffset) -> Growth:
         """Go on at a later queue offset; what lies between is lost and gets fill units.
@@ -183,12 +204,13 @@ class Dispatch:
         """Show readers what `write` wrote; tell which queues grew."""
         grown = []
         for (topic, queue_id), growth in self._growths.items():
-            growth.queue.advance(growth.stop, growth.log_stop)
+            stop = QueueOffset(growth.stop)
+            growth.queue.advance(stop, LogOffset(growth.log_stop))
             self._queues.note_changed(growth.queue.dirty)
             if growth.extension is not None:
                 growth.extension.advance()
                 self._queues.note_changed(growth.extension.dirty)
-            grown.append(Grown(topic, queue_id, growth.start, growth.stop, growth.tags_codes))
+            grown.append(Grown(topic, queue_id, growth.start, stop, growth.tags_codes))
         if self._keyed:
             self._index.put_all(self._keyed, self._keys)
         self._begin_turn()

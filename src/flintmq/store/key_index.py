@@ -154,7 +154,10 @@ class KeyIndex:
         topics, counts, offsets, times = zip(*self._records, strict=True)
         prefixes = {topic: java_hash(f"{topic}#") & 0xFFFF_FFFF for topic in set(topics)}
         repeats = np.array(counts, np.int64)
-        prefix_of = np.array([prefixes[topic] for topic in topics], np.uint32)
+        if len(prefixes) == 1:
+            prefix_of = np.full(len(topics), prefixes[topics[0]], np.uint32)
+        else:
+            prefix_of = np.array([prefixes[topic] for topic in topics], np.uint32)
         hashed = (
             index_hashes(self._keys, np.repeat(prefix_of, repeats)),
             np.repeat(np.array(offsets, np.int64), repeats),
@@ -297,8 +300,16 @@ def _java_hashes(
 
     The hash is a polynomial in 31 whose first character has the highest power.  Padding on
     the right would shift the powers, so each text is summed with powers of 1/31, which
-    exists modulo 2^32, and the sum is multiplied by 31^length.
+    exists modulo 2^32, and the sum is multiplied by 31^length.  Ids of one client are all of
+    one length and need none of this.
     """
+    width = len(keys[0])
+    text = "".join(keys)
+    if width <= HASHED_LENGTH_MAX and text.isascii() and set(map(len, keys)) == {width}:
+        octets = np.frombuffer(text.encode(), np.uint8).reshape(len(keys), width)
+        alike: npt.NDArray[np.uint32] = octets.astype(np.uint32) @ _UP[:width][::-1]
+        alike += prefix_hashes * _UP[width]
+        return alike
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     odd = lengths > HASHED_LENGTH_MAX
     short = keys if not odd.any() else [k if len(k) <= HASHED_LENGTH_MAX else "" for k in keys]

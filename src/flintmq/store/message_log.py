@@ -40,6 +40,7 @@ from flintmq.store.key_index import PENDING_MAX
 from flintmq.store.layout import ABORT_FILE, LOCK_FILE
 from flintmq.store.lookup import Lookup, is_whole
 from flintmq.store.parts import StoreParts, assemble
+from flintmq.store.plain_append import PlainAppend
 from flintmq.store.queues import QueueSpan
 from flintmq.store.reading import READ_BYTES_MAX, QueueReader, ReadResult
 from flintmq.store.recovery import recover
@@ -90,12 +91,14 @@ class MessageLog:
             config.transfer,
         )
         self._record_bytes_max = config.record_bytes_max
-        self._staged_ms = parts.last_store_ms
         self._why_not: DiskFailed | None = None
         self._over_full: DiskFailed | None = None
         self._mend_again_ms = 0
         self._must_write_again = False
         self._round = SyncRound(parts)
+        self.plain = PlainAppend(
+            parts.log, parts.dispatch, config, TURN_BYTES_MAX, self._require_room
+        )
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
         self.config = config
@@ -165,7 +168,7 @@ class MessageLog:
         kind = draft[SYS_FLAG_AT + 3] & TRANSACTION_MASK  # it fits in the last byte of the flag
         if kind in QUEUED_TYPES:
             growth = dispatch.growth(topic, queue_id)
-            queue_offset = growth.stop
+            queue_offset = QueueOffset(growth.stop)
             log_offset = log.append(draft, queue_offset, now_ms)
             code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
             dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
@@ -174,37 +177,7 @@ class MessageLog:
             log_offset = log.append(draft, queue_offset, now_ms)
         if keys and kind != TransactionType.ROLLBACK:
             dispatch.add_keys(topic, keys, log_offset, now_ms)
-        self._staged_ms = now_ms
         return Appended(log_offset, queue_offset, size_bytes, now_ms)
-
-    def append_batch(
-        self,
-        drafts: Sequence[bytes | bytearray],
-        topic: str,
-        queue_id: int,
-        *,
-        tags_codes: Sequence[int],
-        keys: Sequence[Sequence[str]],
-        now_ms: int,
-    ) -> list[Appended]:
-        """Give records of one queue their places, one after the other in the same file."""
-        sizes = [len(draft) for draft in drafts]
-        self._require_room(max(sizes), now_ms)
-        total_bytes = sum(sizes)
-        if total_bytes > self.config.batch_bytes_max:
-            raise BodyTooLarge(self.config.batch_bytes_max, f"a batch of {total_bytes} bytes")
-        growth = self._dispatch.growth(topic, queue_id)
-        queue_offset = growth.stop
-        offsets = self._log.append_all(drafts, queue_offset, now_ms)
-        self._dispatch.add_all(growth, offsets, sizes, tags_codes, now_ms)
-        for log_offset, record_keys in zip(offsets, keys, strict=True):
-            if record_keys:
-                self._dispatch.add_keys(topic, record_keys, log_offset, now_ms)
-        self._staged_ms = now_ms
-        return [
-            Appended(log_offset, QueueOffset(queue_offset + index), sizes[index], now_ms)
-            for index, log_offset in enumerate(offsets)
-        ]
 
     def write(self) -> list[Grown]:
         """Store what was appended; tell which queues grew.  `DiskFailed`: nothing was stored."""
@@ -223,7 +196,7 @@ class MessageLog:
             raise
         self._log.commit()
         grown = self._dispatch.commit()
-        self._parts.last_store_ms = self._staged_ms
+        self._parts.last_store_ms = self._log.staged_ms
         if self._index.pending_count >= PENDING_MAX:
             self.flush_index()
         return grown

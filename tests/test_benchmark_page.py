@@ -1,0 +1,204 @@
+"""The benchmark page shows what was measured, every goal in it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.report.goals import LINES, Goal, Line, hardest, verdicts  # noqa: E402
+from benchmarks.report.page import PAGE, parts, written  # noqa: E402
+from benchmarks.report.plots import plot_all  # noqa: E402
+from benchmarks.report.results import KEPT, NAMES, Measured, Results, load_kept, save  # noqa: E402
+from benchmarks.report.tables import TABLES, broker_table, missed_list, number  # noqa: E402
+
+GOALS = [
+    "sync send 128 B, 1 thread",
+    "sync send 128 B, 16 threads",
+    "sync send 128 B, 64 threads",
+    "sync send 1 KiB, 64 threads",
+    "batch send 32 x 128 B, 4 threads",
+    "pull of a backlog, 32 a pull, 128 B",
+    "pull of a backlog, 32 a pull, 1 KiB",
+    "end to end at 1,000 a second",
+    "start to ready, name server and broker",
+    "private memory after a million messages",
+    "push of a backlog, 128 B, 1 a call",
+    "push of a backlog, 128 B, 32 a call",
+    "push of a backlog, 1 KiB, 1 a call",
+    "push of a backlog, 1 KiB, 32 a call",
+    "pull of a backlog, 128 B",
+    "lite pull of a backlog, 128 B",
+    "send one by one, 128 B",
+    "send many at once, 128 B",
+    "Spark: batch read, 100 B, 7 columns",
+    "Spark: batch read, 1 KiB, 7 columns",
+]
+
+SEND = LINES[0]
+
+
+def results_of(rows: dict[str, list[dict[str, float]]], workload: str = SEND.workload) -> Results:
+    machine = {"cores": 2, "cpu": "x", "memory_gib": 1, "kernel": "k", "python": "3", "java": "17"}
+    return Results(machine, {}, {}, {}, {workload: Measured(workload, rows)}, {})
+
+
+def broker_results(ours: list[float], theirs: list[float]) -> dict[str, Results]:
+    """Server CPU round by round; rates are such that their goals hold."""
+    rows = {
+        "flintmq": [{"server_us": us, "rate": 2_000.0} for us in ours],
+        "RocketMQ 4.9.7": [{"server_us": us, "rate": 1_000.0} for us in theirs],
+        "RocketMQ 5.3.3": [{"server_us": us * 2, "rate": 1_000.0} for us in theirs],
+    }
+    return {"peers_broker": results_of(rows)}
+
+
+def test_the_page_is_what_the_kept_results_give() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert page == written(page, load_kept()), "write it again: make bench-report"
+
+
+def test_every_table_has_its_place_in_the_page() -> None:
+    assert sorted(parts(PAGE.read_text(encoding="utf-8"))) == sorted(TABLES)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_every_goal_has_its_line(goal: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert goal in [line.title for line in LINES]
+    assert f"\n| {goal} | " in page
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.name)
+def test_kept_results_tell_machine_and_versions_and_nothing_private(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+
+    assert path.stem in NAMES
+    assert {"cpu", "cores", "kernel", "java", "python", "flintmq"} <= set(found["machine"])
+    about = [found["machine"], found["versions"], found["settings"], found["skipped"]]
+    assert not re.search(r"(/home|/root|/tmp|/work)\b", json.dumps(about))
+
+
+def all_results() -> dict[str, Results]:
+    growth, soak = results_of({}), results_of({})
+    growth.more["panels"] = [
+        {"title": title, "unit": "pieces", "lines": {"send": [[1, 10.0, 50.0], [100, 20.0, 70.0]]}}
+        for title in ("backlog", "queues", "consumers", "size")
+    ]
+    metrics = ("private_mib", "descriptors", "threads", "cpu_percent")
+    rows = [{"at_s": 10.0 * n, **dict.fromkeys(metrics, 5.0)} for n in range(1, 5)]
+    trend = {"what": "broker: threads", "first": 4, "last": 4, "an_hour": 0.0, "verdict": "flat"}
+    soak.more |= {
+        "metrics": [(metric, metric) for metric in metrics],
+        "samples": {"broker": rows},
+        "trends": [trend],
+    }
+    return {**broker_results([20], [100]), "growth": growth, "soak": soak}
+
+
+def test_what_was_measured_is_plotted_and_nothing_else(tmp_path: Path) -> None:
+    assert plot_all({}, tmp_path) == []
+
+    names = plot_all(all_results(), tmp_path)
+
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 3
+
+
+def test_pictures_are_shown_with_their_figures_and_only_then() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    full = written(page, all_results())
+
+    assert "![" not in written(page, {})
+    assert re.findall(r"\((benchmarks-\w+\.png)\)", full) == [
+        "benchmarks-ratios.png",
+        "benchmarks-growth.png",
+        "benchmarks-soak.png",
+    ]
+    assert "| backlog | send | 1 pieces | 100 pieces | 10.0 + 50.0 | 20.0 + 70.0 | 1.50 |" in full
+    assert "| broker: threads | 4.00 | 4.00 | +0.00 | flat |" in full
+    assert written(full, all_results()) == full
+
+
+def test_a_ratio_is_taken_round_by_round() -> None:
+    verdict = next(verdicts(SEND, broker_results([10, 40, 30], [100, 100, 60])))
+
+    assert verdict.ratio == (0.4, 0.1, 0.5)
+    assert not verdict.is_met
+
+
+def test_a_goal_must_hold_against_each_of_the_others() -> None:
+    results = broker_results([40], [100])  # 0.4 of the one, 0.2 of the other, and 0.3 is asked
+
+    assert [v.is_met for v in verdicts(SEND, results)] == [False, True, True, True]
+    assert [v.other for v in hardest(SEND, results)] == ["RocketMQ 4.9.7", "RocketMQ 4.9.7"]
+    assert "**missed**: server CPU |" in broker_table(results)
+    assert missed_list(results) == (
+        "- sync send 128 B, 1 thread: server CPU ≤ 0.3, is 0.40 against RocketMQ 4.9.7\n"
+    )
+
+
+def test_a_goal_that_holds_is_met() -> None:
+    line = broker_table(broker_results([20], [100])).splitlines()[2]
+
+    assert line.endswith("| server CPU ≤ 0.3, rate ≥ 1.2 | met |")
+    assert "| 2,000/s<br>server 20.0 µs |" in line
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    assert all(not verdict.is_met for line in LINES for verdict in verdicts(line, {}))
+    assert all("not measured" in line for line in broker_table({}).splitlines()[2:])
+    assert missed_list({}) == ""
+
+
+def test_only_rates_are_bounded_from_below() -> None:
+    assert Goal("rate", 1.5).holds(1.6)
+    assert not Goal("rate", 1.5).holds(1.4)
+    assert Goal("server_us", 0.5).holds(0.4)
+    assert not Goal("server_us", 0.5).holds(0.6)
+
+
+def test_a_side_without_a_metric_has_no_ratio() -> None:
+    line = Line("t", "peers_broker", SEND.workload, ("other",), (Goal("p99_ms", 1.0),))
+    rows = {"flintmq": [{"rate": 1.0}], "other": [{"rate": 1.0, "p99_ms": 2.0}]}
+
+    assert [v.ratio for v in verdicts(line, {"peers_broker": results_of(rows)})] == [None]
+
+
+def test_what_is_saved_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = Measured("w", {"a": [{"rate": 1234.56789}]})
+
+    save(
+        tmp_path / "soak.json",
+        [measured],
+        versions={"x": "1"},
+        settings={"rounds": 2},
+        skipped={"y": "no"},
+        samples=[1.0],
+    )
+    found = load_kept(tmp_path)["soak"]
+
+    assert found.workloads == {"w": Measured("w", {"a": [{"rate": 1234.6}]})}
+    assert (found.versions, found.settings, found.skipped) == (
+        {"x": "1"},
+        {"rounds": 2},
+        {"y": "no"},
+    )
+    assert found.more == {"samples": [1.0]}
+    assert "written to" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.123, "0.12"), (9.876, "9.88"), (12.34, "12.3"), (12_345.6, "12,346")]
+)
+def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
+    assert number(value) == text
