@@ -3,15 +3,18 @@
     send  NAMESRV TOPIC SIZE THREADS SECONDS
     batch NAMESRV TOPIC SIZE THREADS SECONDS COUNT
     async NAMESRV TOPIC SIZE SECONDS UNDER_WAY
+    many  NAMESRV TOPIC SIZE SECONDS UNDER_WAY
     pull  NAMESRV TOPIC COUNT [EACH]
     lite  NAMESRV TOPIC COUNT [EACH]
     push  NAMESRV TOPIC COUNT BATCH
 
-Programs are written as a user would: the threaded face, its defaults, one message at a time.
+Programs are written as a user would: the threaded face, its defaults, one message at a time.  Only
+``many`` is on asyncio, with ``auto_batch``: what clients of other systems do by themselves.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -29,6 +32,7 @@ from flintmq import (
     PullConsumer,
     PushConsumer,
     ReceivedMessage,
+    aio,
 )
 from flintmq.errors import FlintError
 
@@ -134,6 +138,33 @@ def send_async(namesrv: str, topic: str, size: int, seconds: int, under_way: int
     }
 
 
+def send_many(namesrv: str, topic: str, size: int, seconds: int, under_way: int) -> Result:
+    return asyncio.run(_send_many(namesrv, topic, b"x" * size, seconds, under_way))
+
+
+async def _send_many(namesrv: str, topic: str, body: bytes, seconds: int, under_way: int) -> Result:
+    async with aio.Producer(
+        next(_ids), namesrv=namesrv, auto_batch=True, in_flight_max=under_way
+    ) as ours:
+        await ours.send(Message(topic, body, tags="TagA"), timeout_ms=SEND_MS)
+        sent = []
+        start_s, start_cpu_s = time.perf_counter(), time.process_time()
+        stop_s = start_s + seconds
+        while time.perf_counter() < stop_s:
+            message = Message(topic, body, tags="TagA")
+            sent.append(await ours.send_async(message, timeout_ms=SEND_MS))
+        await ours.flush()
+        spent_s = time.perf_counter() - start_s
+        spent_cpu_s = time.process_time() - start_cpu_s
+    failed = sum(each.exception() is not None for each in sent)
+    return {
+        "count": len(sent) - failed,
+        "failed": failed,
+        "seconds": spent_s,
+        "cpu_s": spent_cpu_s,
+    }
+
+
 def pull(namesrv: str, topic: str, wanted: int, each: int = PULL_COUNT) -> Result:
     with PullConsumer(next(_ids), namesrv=namesrv) as consumer:
         queues = sorted(consumer.queues(topic))
@@ -186,6 +217,7 @@ COMMANDS: dict[str, Callable[..., Result]] = {
     "send": send,
     "batch": send,
     "async": send_async,
+    "many": send_many,
     "pull": pull,
     "lite": lite,
     "push": push,

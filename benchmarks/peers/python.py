@@ -67,8 +67,10 @@ def our_sides(server: Running, load: Load, backlog: int, seconds: int) -> Iterat
         SEND: f"send {where} one {SIZE} 1 {seconds}",
         SEND_MANY: f"async {where} many {SIZE} {seconds} {UNDER_WAY}",
     }
+    many = f"many {where} many {SIZE} {seconds} {UNDER_WAY}"
     pull = f"{where} backlog {backlog} {PULL_COUNT}"
     yield Side("flintmq", load, server, sends)
+    yield Side("flintmq, auto_batch", load, server, {SEND_MANY: many})
     yield Side("flintmq, lite pull", load, server, {CONSUME: f"lite {pull}"})
     yield Side("flintmq, pull", load, server, {CONSUME: f"pull {pull}"})
     yield Side("flintmq, push", load, server, {CONSUME: f"push {where} backlog {backlog} 32"})

@@ -123,6 +123,7 @@ LINES: Sequence[Line] = (
         "send many at once, 128 B",
         ("aiokafka",),
         _goals(rate=1.0, client_us=1.0),
+        "flintmq, auto_batch",
     ),
     *(
         Line(
