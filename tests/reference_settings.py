@@ -42,7 +42,7 @@ PRODUCER: Final = {
     "compression_level": "0 to 9.",
     "default_queue_count": "Queues to ask for when a topic is made by its first message.",
     "in_flight_max": "Messages of `send_async` under way at once; the next one waits.",
-    "auto_batch": "Small messages of `send_async` to one topic share requests while others are under way.",
+    "auto_batch": "Small messages of `send_async` share requests while others are under way.",
     "send_hooks": "See every try to send, and how it was answered.",
     "trace": "Leave a trace of every message that is stored, in RocketMQ's trace topic.",
     "trace_topic": "Leave them in this topic instead.",
