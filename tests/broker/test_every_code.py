@@ -7,7 +7,7 @@ bodies that are not what the code says, before and after the broker has somethin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.admin import join, make_topic
+from broker.surroundings import Surroundings
 from broker.world import World
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.dispatch import processors
-from flintmq.broker.engine import Engine
 from flintmq.broker.peer import Peer
 from flintmq.broker.session import BrokerSession
 from flintmq.model.message_id import offset_id
@@ -72,7 +72,7 @@ WORDS = (
 )
 
 
-class Wire:
+class Wire(Surroundings):
     """A session on a world, with what it wrote decoded again."""
 
     def __init__(self, world: World) -> None:
@@ -82,33 +82,9 @@ class Wire:
         self._session = BrokerSession(self, cast(Channel, self))
         self._opaque = 1_000_000
 
-    # As the server.
-
-    @property
-    def engine(self) -> Engine:
-        return self.world.engine
-
-    @property
-    def now_ms(self) -> Callable[[], int]:
-        return lambda: self.world.now_ms
-
-    def joined(self, peer: Peer, channel: Channel) -> None:
-        pass
-
-    def left(self, peer: Peer) -> None:
-        pass
-
-    def turn_is_due(self) -> None:
-        pass
-
-    # As the channel.
-
     def write(self, chunks: list[bytes | memoryview]) -> None:
         (frame,) = FrameReader().feed(b"".join(chunks))
         self.answers.append(decode_command(frame))
-
-    def flush(self) -> None:
-        pass
 
     # What tests do.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.surroundings import Surroundings
 from broker.world import SMALL_STORE, World
 from flintmq.broker import quick_send
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.config import BrokerConfig
-from flintmq.broker.engine import Engine
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.quick_send import QuickSends
@@ -33,7 +33,7 @@ ID = "FD0000000000000000000000000000025B5F5FFD2B274F5DF991%04X"
 PLAIN = f"UNIQ_KEY\x01{ID}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 
 
-class Line:
+class Line(Surroundings):
     """A connection to a world of its own.  With ``quick`` off every send goes the usual way."""
 
     def __init__(
@@ -60,32 +60,8 @@ class Line:
 
         sends.take = count  # type: ignore[method-assign, assignment]
 
-    # As the server.
-
-    @property
-    def engine(self) -> Engine:
-        return self.world.engine
-
-    @property
-    def now_ms(self) -> Callable[[], int]:
-        return lambda: self.world.now_ms
-
-    def joined(self, peer: Peer, channel: Channel) -> None:
-        pass
-
-    def left(self, peer: Peer) -> None:
-        pass
-
-    def turn_is_due(self) -> None:
-        pass
-
-    # As the channel.
-
     def write(self, chunks: list[bytes | memoryview]) -> None:
         self.wrote += [bytes(chunk) for chunk in chunks]
-
-    def flush(self) -> None:
-        pass
 
     # What tests do.
 
