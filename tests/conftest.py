@@ -7,6 +7,7 @@ for sockets and disks.  The marker
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -19,6 +20,12 @@ WITH_JAVA = (
     "tests/cli/test_lake.py",
     "tests/cli/test_run_spark.py",
 )
+
+
+def pytest_configure() -> None:
+    """A run in the background of a shell ignores Ctrl-C, and so would every program it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class JavaInOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types

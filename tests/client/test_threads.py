@@ -73,9 +73,10 @@ def test_an_interrupted_wait_cancels_what_it_waited_for() -> None:
     cancelled = threading.Event()
 
     async def endless() -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # as Ctrl-C
         try:
-            await asyncio.sleep(3_600)
+            while True:  # a signal that comes just before Python begins to wait is not seen
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # as Ctrl-C
+                await asyncio.sleep(2)
         except asyncio.CancelledError:
             cancelled.set()
             raise
