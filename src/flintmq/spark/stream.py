@@ -120,10 +120,11 @@ def _close_at_end(driver: StreamDriver) -> None:
         return
 
     def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN)  # Spark sends two
         try:
             driver.leave()
         finally:
+            signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, end)

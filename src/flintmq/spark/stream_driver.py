@@ -55,7 +55,7 @@ CHOOSE_MS: Final = 2_000
 SETTLE_S: Final = 2.0
 """How long an idle source waits for brokers to take the group's offset."""
 
-NEWS_S: Final = 2.0
+NEWS_S: Final = 5.0
 """How long a source that ends waits for the news that its last batch is done."""
 
 SILENCE_MS: Final = 60_000
