@@ -250,7 +250,7 @@ def append_turns(log: MessageLog, turns: Sequence[Sequence[int]], body_bytes: in
         log.write()
         spent += time.process_time() - began
     began = time.process_time()
-    log.flush_index()
+    log.flush()
     spent += time.process_time() - began
     return spent / sum(map(len, turns)) * 1e6
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from flintmq.cli.main import app
+from flintmq.cli.app import app
 from flintmq.cli.output import EXIT_CODES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"

@@ -1,11 +1,11 @@
-"""An answer's bytes are a JSON frame every client reads, and a body of views is not copied."""
+"""An answer's bytes are a JSON frame that every client reads; a large body is not copied."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.broker.answers import encode_answer
+from flintmq.broker.answers import JOINED_BYTES_MAX, encode_answer
 from flintmq.broker.outcome import Answer
 from flintmq.protocol.fields import write_header
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
@@ -56,12 +56,21 @@ def test_a_remark_with_half_a_character_is_still_sent() -> None:
     assert decode_command(frame).remark == "topic ?"
 
 
-def test_views_are_passed_on_and_not_copied() -> None:
-    view = memoryview(b"record")
+def test_large_views_are_passed_on_and_not_copied() -> None:
+    views = [memoryview(bytes(JOINED_BYTES_MAX)), memoryview(b"record")]
 
-    chunks = encode_answer(1, Answer(body=[view]))
+    chunks = encode_answer(1, Answer(body=views))
 
-    assert chunks[1] is view
+    assert chunks[1] is views[0]
+    assert chunks[2] is views[1]
+
+
+def test_small_views_leave_in_one_piece() -> None:
+    views = [memoryview(b"record")] * 3
+
+    (whole,) = encode_answer(1, Answer(body=views))
+
+    assert bytes(whole).endswith(b"record" * 3)
 
 
 def test_an_answer_too_large_for_a_frame_says_so_instead() -> None:

@@ -257,6 +257,7 @@ def test_a_unit_that_leads_to_another_message_delivers_nothing_twice(tmp_path: P
     with World(tmp_path) as world:
         put(world, TOPIC, b"a", DELAY=1)
         put(world, TOPIC, b"b", DELAY=1)
+        world.state.log.flush()
         (file,) = (tmp_path / "consumequeue" / SCHEDULE_TOPIC / "0").iterdir()
         with file.open("r+b") as queue:
             unit = queue.read(20)

@@ -99,6 +99,7 @@ class Line(Surroundings):
 def send(number: int, properties: str = PLAIN, body: bytes = b"hello", **fields: Any) -> Frame:
     """A frame as the Java client writes it."""
     flag, version = fields.pop("command_flag", 0), fields.pop("version", 479)
+    code = fields.pop("code", 310)
     given = {
         "a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "1", "f": "0",
         "g": str(1_700_000_000_000 + number), "h": "0",
@@ -106,7 +107,7 @@ def send(number: int, properties: str = PLAIN, body: bytes = b"hello", **fields:
         "j": "0", "k": "false", "m": "false", "n": "broker-a",
     } | fields  # fmt: skip
     header = {
-        "code": 310,
+        "code": code,
         "extFields": given,
         "flag": flag,
         "language": "JAVA",

@@ -15,6 +15,7 @@ from threading import Event
 import pytest
 
 from broker.world import SMALL_STORE
+from flintmq.broker import server
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import InvalidSetting, StoreLocked, Unreachable
@@ -199,7 +200,7 @@ def test_a_sync_that_fails_refuses_the_sends_that_waited_for_it(tmp_path: Path) 
         async with serving(tmp_path, SYNC, disk=disk) as broker:
             channel = await connected(broker)
             await channel.call(sending(), 5_000)
-            disk.changes_left = 2  # the record and its unit are written; then the disk is full
+            disk.changes_left = 1  # the record is written; then the disk is full
 
             refused = await channel.call(sending(), 5_000)
             disk.changes_left = None
@@ -324,6 +325,27 @@ def commit(group: str, offset: int) -> Command:
 def offset_of(group: str) -> Command:
     header = QueryConsumerOffset(consumer_group=group, topic="T", queue_id=0)
     return request(RequestCode.QUERY_CONSUMER_OFFSET, header)
+
+
+def test_stopping_waits_for_a_thorough_sync_of_many_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "ROUND_FILES", 1)
+
+    async def scene() -> None:
+        async with serving(tmp_path) as broker:
+            channel = await connected(broker)
+            for number in range(50):
+                await channel.call(sending(topic=f"T{number}"), 5_000)
+            broker.sync_soon(thorough=True)
+            assert broker.state.log.has_round
+
+    run(scene())
+
+    assert not (tmp_path / "abort").exists()
+    log = MessageLog.open(tmp_path, SMALL_STORE, process_id=1)
+    assert [log.max_offset(f"T{number}", 0) for number in range(50)] == [1] * 50
+    log.close()
 
 
 def test_a_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:

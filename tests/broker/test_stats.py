@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,55 @@ def test_a_pull_is_counted_for_its_group_and_a_missed_one_only_as_missed() -> No
     assert view(stats, GROUP_GET_SIZE, "T@g", now_ms).stats_minute.sum == 200
     assert view(stats, BROKER_GET_NUMS, "cluster", now_ms).stats_minute.sum == 2
     assert (stats.found.sum, stats.missed.sum) == (1, 1)
+
+
+def test_a_pull_that_found_something_is_counted_under_all_its_names() -> None:
+    stats = Stats(START_MS, "cluster")
+    for _ in range(2):  # its counters are looked for once
+        stats.found_behind(("g", "T", 3), 2, 200, 5_000, 70, START_MS)
+
+    now_ms = START_MS + SECOND_MS
+    minutes = {
+        name: view(stats, name, key, now_ms).stats_minute
+        for name, key in (
+            (GROUP_GET_NUMS, "T@g"),
+            (GROUP_GET_SIZE, "T@g"),
+            (BROKER_GET_NUMS, "cluster"),
+            (module.GROUP_GET_LATENCY, "3@T@g"),
+            (module.GROUP_GET_FALL_SIZE, "3@T@g"),
+            (module.GROUP_GET_FALL_TIME, "3@T@g"),
+        )
+    }
+    assert [each.sum for each in minutes.values()] == [4, 400, 4, 0, 10_000, 140]
+    assert minutes[module.GROUP_GET_FALL_TIME].avgpt == 70
+    assert (stats.found.sum, stats.missed.sum) == (2, 0)
+
+
+def test_pulls_are_counted_anew_once_their_group_or_topic_was_forgotten() -> None:
+    stats = Stats(START_MS)
+    stats.found_behind(("g", "T", 0), 2, 200, 0, 0, START_MS)
+    stats.forget_group("g")
+    assert len(stats) == 0
+
+    stats.found_behind(("g", "T", 0), 1, 10, 0, 0, START_MS)
+    assert view(stats, GROUP_GET_SIZE, "T@g", START_MS).stats_minute.sum == 10
+    stats.forget_topic("T")
+    assert len(stats) == 0
+
+
+def test_a_full_table_takes_pulls_in_total_and_says_what_it_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "KEYS_MAX", 2)
+    stats = Stats(START_MS)
+
+    for _ in range(2):
+        stats.found_behind(("g", "T", 0), 1, 10, 7, 7, START_MS)
+
+    assert len(stats) == 2
+    assert stats.gets.sum == 20
+    assert view(stats, GROUP_GET_SIZE, "T@g", START_MS).stats_minute.sum == 20
+    assert stats.dropped_count == 4
 
 
 def test_nothing_is_known_of_what_was_never_counted() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from flintmq.cli.main import app
+from flintmq.cli.app import app
 from flintmq.client.admin import Admin
 from flintmq.client.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.serving import ANYWHERE, COMMAND, environment, running
+from flintmq.cli.app import app
 from flintmq.cli.demo.report import commands
-from flintmq.cli.main import app
 
 MESSAGES = 300
 

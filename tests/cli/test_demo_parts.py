@@ -15,6 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from core.messages import received
+from flintmq.cli.app import app
 from flintmq.cli.demo import orders
 from flintmq.cli.demo.attempts import Attempts, watched
 from flintmq.cli.demo.checks import Check, Evidence, check_all, read_book
@@ -29,7 +30,6 @@ from flintmq.cli.demo.table import lines_of, write_orders
 from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally, Totals
 from flintmq.cli.demo.view import View, draw, line, sparkline
 from flintmq.cli.demo.watch import Sample, Scene
-from flintmq.cli.main import app
 from flintmq.core.results import Retry
 from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage

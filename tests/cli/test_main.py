@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 from flintmq import __version__
+from flintmq.cli.app import app
+from flintmq.cli.main import PARTS, make_app
 
 COMMAND = Path(sys.executable).with_name("flintmq")
 
@@ -33,3 +38,41 @@ def test_an_unknown_command_is_refused_without_a_traceback() -> None:
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["serve", "topic", "tail", "dlq"])
+def test_a_command_that_is_named_is_the_same_without_the_others(name: str) -> None:
+    """Help tells the name, what it does, its options or commands, and the exit codes."""
+    alone = CliRunner().invoke(make_app([name]), [name, "--help"], prog_name="flintmq")
+    among_all = CliRunner().invoke(app, [name, "--help"], prog_name="flintmq")
+
+    assert alone.exit_code == among_all.exit_code == 0
+    assert alone.stdout == among_all.stdout
+
+
+def test_who_starts_a_server_waits_for_no_other_command_to_load() -> None:
+    loaded = modules_after("serve", "--help")
+
+    assert "flintmq.cli.serve" in loaded
+    assert "flintmq.net.tls" in loaded
+    unwanted = ("flintmq.client", "flintmq.spark", "flintmq.cli.send", "flintmq.filter.sql_eval")
+    assert [name for name in loaded if name.startswith(unwanted)] == []
+
+
+def test_help_and_unknown_words_load_every_command() -> None:
+    for words in ((), ("--help",), ("frobnicate",)):
+        loaded = modules_after(*words)
+        assert {f"flintmq.cli.{part.partition(':')[0]}" for part in PARTS.values()} <= loaded
+
+
+def modules_after(*words: str) -> set[str]:
+    """What is loaded when a command line has been run to its end."""
+    code = (
+        "import sys\n"
+        f"sys.argv = ['flintmq', *{words!r}]\n"
+        "from flintmq.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', *sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("LOADED ")[2].split())

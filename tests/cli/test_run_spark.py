@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cli.serving import COMMAND, environment
 from client.push_support import committed, filled, numbered
 from client.support import wait_for
-from flintmq.cli.main import app
+from flintmq.cli.app import app
 from flintmq.cli.run_spark import read_conf, read_sink
 from flintmq.embedded.broker import EmbeddedBroker
 

@@ -13,7 +13,7 @@ import typer
 
 from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
-from flintmq.cli.main import app
+from flintmq.cli.app import app
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from net.certificates import Authority

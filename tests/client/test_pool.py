@@ -118,6 +118,80 @@ def test_quick_jobs_stay_on_one_thread_and_keep_their_order() -> None:
     run(main())
 
 
+def test_in_a_flow_quick_jobs_are_gathered_and_their_ends_are_found_untold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []
+    give = pools._Worker.give
+
+    def counted(worker: Any, chunk: Any) -> None:
+        given.append(len(chunk))
+        give(worker, chunk)
+
+    async def main() -> None:
+        bench, told = Bench(), []
+        bench.pool._cost_ns = 100_000.0  # ten of them are a chunk
+        monkeypatch.setattr(pools._Worker, "give", counted)
+        monkeypatch.setattr(Pool, "_tell", lambda _pool: told.append(1))
+        jobs = [job_of(int) for _ in range(6)]
+        for job in jobs:
+            bench.pool.submit([job], in_flow=True)
+            await asyncio.sleep(0)  # turns of their own
+        assert given == []
+        await until(lambda: len(bench.done) == 6)
+        assert given == [6]
+        assert told == []
+        await bench.close()
+
+    run(main())
+
+
+def test_a_whole_chunk_of_a_flow_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "GATHER_S", 3_600.0)
+
+    async def main() -> None:
+        bench = Bench()
+        bench.pool._cost_ns = 100_000.0
+        bench.pool.submit([job_of(int) for _ in range(9)], in_flow=True)
+        await asyncio.sleep(0)
+        assert bench.pool.waiting_count == 9
+        bench.pool.submit([job_of(int)], in_flow=True)
+        await until(lambda: bench.pool.waiting_count == 0)
+        bench.pool.submit([job_of(int)])  # whoever is in a hurry is served with what is done
+        await until(lambda: len(bench.done) == 11)
+        await bench.close()
+
+    run(main())
+
+
+def test_a_job_of_a_flow_that_takes_long_is_not_looked_for_again_and_again() -> None:
+    async def main() -> None:
+        bench, gate = Bench(), threading.Event()
+        bench.pool._cost_ns = 100_000.0
+        job = job_of(lambda: gate.wait(20))
+        bench.pool.submit([job], in_flow=True)
+        await until(bench.pool.running)
+        await until(lambda: bench.pool._looker is None)
+        gate.set()
+        await until(lambda: bench.done == [job])  # it told
+        await bench.close()
+
+    run(main())
+
+
+def test_slow_jobs_of_a_flow_wait_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "GATHER_S", 3_600.0)
+
+    async def main() -> None:
+        bench = Bench()
+        for number in range(5):
+            bench.pool.submit([job_of(int)], in_flow=True)
+            await until(lambda n=number: len(bench.done) == n + 1)  # type: ignore[misc]
+        await bench.close()
+
+    run(main())
+
+
 def test_slow_jobs_run_side_by_side_up_to_the_maximum() -> None:
     async def main() -> None:
         bench, gate, inside = Bench(size_max=3), threading.Event(), []

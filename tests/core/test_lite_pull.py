@@ -484,7 +484,7 @@ def test_a_paused_queue_is_neither_handed_out_nor_pulled() -> None:
     world.give(Q1, 0, 2)
 
     assert world.poll() == [0, 1]
-    assert not world.machine.has_ready
+    assert world.machine.ready_count == 0
     assert world.poll() == []
     world.give(Q0, 5, 7)
     assert Q0 not in world.pulls

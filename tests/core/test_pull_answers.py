@@ -99,3 +99,16 @@ def test_a_header_that_makes_no_sense_is_refused() -> None:
         read_pull_answer(reply(19, -5), QUEUE, "b:1")
     with pytest.raises(MalformedHeader):
         read_pull_answer(ok(code=19), QUEUE, "b:1")
+
+
+def test_a_small_answer_with_more_behind_it_is_a_part() -> None:
+    few, many = record(7), b"".join(map(record, range(7, 72)))
+
+    def is_part(next_offset: int, body: bytes) -> bool:
+        answer = read_pull_answer(reply(0, next_offset, body), QUEUE, "b:1")
+        assert isinstance(answer, Found)
+        return answer.is_part
+
+    assert is_part(8, few)
+    assert not is_part(40, few)  # the end of the queue
+    assert not is_part(8, many)

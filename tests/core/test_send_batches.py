@@ -30,7 +30,9 @@ def drafts_of(count: int) -> list[Draft]:
     """A request for each message."""
     rules = DraftRules(batch_bytes_max=1)
     messages = [Message("orders", b"x") for _ in range(count)]
-    return draft_batches(messages, "orders", make_id=lambda _: "id", now_ms=0, rules=rules)
+    return draft_batches(
+        messages, "orders", unique_ids=["id"] * len(messages), now_ms=0, rules=rules
+    )
 
 
 def publisher(routes: Routes) -> Publisher:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from flintmq.core.send_draft import (
@@ -170,11 +168,10 @@ def test_a_retried_message_carries_its_counts_in_the_header() -> None:
 
 
 def batches(messages: list[Message], **rules: int) -> list[tuple[int, list[bytes]]]:
-    numbers = count()
     drafts = draft_batches(
         messages,
         "t",
-        make_id=lambda now_ms: f"ID{next(numbers)}",
+        unique_ids=[f"ID{number}" for number in range(len(messages))],
         now_ms=9,
         rules=DraftRules(**rules),  # type: ignore[arg-type]  # only numbers are given here
     )
@@ -194,6 +191,27 @@ def test_a_batch_holds_messages_in_their_order() -> None:
     messages = [Message("t", b"one", tags="a"), Message("t", b"two", flag=7)]
 
     assert batches(messages) == [(2, [b"one", b"two"])]
+
+
+def test_each_message_of_a_batch_has_its_own_properties() -> None:
+    messages = [
+        Message("t", b"0", tags="a"),
+        Message("t", b"1", tags="a"),
+        Message("t", b"2", tags="a", keys="k"),
+        Message("t", b"3", tags="a", properties={"p": "v"}),
+        Message("t", b"4", tags="a"),
+        Message("t", b"5", tags="b"),
+        Message("t", b"6"),
+        Message("t", b"7"),
+    ]
+    ids = [f"ID{number}" for number in range(len(messages))]
+
+    (draft,) = draft_batches(messages, "t", unique_ids=ids, now_ms=0, rules=RULES)
+
+    for message, unique_id, entry in zip(messages, ids, decode_batch(draft.body), strict=True):
+        expected = {**message.all_properties(), "UNIQ_KEY": unique_id}
+        assert parse_properties(entry.properties) == expected
+        assert entry.body == message.body
 
 
 def test_a_batch_over_the_limit_becomes_several() -> None:
@@ -229,7 +247,9 @@ def test_neither_nothing_nor_a_retry_topic_makes_a_batch() -> None:
     with pytest.raises(LocalProtocolError, match="needs a message"):
         batches([])
     with pytest.raises(InvalidSetting, match="one by one"):
-        draft_batches([Message("%RETRY%g", b"x")], "%RETRY%g", make_id=str, now_ms=0, rules=RULES)
+        draft_batches(
+            [Message("%RETRY%g", b"x")], "%RETRY%g", unique_ids=["ID"], now_ms=0, rules=RULES
+        )
 
 
 def test_rules_that_cannot_be_meant_are_refused() -> None:

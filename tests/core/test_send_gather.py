@@ -81,7 +81,7 @@ def test_the_size_is_never_too_small(
     message = Message("orders", body, tags="paid", keys=keys, properties=properties)
     size_bytes = gathered_bytes(message, RULES)
     assert size_bytes is not None
-    (draft,) = draft_batches([message], "orders", make_id=lambda _: "F" * 32, now_ms=0, rules=RULES)
+    (draft,) = draft_batches([message], "orders", unique_ids=["F" * 32], now_ms=0, rules=RULES)
     assert len(draft.body) <= size_bytes
 
 

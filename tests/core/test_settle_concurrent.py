@@ -279,3 +279,19 @@ def test_a_batch_beside_one_that_is_sent_back_is_looked_at_closely() -> None:
     assert not settling.settling.consumed_all(settling.batches[1])
     assert settling.settling.sending_back == 1
     assert settling.settling.next_batch() is None
+
+
+def test_batches_that_end_together_are_settled_together() -> None:
+    settling = Settling(1, 2, 3)
+    first, second, third = settling.batches
+    for batch in settling.batches:
+        settling.settling.running.start(batch, 0)
+
+    assert not settling.settling.consumed_all_of([first, third])
+    assert list(settling.settling.running) == [second]
+    assert (settling.cached.count, settling.cached.settled_to) == (1, 2)
+    assert settling.cached.size_bytes == sum(len(each.body) for each in second.messages)
+
+    settling.ask(second, Retry())
+
+    assert settling.settling.consumed_all_of([second]) == [second]  # one by one, then

@@ -15,6 +15,7 @@ from crash.recording import Acknowledged, RecordingDisk
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record, decode_record
@@ -103,7 +104,7 @@ class Workload:
             self._turn()
             self._sync(thorough=self.chance.random() < 0.15)
             if self.chance.random() < 0.2:
-                self.log.flush_index()
+                self.log.flush()
             if self.chance.random() < 0.15:
                 offsets = DelayOffsets(offset_table={1: turn, 2: turn // 2})
                 self.tables.delay_offsets.save(offsets)
@@ -158,7 +159,7 @@ class Workload:
         texts = [encode_properties({"UNIQ_KEY": f"U{number}"}) for number in numbers]
         batch = self.log.plain.append_batch(
             RecordPattern(topic, queue_id=queue_id, born_host=BORN, store_host=STORED),
-            [(body, text, 0) for body, text in zip(all_bodies, texts, strict=True)],
+            BatchColumns(all_bodies, texts, [0] * len(texts)),
             b"",
             self.now_ms,
             packed_host(BORN),

@@ -90,6 +90,15 @@ def test_ids_of_one_millisecond_differ_until_the_counter_wraps() -> None:
     assert {len(text) for text in made} == {56}
 
 
+def test_many_ids_are_those_that_would_be_made_one_by_one() -> None:
+    one_by_one, at_once = (UniqueIds(bytes(4), 7, 9) for _ in range(2))
+
+    made = [one_by_one.make(1_234, 0) for _ in range(5)]
+
+    assert at_once.make_many(1_234, 0, 3) + at_once.make_many(1_234, 0, 2) == made
+    assert at_once.make_many(1_234, 0, 0) == []
+
+
 def test_a_clock_just_before_its_month_counts_as_its_start() -> None:
     ids = UniqueIds(bytes(4), pid=1, constant=1)
 

@@ -153,6 +153,17 @@ BAD = [
 ]
 
 
+def test_a_topic_that_reaches_beyond_its_record_is_none() -> None:
+    plain = with_body(b"hi", 0, topic="t", properties=b"")
+    topic_at = len(plain) - 4
+    assert plain[topic_at:] == b"\x01t\0\0"
+
+    received = decode(plain + plain[:topic_at] + b"\x02t\0\0")
+
+    assert len(received.messages) == 1
+    assert received.fault is not None
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_record_ends_the_reading_and_is_reported(bad: bytes) -> None:
     received = decode(EXAMPLE + EXAMPLE + bad + EXAMPLE, body_bytes_max=1999)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.checksum import crc32
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.record import (
@@ -162,14 +164,31 @@ def test_a_pattern_writes_the_whole_record_at_once(record: Record) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(records(), st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9), INT32)))
+@given(
+    records(),
+    st.one_of(
+        st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9), INT32), min_size=1),
+        st.lists(
+            st.tuples(st.binary(min_size=5, max_size=5), st.binary(min_size=3, max_size=3), INT32),
+            min_size=1,
+        ),
+    ),
+)
 def test_a_pattern_writes_many_records_side_by_side(
     record: Record, parts: list[tuple[bytes, bytes, int]]
 ) -> None:
     record = msgspec.structs.replace(record, version=Version.V1, prepared_offset=0)
+    pattern = pattern_of(record)
+    sizes = [pattern.fixed_bytes + len(body) + len(text) + 3 for body, text, _ in parts]
 
-    octets = pattern_of(record).records(
-        parts, b"end", record.born_ms, packed_host(record.born_host), 7, 1_000, record.store_ms
+    octets = pattern.records(
+        BatchColumns(*zip(*parts, strict=True)),
+        b"end",
+        record.born_ms,
+        packed_host(record.born_host),
+        7,
+        list(accumulate(sizes[:-1], initial=1_000)),
+        record.store_ms,
     )
 
     at = 0

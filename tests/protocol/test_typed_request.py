@@ -172,3 +172,18 @@ def test_every_request_reads_the_same_in_one_pass_and_in_two(
 
     assert isinstance(got, TypedRequest)
     assert got.header == header
+
+
+def test_a_schema_is_made_when_its_first_request_comes_and_kept() -> None:
+    reader = RequestReader(REQUEST_HEADERS)
+    frame = (0, b'{"code":310,"extFields":{"b":"t","e":"1","f":"0","g":"5","h":"0"}}', b"")
+    assert not reader._schemas
+
+    first = reader.read(frame)
+    made = dict(reader._schemas)
+    second = reader.read(frame)
+
+    assert isinstance(first, TypedRequest)
+    assert first == second
+    assert [code for code, *_ in made.values()] == [310]
+    assert reader._schemas == made

@@ -106,6 +106,16 @@ def send(
             producer.send_batch(messages[start : start + batch], queue=queue)
 
 
+def write_held(servers: EmbeddedBroker) -> None:
+    """Have brokers write what they hold in memory, for those who read their files."""
+
+    def flush(running: Servers) -> None:
+        for broker in running.brokers.values():
+            assert broker.state.log.flush()
+
+    servers.call(flush)
+
+
 @contextmanager
 def traffic(
     servers: Reachable, topic: str, queues: int, each_s: float = 0.1

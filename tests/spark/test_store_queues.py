@@ -23,7 +23,7 @@ from flintmq.spark import store_gather
 from flintmq.spark.queues import ReadPart
 from flintmq.spark.store_queues import StorePages, StoreQueues
 from flintmq.store.layout import FILL_UNIT, UNIT_BYTES
-from spark.support import BROKER, create_topic, send, wait_for
+from spark.support import BROKER, create_topic, send, wait_for, write_held
 from store.real_stores import ALL, PLAIN, manifest, unpack_store
 
 Files = dict[str, tuple[int, int, str]]
@@ -185,6 +185,7 @@ def test_a_directory_that_a_broker_has_open_is_followed_and_not_touched(
     assert queues.extents([first, second]) == dict.fromkeys([first, second], Extent(0, 0))  # type: ignore[arg-type]  # numbers
     for round_ in range(3):
         send(live, topic, [f"{round_}-{n}" for n in range(1_000)], queue_id=round_ % 2)
+        write_held(live)
         before = snapshot(live.directory / "commitlog")
 
         extents = queues.extents([first, second])
@@ -205,6 +206,7 @@ def test_rows_are_those_that_the_broker_gives(live: EmbeddedBroker) -> None:
             producer.send(
                 Message(topic, body, tags=f"t{number % 3}", properties={"n": str(number)})
             )
+    write_held(live)
     queues = StoreQueues(str(live.directory))
 
     with Admin(namesrv=live.namesrv) as admin:
@@ -224,6 +226,7 @@ def test_rows_are_those_that_the_broker_gives(live: EmbeddedBroker) -> None:
 def test_pages_are_cut_at_their_size(live: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = create_topic(live, "large")
     send(live, topic, [b"x" * 3_000] * 50)
+    write_held(live)
     queue = QueueRef(topic, BROKER, 0)
     monkeypatch.setattr(store_gather, "PAGE_BYTES", 10_000)
 
@@ -306,12 +309,14 @@ def test_units_that_a_crash_left_without_records_are_not_shown(live: EmbeddedBro
 def test_a_topic_that_was_made_anew_begins_anew(live: EmbeddedBroker) -> None:
     topic = create_topic(live, "anew")
     send(live, topic, ["a"] * 10)
+    write_held(live)
     queues, queue = StoreQueues(str(live.directory)), QueueRef("anew", BROKER, 0)
     assert queues.extents([queue])[queue].stop == 10
     with Admin(namesrv=live.namesrv) as admin:
         admin.delete_topic(topic)
     create_topic(live, topic)
     send(live, topic, ["b"] * 3)
+    write_held(live)
 
     assert queues.extents([queue])[queue] == Extent(QueueOffset(0), QueueOffset(3))
 

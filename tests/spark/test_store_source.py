@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import flintmq.spark
 from flintmq.embedded.broker import EmbeddedBroker
-from spark.support import create_topic, read, run_until_now, send
+from spark.support import create_topic, read, run_until_now, send, write_held
 from store.real_stores import PLAIN, manifest, unpack_store
 
 
@@ -42,6 +42,7 @@ def test_a_directory_that_a_broker_has_open_gives_what_the_broker_gives(
     for queue_id in range(2):
         send(broker, topic, [f"{queue_id}-{n}" for n in range(50)], queue_id=queue_id, tags="a")
         send(broker, topic, ["x"] * 5, queue_id=queue_id, tags="b")
+    write_held(broker)
     options = {"subscribe": topic, "tags": "a", "properties": "raw"}
 
     reader = spark.read.format("rocketmq").option("store", str(broker.directory))
@@ -58,9 +59,11 @@ def test_a_stream_follows_a_directory(
     topic = create_topic(broker, "followed")
     reader = spark.readStream.format("rocketmq").option("store", str(broker.directory))
     send(broker, topic, ["a", "b"])
+    write_held(broker)
     frame = reader.options(subscribe=topic, startingOffsets="earliest").load()
     sink = run_until_now(frame, checkpoint)
     send(broker, topic, ["c"])
+    write_held(broker)
 
     run_until_now(frame, checkpoint, sink)
 

@@ -377,11 +377,11 @@ def test_a_file_cut_short_behind_our_back_has_no_units_and_holds_nobody_up(tmp_p
 # Shortening
 
 
-def test_truncate_from_cuts_records_that_end_past_the_log(tmp_path: Path) -> None:
+def test_truncate_cuts_units_and_the_files_behind(tmp_path: Path) -> None:
     queue = queue_at(tmp_path)
     append(queue, [unit(n) for n in range(14)])
 
-    queue.truncate_from(LogOffset(65))  # record 6 is [60, 70)
+    queue.truncate(QueueOffset(6))
 
     assert facts(queue) == facts(queue_at(tmp_path)) == (0, 6, 60, [unit(n) for n in range(6)])
     assert not queue.is_broken
@@ -392,7 +392,7 @@ def test_an_emptied_queue_loses_its_files(tmp_path: Path) -> None:
     queue = queue_at(tmp_path)
     append(queue, [unit(n) for n in range(1, 14)])
 
-    queue.truncate_from(LogOffset(10))
+    queue.truncate(QueueOffset(0))
 
     assert facts(queue) == (0, 0, 0, [])
     assert list((tmp_path / "T" / "0").iterdir()) == []
@@ -402,7 +402,7 @@ def test_an_emptied_queue_that_began_late_keeps_its_place(tmp_path: Path) -> Non
     queue = queue_at(tmp_path)
     append(queue, [unit(n) for n in range(10, 14)], first=10)
 
-    queue.truncate_from(LogOffset(5))
+    queue.truncate(QueueOffset(10))
 
     assert facts(queue) == facts(queue_at(tmp_path)) == (10, 10, 0, [])
     append(queue, [unit(10)])
@@ -584,6 +584,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 12), others=st.integers(0, 3))
     def turn(self, count: int, others: int) -> None:
+        self.queue.flush()
         self.log_end += others * 10
         fresh = self.fresh(count)
         append(self.queue, fresh)
@@ -591,6 +592,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(gap=st.integers(1, 12), count=st.integers(1, 3))
     def turn_after_a_hole(self, gap: int, count: int) -> None:
+        self.queue.flush()
         first = self.stop + gap
         fresh = self.fresh(count)
         append(self.queue, fresh, first=first)
@@ -602,6 +604,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 12), changes=st.integers(0, 4), torn=st.integers(0, 50))
     def failed_turn(self, count: int, changes: int, torn: int) -> None:
+        self.queue.flush()
         self.disk.changes_left, self.disk.torn_bytes = changes, torn
         fresh = self.fresh(count)
         with suppress(DiskFailed):
@@ -612,6 +615,7 @@ class QueueModel(RuleBasedStateMachine):
     @precondition(lambda self: self.units)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
+        self.queue.flush()
         low = max(self.first, self.queue.first_offset)
         stop = data.draw(st.integers(low, self.stop))
         self.queue.truncate(QueueOffset(stop))
@@ -619,15 +623,19 @@ class QueueModel(RuleBasedStateMachine):
         if stop == 0:
             self.first = 0
 
-    @rule(data=st.data())
-    def truncate_from(self, data: st.DataObject) -> None:
-        log_stop = data.draw(st.integers(self.log_min, self.log_end))  # also inside a record
-        self.queue.truncate_from(LogOffset(log_stop))
-        beyond = [n for n, u in enumerate(self.units) if u != FILL and u[0] + u[1] > log_stop]
-        if beyond:
-            del self.units[beyond[0] :]
-        if self.stop == 0:
-            self.first = 0
+    @rule(count=st.integers(1, 12))
+    def held_turn(self, count: int) -> None:
+        fresh = self.fresh(count)
+        stop = QueueOffset(self.stop + count)
+        self.queue.hold(bytearray(packed(fresh)), stop, LogOffset(self.log_end))
+        self.units += fresh
+
+    @rule(changes=st.none() | st.integers(0, 4), torn=st.integers(0, 50))
+    def flush(self, changes: int | None, torn: int) -> None:
+        self.disk.changes_left, self.disk.torn_bytes = changes, torn
+        with suppress(DiskFailed):
+            self.queue.flush()
+        self.disk.changes_left = None
 
     @rule(data=st.data(), remove=st.booleans())
     def log_shrinks(self, data: st.DataObject, remove: bool) -> None:
@@ -645,6 +653,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def reload(self) -> None:
+        self.queue.flush()
         self.queue = queue_at(Path(self.directory.name), self.disk)
         self.queue.correct_min(LogOffset(self.log_min))
         self.forget()

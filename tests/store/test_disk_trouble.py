@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from flintmq.store.disk import Buffer, Disk
 from flintmq.store.message_log import MEND_INTERVAL_MS, MessageLog
 from store.refusing_disk import RefusingDisk
 from store.stored import SMALL, START_MS, bodies, draft, draft_of, open_store, store
+
+EXTENDED = replace(SMALL, extended_queues=True)
+"""Queues that are written with each turn."""
 
 KINDS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT]
 
@@ -50,7 +54,7 @@ class FailingDisk(Disk):
 
 def contents(directory: Path) -> dict[str, bytes]:
     """Every file of log and queues that has anything in it."""
-    paths = [*directory.glob("commitlog/*"), *directory.glob("consumequeue/*/*/*")]
+    paths = [*directory.glob("commitlog/*"), *directory.glob("consumequeue*/*/*/*")]
     files = {str(path.relative_to(directory)): path.read_bytes() for path in paths}
     return {name: octets for name, octets in files.items() if any(octets)}
 
@@ -67,10 +71,10 @@ def later(times: int = 1) -> int:
 
 
 @pytest.mark.parametrize("number", KINDS)
-@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue/B"])
+@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue_ext/B"])
 def test_a_turn_that_fails_anywhere_never_was(tmp_path: Path, where: str, number: int) -> None:
     disk = FailingDisk()
-    log = open_store(tmp_path, SMALL, disk)
+    log = open_store(tmp_path, EXTENDED, disk)
     turn(log, ("A", b"a0"), ("B", b"b0"))
     end = log.end_offset
     disk.number, disk.fails_in = number, where
@@ -88,10 +92,10 @@ def test_a_turn_that_fails_anywhere_never_was(tmp_path: Path, where: str, number
 
 
 @pytest.mark.parametrize("number", KINDS)
-@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue/B"])
+@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue_ext/B"])
 def test_the_store_works_again_when_the_disk_does(tmp_path: Path, where: str, number: int) -> None:
     disk = FailingDisk()
-    log = open_store(tmp_path, SMALL, disk)
+    log = open_store(tmp_path, EXTENDED, disk)
     turn(log, ("A", b"a0"), ("B", b"b0"))
     disk.number, disk.fails_in = number, where
     with pytest.raises(DiskFailed):
@@ -103,17 +107,17 @@ def test_the_store_works_again_when_the_disk_does(tmp_path: Path, where: str, nu
     assert log.why_not is None
     assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0", b"b1"])
     log.close()
-    log = open_store(tmp_path)
+    log = open_store(tmp_path, EXTENDED)
     assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0", b"b1"])
 
 
 @pytest.mark.parametrize("torn_bytes", [0, 7, 150, 100_000])
-@pytest.mark.parametrize("changes", range(8))  # two files of the log and three queues, two new
+@pytest.mark.parametrize("changes", range(13))  # two files of the log and three queues, two new
 def test_wherever_a_turn_fails_no_trace_is_left(
     tmp_path: Path, changes: int, torn_bytes: int
 ) -> None:
     disk = RefusingDisk()
-    log = open_store(tmp_path, SMALL, disk)
+    log = open_store(tmp_path, EXTENDED, disk)
     store(log, b"first", topic="C")
     before = contents(tmp_path)
     for topic in ("A", "B", "A", "C", "A", "A"):
@@ -127,7 +131,7 @@ def test_wherever_a_turn_fails_no_trace_is_left(
 
     assert contents(tmp_path) == before
     log.close()
-    log = open_store(tmp_path)
+    log = open_store(tmp_path, EXTENDED)
     assert [len(bodies(log, topic)) for topic in "ABC"] == [0, 1, 1]
 
 
@@ -151,13 +155,13 @@ def test_while_it_cannot_be_mended_every_append_is_told_why(tmp_path: Path) -> N
 
 def test_a_failed_turn_is_wiped_at_once_when_that_is_possible(tmp_path: Path) -> None:
     disk = FailingDisk()
-    log = open_store(tmp_path, SMALL, disk)
+    log = open_store(tmp_path, EXTENDED, disk)
     turn(log, ("A", b"a0"))
     disk.number, disk.fails_in = errno.ENOSPC, "consumequeue"
     with pytest.raises(DiskFailed):
         turn(log, ("A", b"a1"))
 
-    log = open_store(tmp_path)  # as if the process had died
+    log = open_store(tmp_path, EXTENDED)  # as if the process had died
 
     assert bodies(log, "A") == [b"a0"]
 
@@ -184,7 +188,7 @@ def test_mending_is_not_tried_at_every_append(tmp_path: Path) -> None:
             raise DiskFailed(str(path), "write", "refused", errno.EIO)
 
     disk = CountedDisk()
-    log = open_store(tmp_path, SMALL, disk)
+    log = open_store(tmp_path, EXTENDED, disk)
     store(log)
     disk.number, disk.fails_in = errno.EIO, "consumequeue"
     with pytest.raises(DiskFailed):
@@ -203,7 +207,7 @@ def test_a_full_index_disk_stops_appends_but_loses_no_key(tmp_path: Path) -> Non
     store(log, b"a", keys=("k",))
     disk.number, disk.fails_in = errno.ENOSPC, "index"
 
-    log.flush_index()
+    log.flush()
     assert log.why_not is not None
     disk.number = 0
     store(log, b"b", keys=("k",), now_ms=later())

@@ -66,6 +66,7 @@ def test_the_unit_of_a_record_is_that_of_the_worked_example(tmp_path: Path) -> N
     log.append(draft(b"hi", "T", 3, TAGS="TagA"), "T", 3, tags_code=2598919, now_ms=START_MS)
 
     log.write()
+    log.flush()
 
     unit = (tmp_path / "consumequeue/T/3" / f"{0:020d}").read_bytes()[:20]
     assert unit.hex() == "0000000000000400" + "00000068" + "000000000027a807"
@@ -136,6 +137,7 @@ def test_a_delayed_message_carries_its_time_of_delivery(tmp_path: Path) -> None:
 
     log.append(draft(b"", topic, 2), topic, 2, tags_code=7, delay_level=3, now_ms=START_MS + 1)
     grown = log.write()
+    log.flush()
 
     assert grown[0].tags_codes == [1_700_000_010_001]
     unit = (tmp_path / "consumequeue" / topic / "2" / f"{0:020d}").read_bytes()[:20]

@@ -8,6 +8,7 @@ import pytest
 
 from flintmq.errors import BodyTooLarge, DiskFailed
 from flintmq.model.java_hash import tags_code
+from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record_draft import RecordPattern, packed_host
 from flintmq.store.message_log import MessageLog
@@ -27,7 +28,7 @@ def append(log: MessageLog, body: bytes, now_ms: int = START_MS) -> tuple[int, i
 def append_batch(log: MessageLog, *parts: bytes, queue_id: int = 0) -> Batch:
     return log.plain.append_batch(
         RecordPattern("T", queue_id=queue_id, born_host=BORN, store_host=STORED),
-        [(body, b"", 0) for body in parts],
+        BatchColumns(parts, [b""] * len(parts), [0] * len(parts)),
         b"",
         START_MS,
         packed_host(BORN),

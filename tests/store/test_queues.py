@@ -78,6 +78,7 @@ def test_removing_a_topic_removes_its_files_and_directories(tmp_path: Path) -> N
     for topic in ("A", "B"):
         for queue_id in range(2):
             store(log, topic=topic, queue_id=queue_id)
+    log.flush()
 
     log.delete_topic("A")
 

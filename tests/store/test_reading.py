@@ -144,6 +144,7 @@ def test_an_offset_over_the_end_goes_to_the_end_even_if_the_queue_starts_at_zero
 def test_units_that_cannot_be_read_send_to_the_next_file_of_the_queue(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     fill(log, 15)
+    log.flush()
     os.truncate(tmp_path / "consumequeue/T/0" / f"{0:020d}", 60)
 
     found = read(log, 4)
@@ -467,6 +468,7 @@ def test_a_unit_that_points_elsewhere_shows_nothing(
 ) -> None:
     log = open_store(tmp_path, ROOMY)
     fill(log, 5)
+    log.flush()
     queue_file = tmp_path / "consumequeue/T/0" / f"{0:020d}"
     change(queue_file, 2 * 20, struct.pack(">qiq", *unit))
 
@@ -478,6 +480,7 @@ def test_a_unit_at_the_very_end_of_a_file_shows_nothing(tmp_path: Path) -> None:
     for _ in range(3):
         log.append(draft_of(2000), "T", 0, now_ms=START_MS)
     log.write()
+    log.flush()
     queue_file = tmp_path / "consumequeue/T/0" / f"{0:020d}"
     change(queue_file, 1 * 20, struct.pack(">qiq", 4090, 5, 0))
 
@@ -487,6 +490,7 @@ def test_a_unit_at_the_very_end_of_a_file_shows_nothing(tmp_path: Path) -> None:
 def test_nothing_behind_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
     log = open_store(tmp_path, ROOMY)
     fill(log, 3)
+    log.flush()
     torn = draft_of(100)
     stamp_record(torn, 0, 1, 300, START_MS)
     change(log_file(tmp_path), 300, bytes(torn))
@@ -498,6 +502,7 @@ def test_nothing_behind_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
 def test_a_read_stops_before_a_hole_and_the_next_one_passes_it(tmp_path: Path) -> None:
     log = open_store(tmp_path, ROOMY)
     fill(log, 5)
+    log.flush()
     queue_file = tmp_path / "consumequeue/T/0" / f"{0:020d}"
     change(queue_file, 2 * 20, struct.pack(">qiq", 0, 2**31 - 1, 0))
 
@@ -544,6 +549,7 @@ def test_a_damaged_tag_code_does_not_pass_for_another_tag(tmp_path: Path) -> Non
     log = open_store(tmp_path, ROOMY)
     for tag in ("A", "B", "A"):
         store(log, tag.encode(), TAGS=tag)
+    log.flush()
     queue_file = tmp_path / "consumequeue/T/0" / f"{0:020d}"
     change(queue_file, 1 * 20 + 12, struct.pack(">q", ord("A")))
 

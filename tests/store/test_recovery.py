@@ -43,6 +43,7 @@ def filled(directory: Path, count: int, config: StoreConfig = SMALL) -> MessageL
         body = b"%03d" % number * 20
         at = START_MS + number * 1000
         store(log, body, topic, keys=(f"k{number}",), now_ms=at, TAGS="a", KEYS=f"k{number}")
+    log.flush()
     return log
 
 
@@ -186,6 +187,7 @@ def test_units_of_delayed_messages_carry_their_time_again(tmp_path: Path) -> Non
     octets = draft(b"later", SCHEDULE_TOPIC, 2, DELAY="3")
     log.append(octets, SCHEDULE_TOPIC, 2, delay_level=3, now_ms=START_MS)
     log.write()
+    log.flush()
     kill(log)
     before = files(tmp_path, "consumequeue")
     rmtree(tmp_path / "consumequeue")
@@ -217,6 +219,7 @@ def test_a_topic_made_anew_begins_anew_after_a_crash(tmp_path: Path) -> None:
     log = filled(tmp_path, 30)
     log.delete_topic("T")
     store(log, b"first again", "T", now_ms=START_MS + 60_000)
+    log.flush()
     kill(log)
     rmtree(tmp_path / "consumequeue")
 
@@ -309,6 +312,7 @@ def test_the_only_record_of_a_lost_new_queue_is_believed(tmp_path: Path) -> None
     """Though others have queues and old files are gone, so that nothing speaks for it."""
     log = filled(tmp_path, 60)
     store(log, b"alone", "N", now_ms=START_MS + 70_000)
+    log.flush()
     kill(log)
     (tmp_path / "commitlog" / f"{0:020d}").unlink()
     rmtree(tmp_path / "consumequeue" / "N")

@@ -134,6 +134,7 @@ def test_files_of_a_queue_go_when_all_they_point_at_is_gone(tmp_path: Path) -> N
     for index in range(100):
         log.append(draft_of(400), "T", 0, now_ms=START_MS + index)
     log.write()
+    log.flush()
 
     log.retain(START_MS + 10_000 * HOUR_MS, due=True)
 
@@ -146,7 +147,7 @@ def test_files_of_the_index_go_when_all_they_point_at_is_gone(tmp_path: Path) ->
     log = open_store(tmp_path, SMALL, FullDisk())
     for index in range(200):
         store(log, b"x" * 100, keys=(f"k{index}",), now_ms=START_MS + index)
-    log.flush_index()
+    log.flush()
     before = sorted((tmp_path / "index").iterdir())
 
     log.retain(START_MS + 10_000 * HOUR_MS, due=True)

@@ -35,6 +35,7 @@ def filled(directory: Path) -> MessageLog:
         if chance.random() < 0.2:
             log.append(draft_of(150, queue_id=1), "T", 1, now_ms=START_MS)
     log.write()
+    log.flush()
     assert log.end_offset > FILE_BYTES
     return log
 

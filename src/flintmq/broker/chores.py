@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
 
-INDEX_MS = 1_000
-"""How often collected keys are written."""
+HELD_MS = 1_000
+"""How often units of queues and keys that are held in memory are written."""
+
+FEW_MS = 100
+"""How often they are while they are few; at a low rate nobody then waits for those of a second."""
 
 FLUSH_MS = 500
 """How often the log is synced when nobody waits for it."""
@@ -52,7 +55,8 @@ def upkeep(server: Upkept, now_ms: int) -> list[Chore]:
     """What a server does whether anybody asks for something or not."""
     config = server.state.config
     return [
-        Chore(INDEX_MS, lambda _: server.state.log.flush_index(), now_ms),
+        Chore(FEW_MS, lambda _: server.state.log.flush_few(), now_ms),
+        Chore(HELD_MS, lambda _: server.state.log.flush(), now_ms),
         Chore(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
         Chore(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
         Chore(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),

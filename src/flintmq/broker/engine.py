@@ -35,7 +35,7 @@ from flintmq.broker.quick_send import QuickSends, SentGroup
 from flintmq.broker.state import BrokerState
 from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.send import SendRefusal
 from flintmq.protocol.typed_request import TypedRequest
@@ -44,6 +44,9 @@ from flintmq.store.config import Flush
 log = logging.getLogger(__name__)
 
 Request: TypeAlias = TypedRequest[Any]
+
+_PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+"""Requests that move no deadline unless they are held."""
 
 
 class Port(Protocol):
@@ -101,6 +104,7 @@ class Engine:
         self._unannounced: list[tuple[Peer, Request, Answer]] = []
         self.deadlines_moved = True
         """Whether `next_due_ms` may be earlier than when it was last asked for."""
+        self._due_ms = 0  # what it said then
         config, started_ms = state.config, state.started_ms
         self._chores = (
             Chore(config.hold_sweep_ms, self._sweep, started_ms),
@@ -115,7 +119,8 @@ class Engine:
         if processor is None:
             self.refuse(request, peer, unsupported(request.code))
             return
-        self.deadlines_moved = True
+        if request.code not in _PULLS:
+            self.deadlines_moved = True
         topics = self.state.topics
         version = topics.version
         try:
@@ -132,6 +137,8 @@ class Engine:
         """Sends were taken the quick way: their answers wait for the end of the turn."""
         for topic, sizes in group.sizes.items():
             self.state.stats.sent(topic, len(sizes), sum(sizes), now_ms)
+        for topic, count, size_bytes in group.batches:
+            self.state.stats.sent(topic, count, size_bytes, now_ms)
         self._unwritten.append(group)
 
     def refuse(self, request: Request, peer: Peer, answer: Answer) -> None:
@@ -154,6 +161,11 @@ class Engine:
             bool(self._unwritten or state.after_write or self._unannounced or state.topics.changed)
             or state.log.has_turn
         )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something waits for the end of a turn: a write, the timer, or new names."""
+        return self.deadlines_moved or self.has_turn or self.state.has_new_names
 
     def end_turn(self, now_ms: int) -> None:
         """Write what was appended; answer; wake the pulls that waited for it."""
@@ -229,6 +241,7 @@ class Engine:
         ):
             if other_ms is not None and other_ms < due_ms:
                 due_ms = other_ms
+        self._due_ms = due_ms
         return due_ms
 
     def release_holds(self, now_ms: int) -> None:
@@ -248,7 +261,6 @@ class Engine:
             self._port.close(peer, "no heartbeat came in time")
 
     def _settle(self, request: Request, peer: Peer, outcome: Outcome) -> None:
-        self.deadlines_moved = True
         self._drain_outbox()
         if isinstance(outcome, Stored):
             self._unwritten.append(_Parked(peer, request, outcome))
@@ -256,12 +268,15 @@ class Engine:
             if not request.is_oneway:
                 self._port.answer(peer, request, outcome)
         elif isinstance(outcome, Hold):
+            if outcome.until_ms < self._due_ms:
+                self.deadlines_moved = True
             self.state.held.add(HeldPull(request, peer, outcome))
         elif isinstance(outcome, Ask):
             self._ask(request, peer, outcome)
 
     def _ask(self, request: Request, peer: Peer, ask: Ask) -> None:
         def then(reply: Command | None) -> None:
+            self.deadlines_moved = True
             try:
                 outcome = ask.then(reply)
             except Exception as error:

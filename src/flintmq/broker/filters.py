@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,11 +25,13 @@ from msgspec.structs import replace
 from flintmq.broker.subscriptions import predicate_of, properties_of, selection_of
 from flintmq.errors import InvalidExpression
 from flintmq.filter.bloom import bloom_filter
-from flintmq.filter.sql_eval import SqlPredicate
 from flintmq.model.properties import RETRY_TOPIC
 from flintmq.protocol.bodies.filter_table import BloomBits, FilterTable, GroupFilter, TopicFilters
 from flintmq.protocol.bodies.subscription import SQL92, Subscription
 from flintmq.store.selection import Selection
+
+if TYPE_CHECKING:
+    from flintmq.filter.sql_eval import SqlPredicate
 
 log = logging.getLogger(__name__)
 

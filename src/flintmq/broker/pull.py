@@ -26,7 +26,6 @@ from flintmq.broker.outcome import SUCCESS, Answer, Hold, Outcome
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull_checks import admit
 from flintmq.broker.state import BrokerState
-from flintmq.broker.stats import GROUP_GET_FALL_SIZE, GROUP_GET_FALL_TIME, GROUP_GET_LATENCY
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6
 from flintmq.protocol.bodies.group import GroupConfig
@@ -227,18 +226,19 @@ def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, no
     Behind in bytes is what the log has after the last record, behind in time the age of the
     oldest one in the last run of records.
     """
-    stats, last = state.stats, result.views[-1]
-    stats.pulled(
-        header.consumer_group, header.topic, result.record_count, result.size_bytes, now_ms
-    )
+    last = result.views[-1]
     log_offset, flags = _PLACE.unpack_from(last, LOG_OFFSET_AT)
     store_at = STORE_MS_AT + V6_BYTES_MORE if flags & _BORN_HOST_V6 else STORE_MS_AT
     store_ms = _LONG.unpack_from(last, store_at)[0]
     fall_bytes = state.log.end_offset - log_offset - len(last)
-    key = f"{header.queue_id}@{header.topic}@{header.consumer_group}"
-    stats.add(GROUP_GET_LATENCY, key, now_ms, total=0)
-    stats.add(GROUP_GET_FALL_SIZE, key, now_ms, total=max(fall_bytes, 0))
-    stats.add(GROUP_GET_FALL_TIME, key, now_ms, total=max(now_ms - store_ms, 0))
+    state.stats.found_behind(
+        (header.consumer_group, header.topic, header.queue_id),
+        result.record_count,
+        result.size_bytes,
+        max(fall_bytes, 0),
+        max(now_ms - store_ms, 0),
+        now_ms,
+    )
 
 
 PROCESSORS: dict[RequestCode, Processor] = {

@@ -8,22 +8,23 @@ the rest means, and that it may be stored, was found out by the usual way (`send
 as long as neither the settings nor any topic changes, and then everything is forgotten.  What
 depends on the message or on the moment is asked each time.
 
-Known headers are for plain sends only: no hooks, no batch, nothing delayed, no transaction, no
-retry topic.  All else goes the usual way and comes out the same.
+Known headers are for plain sends only, of one message or of a batch: no hooks, nothing delayed,
+no transaction, no retry topic.  All else goes the usual way and comes out the same.
 
 Invariant: what is stored and answered is, byte for byte, what the usual way stores and answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from flintmq.broker.peer import Peer
-from flintmq.broker.send_answer import SentFrame
+from flintmq.broker.send_answer import SentFrame, message_ids
+from flintmq.broker.send_batch import FOUND_BY, looked_at, split_checked
 from flintmq.broker.send_checks import MULTI_TAG, name_fault
 from flintmq.broker.send_properties import plain_string, waits_for_medium
 from flintmq.errors import FlintError
@@ -54,12 +55,14 @@ TEXTS_MAX = 1_024
 MOULDS_MAX = 64
 """Headers tried first, of one connection."""
 
-_CODE = int(RequestCode.SEND_MESSAGE_V2)
+_CODES = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
 _NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
 _WRITE = int(Permission.WRITE)
 _ID = names.UNIQ_KEY.encode() + b"\x01"
 _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE = 1_234_567_890_123, "A1", 7
-_read = RequestReader({RequestCode.SEND_MESSAGE_V2: SendMessageV2}).read
+_read = RequestReader(
+    {RequestCode.SEND_MESSAGE_V2: SendMessageV2, RequestCode.SEND_BATCH_MESSAGE: SendMessageV2}
+).read
 _text_of = msgspec.json.Decoder(str).decode
 
 
@@ -87,7 +90,7 @@ class Sender:
 class SentGroup:
     """What one read of a connection sent the quick way; ``write`` takes all its answers at once."""
 
-    __slots__ = ("body_bytes", "frames", "opaques", "peer", "sizes", "stop", "write")
+    __slots__ = ("batches", "body_bytes", "frames", "opaques", "peer", "sizes", "stop", "write")
 
     def __init__(self, peer: Peer, write: Callable[[list[bytes]], object]) -> None:
         self.peer = peer
@@ -95,37 +98,42 @@ class SentGroup:
         self.frames: list[bytes] = []
         self.opaques: list[bytes] = []
         self.sizes: dict[str, list[int]] = {}  # of records, by topic
+        self.batches: list[tuple[str, int, int]] = []  # topic, number of records, bytes
         self.body_bytes = 0
         self.stop: int = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self.sizes.values()))
+        return sum(map(len, self.sizes.values())) + len(self.batches)
 
 
 class _Known:
     """A header that was seen before: what it stands for."""
 
-    __slots__ = ("answer", "is_oneway", "pattern")
+    __slots__ = ("answer", "is_batch", "is_oneway", "pattern")
 
-    def __init__(self, pattern: RecordPattern, answer: SentFrame, *, is_oneway: bool) -> None:
+    def __init__(
+        self, pattern: RecordPattern, answer: SentFrame, *, is_oneway: bool, is_batch: bool
+    ) -> None:
         self.pattern = pattern
         self.answer = answer
         self.is_oneway = is_oneway
+        self.is_batch = is_batch
 
 
 class _Text:
     """Properties that were seen before, around a unique id of ``id_bytes``."""
 
-    __slots__ = ("after", "before", "id_bytes", "keys", "tags_code")
+    __slots__ = ("after", "before", "found_by", "id_bytes", "keys", "tags_code")
 
     def __init__(
-        self, before: bytes, after: bytes, id_bytes: int, tags_code: int, keys: list[str]
+        self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
     ) -> None:
         self.before = before
         self.after = after
         self.id_bytes = id_bytes
-        self.tags_code = tags_code
-        self.keys = keys
+        self.tags_code = tags_code(properties.get(names.TAGS))
+        self.keys = keys_of(properties)[1:]
+        self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
 
 
 class QuickSends:
@@ -179,6 +187,8 @@ class QuickSends:
             known, text = both
             values = cut[1], cut[3], cut[5]
         born_ms, unique_id, opaque = values
+        if known.is_batch:
+            return self._take_batch(known, text, values, body, sender, group, now_ms)
         placed = self._plain.append(
             known.pattern,
             body,
@@ -204,6 +214,46 @@ class QuickSends:
             group.frames.append(known.answer.fill(log_offset, queue_offset, unique_id, opaque))
         return True
 
+    def _take_batch(
+        self,
+        known: _Known,
+        text: _Text,
+        values: tuple[bytes, bytes, bytes],
+        body: bytes,
+        sender: Sender,
+        group: SentGroup,
+        now_ms: int,
+    ) -> bool:
+        born_ms, unique_id, opaque = values
+        state, pattern = self._state, known.pattern
+        common = text.before + unique_id + text.after
+        try:
+            parts = split_checked(body, pattern.topic, common, state.config.store)
+            if parts is None:
+                return False
+            found_by = {**text.found_by, names.UNIQ_KEY: str(unique_id, "ascii")}
+            codes, keys = looked_at(parts.properties, found_by)
+            batch = self._plain.append_batch(
+                pattern,
+                parts,
+                common,
+                int(born_ms),
+                sender.born_host,
+                tags_codes=codes,
+                keys=keys,
+                now_ms=now_ms,
+            )
+        except FlintError:  # the usual way says why
+            return False
+        log_offsets, queue_offset, group.stop = batch
+        group.batches.append((pattern.topic, len(log_offsets), group.stop - log_offsets[0]))
+        group.body_bytes += len(body)
+        if not known.is_oneway:
+            ids = message_ids(state.host, log_offsets).encode()
+            group.opaques.append(opaque)
+            group.frames.append(known.answer.fill(ids, queue_offset, unique_id, opaque))
+        return True
+
     def _find(self, frame: Frame, cut: SendCut, sender: Sender) -> tuple[_Known, _Text] | None:
         shape, _, before, unique_id, after, _ = cut
         known = self._known.get((len(sender.born_host), shape))
@@ -223,7 +273,7 @@ class QuickSends:
 
         Those that are signed differ every time, and learning costs more than a send.
         """
-        if request.code != _CODE:
+        if request.code not in _CODES:
             return
         cut = cut_send(frame)
         if cut is None:
@@ -257,8 +307,10 @@ class QuickSends:
         )
         if len(self._known) >= HEADERS_MAX:
             self._known.clear()
-        answer = SentFrame(state, header.queue_id)
-        self._known[key] = _Known(pattern, answer, is_oneway=request.is_oneway)
+        answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
+        self._known[key] = _Known(
+            pattern, answer, is_oneway=request.is_oneway, is_batch=header.is_batch
+        )
 
     def _is_plain(self, header: SendMessageV2) -> bool:
         """Whether such a send is stored where it says, whatever its properties are."""
@@ -270,7 +322,6 @@ class QuickSends:
             and (bool(config.permission & _WRITE) or not topic.order)
             and name_fault(header.topic) is None
             and 0 <= header.queue_id < max(topic.write_queue_nums, topic.read_queue_nums)
-            and not header.is_batch
             and not header.sys_flag & _NOT_PLAIN
             and not is_retry_topic(header.topic)
         )
@@ -297,11 +348,10 @@ class QuickSends:
         start, _, rest = octets.partition(_ID + unique_id)
         if _ID in start + rest:
             return None
-        code = tags_code(properties.get(names.TAGS))
-        return _Text(start + _ID, rest, len(unique_id), code, keys_of(properties)[1:])
+        return _Text(start + _ID, rest, len(unique_id), properties)
 
 
-_UNKNOWN = _Text(b"", b"", -1, 0, [])
+_UNKNOWN = _Text(b"", b"", -1, {})
 
 
 def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[Any]) -> bool:

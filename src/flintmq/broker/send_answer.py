@@ -5,7 +5,10 @@ The fields of a success are put together as text: this is the hottest answer of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
+from struct import Struct
 
 import msgspec
 from msgspec import Raw
@@ -48,10 +51,12 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
-def message_ids(host: Host, log_offsets: list[int]) -> str:
+def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
     """The same for many records, joined by commas."""
-    form = f",{_id_prefix(host.packed, host.port)}%016X"
-    return (form * len(log_offsets) % tuple(log_offsets))[1:]
+    prefix = bytes.fromhex(_id_prefix(host.packed, host.port))
+    pack = _id_struct(len(prefix)).pack
+    octets = b"".join(map(pack, repeat(prefix), log_offsets))
+    return octets.hex(",", len(octets) // len(log_offsets)).upper()
 
 
 def sent_answer(
@@ -72,11 +77,14 @@ def sent_answer(
 
 
 class SentFrame:
-    """The frame that answers a send to one queue, with room for what differs."""
+    """The frame that answers a send to one queue, with room for what differs.
+
+    That of a batch has room for any number of message ids.
+    """
 
     __slots__ = ("_template",)
 
-    def __init__(self, state: BrokerState, queue_id: int) -> None:
+    def __init__(self, state: BrokerState, queue_id: int, *, is_batch: bool = False) -> None:
         offset_id = message_id(state.host, _OFFSET)
         answer = sent_answer(state, offset_id, queue_id, _PLACE, _UNIQUE_ID)
         (frame,) = encode_answer(_OPAQUE, answer)
@@ -84,7 +92,7 @@ class SentFrame:
         rest, _, end = rest.rpartition(b"%d" % _OPAQUE)  # what is configured stands before it
         template = b""
         for mark, slot in (
-            (offset_id, offset_id[:-16] + "%016X"),
+            (offset_id, "%b" if is_batch else offset_id[:-16] + "%016X"),
             (str(_PLACE), "%d"),
             (_UNIQUE_ID, "%b"),
         ):
@@ -92,7 +100,10 @@ class SentFrame:
             template += before + slot.encode()
         self._template = template + rest + b"%b" + end
 
-    def fill(self, log_offset: int, queue_offset: int, unique_id: bytes, opaque: bytes) -> bytes:
+    def fill(
+        self, log_offset: int | bytes, queue_offset: int, unique_id: bytes, opaque: bytes
+    ) -> bytes:
+        """For a batch ``log_offset`` is its message ids."""
         header = self._template % (log_offset, queue_offset, unique_id, opaque)
         return PREFIX.pack(len(header) + 4, len(header)) + header
 
@@ -100,6 +111,11 @@ class SentFrame:
 @lru_cache(maxsize=KEPT_MAX)
 def _id_prefix(packed: bytes, port: int) -> str:
     return offset_id_prefix(Host(packed, port))
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _id_struct(prefix_bytes: int) -> Struct:
+    return Struct(f">{prefix_bytes}sq")
 
 
 @lru_cache(maxsize=KEPT_MAX)

@@ -10,7 +10,9 @@ so their size is known before any is made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
@@ -25,7 +27,7 @@ from flintmq.model.group import is_retry_topic
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TRANSACTION_MASK
-from flintmq.protocol.batch import split_batch
+from flintmq.protocol.batch import BatchColumns, split_batch
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import (
@@ -35,6 +37,7 @@ from flintmq.protocol.properties import (
 )
 from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
 from flintmq.protocol.record_draft import RecordPattern, packed_host
+from flintmq.store.config import StoreConfig
 from flintmq.store.dispatch import keys_of
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
@@ -45,8 +48,7 @@ PATTERNS_MAX = 1_024
 
 _SEPARATOR = b"\x02"
 _UNIQUE = names.UNIQ_KEY.encode() + b"\x01"
-_UNIQUE_BYTES = len(_UNIQUE)
-_LOOKED_AT = (names.TAGS, names.KEYS, names.UNIQ_KEY)
+FOUND_BY = (names.TAGS, names.KEYS, names.UNIQ_KEY)
 """What a record is filtered and found by."""
 
 
@@ -64,14 +66,24 @@ def store_batch(
     mark(properties, state.config)
     properties[names.CLUSTER] = state.config.cluster
     _check_kind(request, properties, state)
-    parts, common = _split(request, properties, state)
+    try:
+        common = encode_properties(properties)
+    except LocalProtocolError:
+        raise illegal(state) from None
+    try:
+        parts = split_checked(request.body, header.topic, common, state.config.store)
+    except MalformedBody as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
+    if parts is None:
+        raise illegal(state)
     queue_id = header.queue_id
     if queue_id < 0:
         queue_id = state.pick(topic.write_queue_nums)
     sys_flag = header.sys_flag
     if topic.topic_filter_type == MULTI_TAG:
         sys_flag |= MULTI_TAGS
-    codes, keys = _looked_at(parts, properties)
+    found_by = {name: properties[name] for name in FOUND_BY if name in properties}
+    codes, keys = looked_at(parts.properties, found_by)
     batch = state.log.plain.append_batch(
         _pattern(
             header.topic,
@@ -90,14 +102,15 @@ def store_batch(
         now_ms=now_ms,
     )
     size_bytes = batch.stop - batch.log_offsets[0]
-    state.stats.sent(header.topic, len(parts), size_bytes, now_ms)
+    count = len(batch.log_offsets)
+    state.stats.sent(header.topic, count, size_bytes, now_ms)
     ids = message_ids(state.host, batch.log_offsets)
     unique_id = properties.get(names.UNIQ_KEY)
     return SentMessages(
         sent_answer(state, ids, queue_id, batch.queue_offset, unique_id),
         batch.stop if waits_for_medium(properties) else None,
         ids,
-        len(parts),
+        count,
         size_bytes,
     )
 
@@ -111,57 +124,73 @@ def _check_kind(request: SendRequest, properties: dict[str, str], state: BrokerS
         raise illegal(state)
 
 
-def _split(
-    request: SendRequest, properties: dict[str, str], state: BrokerState
-) -> tuple[list[tuple[bytes, bytes, int]], bytes]:
-    """The messages of a batch, body, properties and flag, and what all properties end with."""
-    try:
-        parts = split_batch(request.body)
-    except MalformedBody as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
-    try:
-        common = encode_properties(properties)
-    except LocalProtocolError:
-        raise illegal(state) from None
-    each_bytes = RECORD_BYTES_MIN + len(request.header.topic) + len(common)
-    limit = min(BATCH_BYTES_MAX, state.config.store.batch_bytes_max)
-    if len(request.body) + each_bytes * len(parts) > limit:
-        raise illegal(state)
-    texts = [text for _, text, _ in parts]
-    if not all(text[-1:] == _SEPARATOR for text in texts):
-        parts = [(body, _ended(text), flag) for body, text, flag in parts]
-        texts = [text for _, text, _ in parts]
+def split_checked(
+    body: bytes, topic: str, common: bytes, config: StoreConfig
+) -> BatchColumns | None:
+    """The messages of a batch; nothing when they take too much room.
+
+    ``common`` is what the properties of all end with.  Raises `MalformedBody`.
+    """
+    parts = split_batch(body)
+    each_bytes = RECORD_BYTES_MIN + len(topic) + len(common)
+    limit = min(BATCH_BYTES_MAX, config.batch_bytes_max)
+    texts = parts.properties
+    if len(body) + each_bytes * len(texts) > limit:
+        return None
+    if not all(map(bytes.endswith, texts, repeat(_SEPARATOR))):
+        texts = list(map(_ended, texts))
+        parts = parts._replace(properties=texts)
     if max(map(len, texts)) + len(common) > PROPERTIES_BYTES_MAX:
-        raise illegal(state)
-    return parts, common
+        return None
+    return parts
 
 
 def _ended(text: bytes) -> bytes:
     return text + _SEPARATOR if text and text[-1:] != _SEPARATOR else text
 
 
-def _looked_at(
-    parts: list[tuple[bytes, bytes, int]], properties: dict[str, str]
+def looked_at(
+    texts: Sequence[bytes], common: Mapping[str, str]
 ) -> tuple[list[int], list[list[str]]]:
     """What each message is filtered by and found by: the code of its tag, and its keys.
 
-    Where the header has a unique id, as all clients write one, that of a message does not count;
-    and what else it has is mostly the same for all of them.
+    ``common`` is what the header says of that.  Where it has a unique id, as all clients write
+    one, that of a message does not count; and what else it has is mostly the same for all.
     """
-    common = {name: properties[name] for name in _LOOKED_AT if name in properties}
-    overrides_id = names.UNIQ_KEY in common
+    has_id = names.UNIQ_KEY in common
+    rest = _rest_of_all(texts) if has_id else None
+    if rest is not None:
+        code, own_keys = _found_by(rest, common)
+        return [code] * len(texts), [own_keys] * len(texts)
     known: dict[bytes, tuple[int, list[str]]] = {}
     codes, keys = [], []
-    for _, text, _ in parts:
-        if overrides_id and text[:_UNIQUE_BYTES] == _UNIQUE:
+    for text in texts:
+        if has_id and text.startswith(_UNIQUE):
             text = text[text.find(_SEPARATOR) :]
         found = known.get(text)
         if found is None:
-            each = parse_properties(text) | common
-            found = known[text] = tags_code(each.get(names.TAGS)), keys_of(each)
+            found = known[text] = _found_by(text, common)
         codes.append(found[0])
         keys.append(found[1])
     return codes, keys
+
+
+def _rest_of_all(texts: Sequence[bytes]) -> bytes | None:
+    """What follows the unique id in all properties, where they begin with one and agree in it."""
+    first = texts[0]
+    rest = first[first.find(_SEPARATOR) :]
+    if (
+        all(map(bytes.startswith, texts, repeat(_UNIQUE)))
+        and all(map(bytes.endswith, texts, repeat(rest)))
+        and b"".join(texts).count(_SEPARATOR) == rest.count(_SEPARATOR) * len(texts)
+    ):
+        return rest
+    return None
+
+
+def _found_by(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:
+    properties = {**parse_properties(text), **common}
+    return tags_code(properties.get(names.TAGS)), keys_of(properties)
 
 
 @lru_cache(maxsize=PATTERNS_MAX)

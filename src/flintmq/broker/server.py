@@ -181,7 +181,7 @@ class BrokerServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._outgoing.close()
-        if self._syncing is not None:
+        while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
         await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
         self._disk_thread.shutdown()

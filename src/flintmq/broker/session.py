@@ -17,7 +17,7 @@ from flintmq.broker.peer import Peer
 from flintmq.broker.quick_send import Sender, SentGroup
 from flintmq.errors import MalformedHeader
 from flintmq.net.channel import Channel
-from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
@@ -27,6 +27,9 @@ from flintmq.protocol.wire import decode_command
 _served = processors()
 _read = RequestReader({code: k for code, k in REQUEST_HEADERS.items() if code in _served}).read
 """Requests that nobody serves stay untyped: they are refused as such, whatever they carry."""
+
+_PULL = b'{"code":%d,' % RequestCode.PULL_MESSAGE
+"""What nearly every pull begins with.  It is answered, or held, and seldom part of a turn."""
 
 
 class Owner(Protocol):
@@ -58,6 +61,11 @@ class BrokerSession:
 
     def frames(self, frames: list[Frame]) -> None:
         engine, now_ms = self._engine, self._owner.now_ms()
+        if len(frames) == 1 and frames[0][1].startswith(_PULL):
+            self._serve(frames[0], now_ms)
+            if engine.has_news:
+                self._owner.turn_is_due()
+            return
         self._owner.turn_is_due()
         if not engine.quick.is_open(now_ms):
             for frame in frames:
@@ -70,7 +78,7 @@ class BrokerSession:
                 if not take(frame, sender, group, now_ms):
                     self._serve(frame, now_ms)
         finally:
-            if group.sizes:
+            if group.stop:
                 engine.park(group, now_ms)
 
     def _serve(self, frame: Frame, now_ms: int) -> None:

@@ -12,7 +12,7 @@ touched for a day go, and if there are none, new keys are not counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from flintmq.protocol.bodies.stats import BrokerStats, RateSample
 
@@ -137,6 +137,10 @@ class Counter:
             samples[:] = [(ms + delta_ms, total, times) for ms, total, times in samples]
 
 
+_PullCounters: TypeAlias = tuple[Counter, Counter, Counter, Counter]
+"""Sizes, latencies, bytes behind and milliseconds behind of a group's pulls of a queue."""
+
+
 class Stats:
     """All counters of a broker."""
 
@@ -156,6 +160,7 @@ class Stats:
             (BROKER_GET_NUMS, cluster): self.gets,
         }
         self._by_key: dict[tuple[str, str], Counter] = {}
+        self._of_pulls: dict[tuple[str, str, int], _PullCounters] = {}  # of those above
         self._tidied_ms = now_ms
 
     # Counting
@@ -185,6 +190,25 @@ class Stats:
         self.found.add(1, 1, now_ms)
         self.gets.add(size_bytes, count, now_ms)
         self.add(GROUP_GET_SIZE, f"{topic}@{group}", now_ms, count=count, total=size_bytes)
+
+    def found_behind(
+        self,
+        place: tuple[str, str, int],
+        count: int,
+        size_bytes: int,
+        fall_bytes: int,
+        fall_ms: int,
+        now_ms: int,
+    ) -> None:
+        """A pull of a group, of a topic's queue, found messages, and is that far behind."""
+        self.found.add(1, 1, now_ms)
+        self.gets.add(size_bytes, count, now_ms)
+        counters = self._of_pulls.get(place) or self._pull_counters(place, now_ms)
+        sizes, latency, fall_sizes, fall_times = counters
+        sizes.add(size_bytes, count, now_ms)
+        latency.add(0, 1, now_ms)
+        fall_sizes.add(fall_bytes, 1, now_ms)
+        fall_times.add(fall_ms, 1, now_ms)
 
     # Looking
 
@@ -238,15 +262,38 @@ class Stats:
         made = self._by_key[name, key] = Counter(_BY_KEY, now_ms)
         return made
 
+    def _pull_counters(self, place: tuple[str, str, int], now_ms: int) -> _PullCounters:
+        """The counters of a group's pulls of a queue; one there is no room for is forgotten."""
+        group, topic, queue_id = place
+        key = f"{queue_id}@{topic}@{group}"
+        keys = [(GROUP_GET_SIZE, f"{topic}@{group}")]
+        keys += [(n, key) for n in (GROUP_GET_LATENCY, GROUP_GET_FALL_SIZE, GROUP_GET_FALL_TIME)]
+        for each in keys:
+            if each not in self._by_key:
+                self._make(*each, now_ms)  # others may go
+        found = [self._by_key.get(each) for each in keys]
+        missing_count = found.count(None)
+        sizes, latency, fall_sizes, fall_times = (
+            counter or Counter(_BY_KEY, now_ms) for counter in found
+        )
+        counters = sizes, latency, fall_sizes, fall_times
+        if missing_count:
+            self.dropped_count += missing_count
+        else:
+            self._of_pulls[place] = counters
+        return counters
+
     def _tidy(self, now_ms: int) -> bool:
         """Make room, at most once an hour because it takes its time; tell if there is some."""
         if now_ms - self._tidied_ms >= DAY.step_ms:
             self._tidied_ms = now_ms
+            self._of_pulls.clear()
             for place in [p for p, counter in self._by_key.items() if counter.is_idle(now_ms)]:
                 del self._by_key[place]
         return len(self._by_key) < KEYS_MAX
 
     def _forget(self, goes: Callable[[str, str], bool]) -> None:
+        self._of_pulls.clear()
         for place in [place for place in self._by_key if goes(*place)]:
             del self._by_key[place]
 

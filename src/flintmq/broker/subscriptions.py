@@ -8,13 +8,16 @@ their text, in limited numbers, because every pull brings the text again.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from flintmq.errors import InvalidExpression, MalformedRecord
-from flintmq.filter.sql_eval import SqlPredicate, compile_sql
 from flintmq.filter.tags import ALL, parse_tags
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import measure_record
 from flintmq.store.selection import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from flintmq.filter.sql_eval import SqlPredicate
 
 TEXTS_KEPT_MAX = 4_096
 """Subscriptions remembered, of each kind."""
@@ -85,6 +88,8 @@ def _sql_selection(text: str) -> Selection:
 
 @lru_cache(maxsize=TEXTS_KEPT_MAX)
 def _compiled(text: str) -> SqlPredicate | InvalidExpression:
+    from flintmq.filter.sql_eval import compile_sql  # few brokers are asked for it
+
     try:
         return compile_sql(text)
     except InvalidExpression as error:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from flintmq.cli.connection import connected
-from flintmq.cli.dlq import RATE
+from flintmq.cli.dlq import RATE, app
 from flintmq.cli.on_spark import (
     HERE,
     Master,
@@ -68,6 +68,7 @@ ReasonProperty = Annotated[
 ]
 
 
+@app.command("report")
 @connected
 def report(
     settings: ClientSettings,
@@ -162,6 +163,7 @@ LogFile = Annotated[
 ]
 
 
+@app.command("bulk-replay")
 @connected
 def bulk_replay(
     settings: ClientSettings,

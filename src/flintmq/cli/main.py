@@ -1,46 +1,63 @@
-"""The `flintmq` command: where its parts are put together."""
+"""The `flintmq` command: where its parts are put together.
+
+A part loads what it works with, and all of them take longer to load than a server to start.  So
+who names a command gets a `flintmq` that has only this one; its help and its errors are the same.
+Whoever asks for help, completes a word or names something unknown gets all of them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
 from flintmq import __version__
-from flintmq.cli import dlq, dlq_spark, group, message, store, topic, topic_spark
-from flintmq.cli.broker import broker
-from flintmq.cli.demo.command import demo
-from flintmq.cli.lake import lake
-from flintmq.cli.namesrv import namesrv
-from flintmq.cli.output import EXIT_CODES
-from flintmq.cli.run import run
-from flintmq.cli.send import send
-from flintmq.cli.serve import serve
-from flintmq.cli.tail import TAIL_HELP, tail
 
-app = typer.Typer(
-    name="flintmq",
-    help="Apache RocketMQ from Python and Spark.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+PARTS: Final = {
+    "demo": "demo.command:demo",
+    "serve": "serve:serve",
+    "namesrv": "namesrv:namesrv",
+    "broker": "broker:broker",
+    "run": "run:run",
+    "send": "send:send",
+    "tail": "tail:tail",
+    "lake": "lake:lake",
+    "topic": "topic_spark:app",
+    "group": "group:app",
+    "message": "message:app",
+    "dlq": "dlq_spark:app",
+    "store": "store:app",
+}
+"""Commands, and groups of commands, by their names: module and what it calls them."""
 
-app.command()(demo)
-app.command()(serve)
-app.command()(namesrv)
-app.command()(broker)
-app.command()(run)
-app.command(epilog=EXIT_CODES)(send)
-app.command(help=TAIL_HELP, epilog=EXIT_CODES)(tail)
-app.command(epilog=EXIT_CODES)(lake)
-topic.app.command("report")(topic_spark.report)
-dlq.app.command("report")(dlq_spark.report)
-dlq.app.command("bulk-replay")(dlq_spark.bulk_replay)
-app.add_typer(topic.app, name="topic")
-app.add_typer(group.app, name="group")
-app.add_typer(message.app, name="message")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(store.app, name="store")
+ASKING: Final = frozenset({"send", "tail", "lake"})
+"""Commands that ask a cluster: their help tells the exit codes.  Groups tell it themselves."""
+
+
+def make_app(names: Iterable[str] = PARTS) -> typer.Typer:
+    """The command with these parts."""
+    app = typer.Typer(
+        name="flintmq",
+        help="Apache RocketMQ from Python and Spark.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(flintmq)
+    for name in names:
+        module, _, attribute = PARTS[name].partition(":")
+        part = getattr(import_module(f"flintmq.cli.{module}"), attribute)
+        if isinstance(part, typer.Typer):
+            app.add_typer(part, name=name)
+        elif name in ASKING:
+            from flintmq.cli.output import EXIT_CODES  # it loads what prints tables
+
+            app.command(name, epilog=EXIT_CODES)(part)
+        else:
+            app.command(name)(part)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -49,7 +66,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def flintmq(
     version: Annotated[  # typer calls back before the value is used
         bool,
@@ -60,4 +76,5 @@ def flintmq(
 
 
 def main() -> None:
-    app()
+    named = sys.argv[1:2]
+    make_app(named if set(named) <= PARTS.keys() and named else PARTS)()

@@ -47,14 +47,6 @@ TRY_AGAIN_S = 1
 WAITING_MAX = 1_000
 """Messages that wait to be printed; then nobody pulls any more."""
 
-TAIL_HELP = (
-    "Print the messages of a topic: those from a place on, then those that come. "
-    "With --output json each is one line of JSON.\n\n"
-    "--format is a text with codes, and \\n where a line ends: "
-    + "; ".join(f"%{code} {what}" for code, (what, _) in CODES.items())
-    + "."
-)
-
 
 class _Enough(Exception):  # no error: the wanted number is reached
     """So many messages were printed as were asked for."""
@@ -104,7 +96,7 @@ def tail(
     ] = USUAL,
     output: As = Output.TABLE,
 ) -> None:
-    """Print the messages of a topic."""
+    """Print the messages of a topic; the whole text is below."""
     from flintmq.client.admin import Admin
 
     wanted, beginning = Wanted.by(tags=tag, sql=sql), parse_beginning(start)
@@ -128,6 +120,15 @@ def tail(
                 asyncio.run(_follow(settings, topic, picked, spans, wanted, show))
             finally:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+tail.__doc__ = (
+    "Print the messages of a topic: those from a place on, then those that come. "
+    "With --output json each is one line of JSON.\n\n"
+    "--format is a text with codes, and \\n where a line ends: "
+    + "; ".join(f"%{code} {what}" for code, (what, _) in CODES.items())
+    + "."
+)
 
 
 def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:

@@ -20,6 +20,7 @@ from flintmq.cli.on_spark import (
 from flintmq.cli.options import Sql, Tags
 from flintmq.cli.output import As, Output, print_json, print_line, print_table
 from flintmq.cli.times import Since, Until
+from flintmq.cli.topic import app
 from flintmq.client.config import ClientSettings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ SHOWN_MAX = 10
 """Topics, tags and keys on the screen; the files have more."""
 
 
+@app.command("report")
 @connected
 def report(
     settings: ClientSettings,

@@ -16,7 +16,7 @@ Invariant: one thread at a time has the line, and none after it was closed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from flintmq.client.engine import Engine
@@ -38,10 +38,14 @@ class Runner(Protocol):
 class DirectLine:
     """The line of one client, for all threads but the loop's."""
 
-    def __init__(self, engine: Engine, runner: Runner) -> None:
+    def __init__(
+        self, engine: Engine, runner: Runner, mark: Callable[[Command], Command] | None = None
+    ) -> None:
+        """``mark`` is what a hook of ours does to every request that goes by the loop."""
         config = engine.config
         self._engine = engine
         self._runner = runner
+        self._mark = mark
         self._account = config.account
         self._channels = BlockingChannels(
             tls=config.client_tls,
@@ -68,6 +72,8 @@ class DirectLine:
             if channel is not None:
                 left_ms = call.timeout_ms - (self._engine.stopwatch() - start_ms)
                 request = call.request
+                if self._mark is not None:
+                    request = self._mark(request)
                 if self._account is not None:
                     request = self._account.sign(request)
                 return channel.call(request, max(1, left_ms))

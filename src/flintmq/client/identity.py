@@ -62,9 +62,15 @@ class MessageIds:
         self._next_month_ms = 0
 
     def make(self, now_ms: int) -> str:
+        return self._ids.make(now_ms, self._month(now_ms))
+
+    def make_many(self, now_ms: int, count: int) -> list[str]:
+        return self._ids.make_many(now_ms, self._month(now_ms), count)
+
+    def _month(self, now_ms: int) -> int:
         if not self._month_start_ms <= now_ms < self._next_month_ms:
             self._month_start_ms, self._next_month_ms = month_of(now_ms)
-        return self._ids.make(now_ms, self._month_start_ms)
+        return self._month_start_ms
 
 
 def month_of(now_ms: int) -> tuple[int, int]:

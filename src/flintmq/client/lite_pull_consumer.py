@@ -30,6 +30,7 @@ from flintmq.client.pull_settings import LiteConfig, LitePullSettings
 from flintmq.client.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.status import PullingStatus
 from flintmq.client.stream_client import StreamClient, StreamOwner
+from flintmq.client.timing import SYSTEM
 from flintmq.client.trace import Tracer, start_tracer
 from flintmq.client.trace_hooks import ConsumeTrace
 from flintmq.core.actions import QueuesChanged
@@ -203,6 +204,14 @@ class LitePullConsumer:
         if messages and self._tracer is not None:
             ConsumeTrace(self._tracer).handed_out(self.group, messages)
         return messages
+
+    def poll_past_loop(self, timeout_ms: int) -> list[ReceivedMessage] | None:
+        """`poll` on a thread that is not the loop's; None where the loop has to do it."""
+        self._client.require_running()
+        check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
+        if self._tracer is not None or self._client.engine.timing is not SYSTEM:
+            return None
+        return self._puller.poll_here(timeout_ms)
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""

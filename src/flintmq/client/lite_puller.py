@@ -4,14 +4,21 @@
 
 Every queue has at most one task.  A pull that a seek has made needless is cancelled, since a
 broker may keep it for 20 seconds.
+
+Everything happens on the loop but `poll_here`, which takes messages on the thread that wants
+them: going to the loop and back wakes two threads for a handful of messages.  Where more is
+behind what came, it is woken for several answers at once.
+
+Invariant: whoever calls the machine has the guard.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from flintmq.client.pull_settings import LiteConfig
 from flintmq.client.status import QueueStatus, queue_statuses
@@ -20,7 +27,7 @@ from flintmq.client.timing import Timer
 from flintmq.core.actions import AskStartOffset, Pull, Report
 from flintmq.core.assigned_queue import as_listeners_see
 from flintmq.core.lite_pull import Batch, LiteAction, LitePull, Release
-from flintmq.core.pull_answers import OffsetMoved
+from flintmq.core.pull_answers import Found, OffsetMoved
 from flintmq.core.start_offset import StartOffset, choose_start_offset
 from flintmq.core.stream_requests import StreamPull
 from flintmq.core.subscriptions import TopicSubscription
@@ -30,6 +37,15 @@ from flintmq.model.queue import QueueOffset, QueueRef
 
 if TYPE_CHECKING:
     from asyncio import Task
+
+Settled: TypeAlias = tuple[QueueRef, QueueOffset]
+
+
+GATHER_S: Final = 0.004
+"""How long answers are gathered for a thread that waits, where more is sure to come."""
+
+GATHERED_MAX: Final = 16
+"""Answers that are worth to wake it at once."""
 
 
 class LitePuller:
@@ -45,7 +61,12 @@ class LitePuller:
         self._timer_ms = 0
         self._ready: asyncio.Future[None] | None = None
         self._polling = asyncio.Lock()
+        self._guard = threading.RLock()
+        self._polling_here = threading.Lock()
+        self._waiter: threading.Lock | None = None  # of the thread that polls, while it waits
+        self._waker: asyncio.TimerHandle | None = None
         self._is_running = False
+        self._is_behind = False  # whether the queue that was answered last has more
 
     # Life
 
@@ -54,7 +75,8 @@ class LitePuller:
 
     async def stop(self, *, settle: bool) -> None:
         """Pull no more, and commit what is done if the consumer commits by itself."""
-        self._is_running = False
+        with self._guard:  # nobody begins to wait from here on
+            self._is_running = False
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._tasks.values())
@@ -63,10 +85,13 @@ class LitePuller:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
+        self._wake()
         if self._settings.auto_commit:
-            if settle:
-                self._machine.settle()
-            self._remember(self._machine.settled())
+            with self._guard:
+                if settle:
+                    self._machine.settle()
+                settled = self._machine.settled()
+            self._remember(settled)
 
     # Queues
 
@@ -82,22 +107,29 @@ class LitePuller:
     ) -> None:
         """These queues are ours now, once the consumer runs."""
         if self._is_running:
-            self._carry_out(self._machine.apply(wanted, self._engine.clock(), topic=topic))
+            with self._guard:
+                actions = self._machine.apply(wanted, self._engine.clock(), topic=topic)
+            self._carry_out(actions)
 
     def pause(self, queues: Iterable[QueueRef]) -> None:
-        self._machine.pause(queues)
+        with self._guard:
+            self._machine.pause(queues)
 
     def resume(self, queues: Iterable[QueueRef]) -> None:
-        self._carry_out(self._machine.resume(queues, self._engine.clock()))
+        with self._guard:
+            actions = self._machine.resume(queues, self._engine.clock())
+        self._carry_out(actions)
 
     def seek(self, queue: QueueRef, offset: QueueOffset) -> None:
-        actions = self._machine.seek(queue, offset, self._engine.clock())
+        with self._guard:
+            actions = self._machine.seek(queue, offset, self._engine.clock())
         if queue in self._tasks:
             self._tasks.pop(queue).cancel()
         self._carry_out(actions)
 
     def status(self) -> tuple[QueueStatus, ...]:
-        return queue_statuses(self._machine.status(), self._engine.clock())
+        with self._guard:
+            return queue_statuses(self._machine.status(), self._engine.clock())
 
     # Messages
 
@@ -105,17 +137,63 @@ class LitePuller:
         """One batch; polls of several tasks wait for each other."""
         deadline_ms = self._engine.clock() + timeout_ms
         async with self._polling:
-            machine = self._machine
             while True:
                 now_ms = self._engine.clock()
-                batch, actions = machine.take(now_ms)
-                self._remember(machine.auto_commit(now_ms))
+                batch, actions, settled = self._take(now_ms)
+                self._remember(settled)
                 self._carry_out(actions)
                 if batch is not None:
                     return self._seen(batch)
                 if now_ms >= deadline_ms or not self._is_running:
                     return []
                 await self._wait(deadline_ms - now_ms)
+
+    def poll_here(self, timeout_ms: int) -> list[ReceivedMessage] | None:
+        """The same on a thread that is not the loop's; None while another one does it."""
+        if not self._polling_here.acquire(blocking=False):
+            return None
+        try:
+            deadline_ms = self._engine.clock() + timeout_ms
+            while self._is_running:
+                now_ms = self._engine.clock()
+                with self._guard:
+                    batch, actions, settled = self._take(now_ms)
+                    waits = batch is None and now_ms < deadline_ms and self._is_running
+                    waiter = threading.Lock()
+                    if waits:
+                        waiter.acquire()
+                        self._waiter = waiter
+                if actions or settled:
+                    self._engine.loop.call_soon_threadsafe(self._follow, actions, settled)
+                if batch is not None:
+                    return self._seen(batch)
+                if not waits:
+                    break
+                waiter.acquire(timeout=(deadline_ms - now_ms) / 1000)
+            return []
+        finally:
+            self._waiter = None
+            self._polling_here.release()
+
+    def _take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction], list[Settled]]:
+        with self._guard:
+            batch, actions = self._machine.take(now_ms)
+            return batch, actions, self._machine.auto_commit(now_ms)
+
+    def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:
+        """What follows from a batch that a thread took."""
+        if self._is_running:
+            self._remember(settled)
+            self._carry_out(actions)
+
+    def _wake(self) -> None:
+        """Have the thread that waits look again."""
+        if self._waker is not None:
+            self._waker.cancel()
+            self._waker = None
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and waiter.locked():
+            waiter.release()
 
     async def _wait(self, timeout_ms: int) -> None:
         self._ready = asyncio.get_running_loop().create_future()
@@ -152,8 +230,9 @@ class LitePuller:
 
     def done(self) -> dict[QueueRef, QueueOffset]:
         """All that was handed out counts as done."""
-        self._machine.settle()
-        return dict(self._machine.settled())
+        with self._guard:
+            self._machine.settle()
+            return dict(self._machine.settled())
 
     async def commit(self, offsets: Mapping[QueueRef, QueueOffset], *, persist: bool) -> None:
         keeper = self._client.keeper
@@ -166,7 +245,8 @@ class LitePuller:
             try:
                 await keeper.commit(queue, offset)
             except FlintError as error:
-                self._machine.commit_failed(queue)
+                with self._guard:
+                    self._machine.commit_failed(queue)
                 failure = error
         if failure is not None:
             raise failure
@@ -191,9 +271,19 @@ class LitePuller:
                 self._engine.events.add(action.kind, action.subject, action.text, action.level)
             else:
                 self._release(action)
-        self._arm()
-        if self._ready is not None and not self._ready.done() and self._machine.has_ready:
+        with self._guard:
+            self._arm()
+            ready_count = self._machine.ready_count
+        if not ready_count:
+            return
+        if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
+        if self._waiter is None:
+            return
+        if not self._is_behind or ready_count >= GATHERED_MAX:
+            self._wake()
+        elif self._waker is None:
+            self._waker = self._engine.loop.call_later(GATHER_S, self._wake)
 
     def _run(self, queue: QueueRef, work: Coroutine[Any, Any, None], what: str) -> None:
         self._tasks[queue] = self._engine.spawn(work, f"{what} of {queue}")
@@ -226,18 +316,23 @@ class LitePuller:
         except FlintError as error:
             if isinstance(error, Unreachable):
                 self._engine.doubt_route(pull.queue.topic)
-            return machine.pull_failed(pull, error, self._engine.clock())
+            with self._guard:
+                return machine.pull_failed(pull, error, self._engine.clock())
         if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
             self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
-        return machine.pulled(pull, answer, self._engine.clock())
+        self._is_behind = isinstance(answer, Found) and answer.is_part
+        with self._guard:
+            return machine.pulled(pull, answer, self._engine.clock())
 
     async def _locate(self, ask: AskStartOffset) -> None:
         try:
             start = await self._start_offset(ask.queue)
         except FlintError as error:
-            actions = self._machine.start_failed(ask, str(error), self._engine.clock())
+            with self._guard:
+                actions = self._machine.start_failed(ask, str(error), self._engine.clock())
         else:
-            actions = self._machine.start_known(ask, start, self._engine.clock())
+            with self._guard:
+                actions = self._machine.start_known(ask, start, self._engine.clock())
         if self._is_running:
             self._carry_out(actions)
 
@@ -277,4 +372,6 @@ class LitePuller:
     def _tick(self) -> None:
         self._timer = None
         if self._is_running and self._engine.life.is_running:
-            self._carry_out(self._machine.due(self._engine.clock()))
+            with self._guard:
+                actions = self._machine.due(self._engine.clock())
+            self._carry_out(actions)

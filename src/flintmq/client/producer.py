@@ -301,8 +301,9 @@ class Producer:
 
     def _draft_all(self, messages: Sequence[Message]) -> list[Draft]:
         topic = self._engine.wire_name(messages[0].topic) if messages else ""
-        now_ms, make_id = self._engine.wall(), self._ids.make
-        return draft_batches(messages, topic, make_id=make_id, now_ms=now_ms, rules=self._rules)
+        now_ms = self._engine.wall()
+        ids = self._ids.make_many(now_ms, len(messages))
+        return draft_batches(messages, topic, unique_ids=ids, now_ms=now_ms, rules=self._rules)
 
     def _send_all(
         self,

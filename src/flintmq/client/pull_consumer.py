@@ -21,6 +21,8 @@ from typing import Final, Self, Unpack
 
 from flintmq.client.assignment import Assignment
 from flintmq.client.config import split_settings
+from flintmq.client.direct_line import DirectLine, Runner
+from flintmq.client.direct_pulls import DirectPulls
 from flintmq.client.engine import Engine
 from flintmq.client.events import Event
 from flintmq.client.life import State
@@ -30,6 +32,7 @@ from flintmq.client.status import PullingStatus, idle_queue
 from flintmq.client.stream_client import StreamClient, StreamOwner
 from flintmq.core.actions import QueuesChanged
 from flintmq.core.consumer_settings import check_range
+from flintmq.core.pull_answers import PullAnswer
 from flintmq.core.pull_result import PullResult, result_of
 from flintmq.core.rebalance import Share
 from flintmq.core.stream_requests import COUNT_MAX, StreamPull
@@ -39,6 +42,7 @@ from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.stream_mark import mark_stream
 
 PULL_COUNT: Final = 32
 """Messages of a pull that says nothing else; the most a broker of RocketMQ gives."""
@@ -100,10 +104,11 @@ class PullConsumer:
         known = self._offsets(None)
         own = {queue for share in self._own.values() for queue in share}
         queues = []
-        for queue in sorted(own | self._pulls.keys() | known.keys()):
+        pulls = self._pulls.copy()  # other threads pull, too
+        for queue in sorted(own | pulls.keys() | known.keys()):
             waits_for, why = "program", "pulled when the program asks"
-            if queue in self._pulls:
-                offset, since_ms = self._pulls[queue]
+            if queue in pulls:
+                offset, since_ms = pulls[queue]
                 since_ms = self.engine.clock() - since_ms
                 waits_for, why = "pull", f"pulls from {offset} since {since_ms} ms"
             settled_to = known.get(queue)
@@ -200,22 +205,63 @@ class PullConsumer:
         suspend_ms: int,
         timeout_ms: int,
     ) -> PullResult:
+        wanted = self._wanted(queue, offset, tags, sql, count_max, suspend_ms)
+        self._pulls[wanted.queue] = (offset, self._client.engine.clock())
+        try:
+            answer = await self._client.pulling.pull(wanted, timeout_ms)
+        finally:
+            self._pulls.pop(wanted.queue, None)
+        return self._given(answer, wanted)
+
+    def pull_past_loop(
+        self,
+        direct: DirectPulls,
+        queue: QueueRef,
+        offset: int,
+        tags: str | None,
+        sql: str | None,
+        count_max: int,
+        timeout_ms: int | None,
+    ) -> PullResult | None:
+        """`pull` on the calling thread, or None where the loop has to do it."""
+        wanted = self._wanted(queue, offset, tags, sql, count_max, 0)
+        self._pulls[wanted.queue] = (offset, self._client.engine.clock())
+        try:
+            answer = direct.pull(wanted, timeout_ms or self.config.pull_timeout_ms)
+        finally:
+            self._pulls.pop(wanted.queue, None)
+        return None if answer is None else self._given(answer, wanted)
+
+    def direct_pulls(self, runner: Runner) -> DirectPulls | None:
+        """Pulls on the threads that wait for them; None where hooks have to see each."""
+        client = self._client
+        if client.is_hooked:
+            return None
+        return DirectPulls(DirectLine(client.engine, runner, mark_stream), client.pulling)
+
+    def _wanted(
+        self,
+        queue: QueueRef,
+        offset: int,
+        tags: str | None,
+        sql: str | None,
+        count_max: int,
+        suspend_ms: int,
+    ) -> StreamPull:
         client = self._client
         client.require_running()
         check_range("offset", offset, _OFFSETS)
         check_range("count_max", count_max, (1, COUNT_MAX))
         on_wire = client.to_wire(queue)
         subscription = subscription_to(on_wire.topic, tags, sql)
-        wanted = StreamPull(on_wire, QueueOffset(offset), subscription, count_max, suspend_ms)
-        self._pulls[on_wire] = (offset, client.engine.clock())
-        try:
-            answer = await client.pulling.pull(wanted, timeout_ms)
-        finally:
-            self._pulls.pop(on_wire, None)
+        return StreamPull(on_wire, QueueOffset(offset), subscription, count_max, suspend_ms)
+
+    def _given(self, answer: PullAnswer, wanted: StreamPull) -> PullResult:
+        client, on_wire = self._client, wanted.queue
         return result_of(
             answer,
             on_wire,
-            subscription,
+            wanted.subscription,
             is_retry=on_wire.topic == client.retry_topic,
             namespace=client.namespace,
         )

@@ -30,6 +30,7 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
 from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import Command
 
 SEND_MS: Final = 3_000
 """How long a copy may take that is sent because the broker could not store the message again."""
@@ -73,7 +74,19 @@ class Pulling:
             else:
                 request = pull_request(pull, self._group)
         reply = await engine.call(found.address, request, timeout_ms)
-        answer = read_pull_answer(reply, queue, found.address)
+        return self.read(reply, queue, found.address)
+
+    def prepare(self, pull: StreamPull) -> tuple[str, Command] | None:
+        """Whom to ask what, as far as that is known without asking; for any thread."""
+        queue = pull.queue
+        found = self._engine.locate(queue.broker, self._suggested.get(queue, MASTER_ID))
+        if found is None or pull.subscription.sql is not None:
+            return None
+        return found.address, pull_request(pull, self._group)
+
+    def read(self, reply: Command, queue: QueueRef, address: str) -> PullAnswer:
+        """What a broker said to a pull; whom to ask next is remembered.  For any thread."""
+        answer = read_pull_answer(reply, queue, address)
         if answer.broker_id == MASTER_ID:
             self._suggested.pop(queue, None)
         else:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack
 
+from flintmq.client.direct_line import Runner
 from flintmq.client.events import Event
 from flintmq.client.life import State
 from flintmq.client.listeners import is_async
@@ -34,7 +35,6 @@ from flintmq.client.pull_consumer import PullConsumer
 from flintmq.client.pull_settings import ScheduledPullSettings
 from flintmq.client.status import PullingStatus, QueueStatus, idle_queue
 from flintmq.client.threaded_pull import PullConsumer as ThreadedPullConsumer
-from flintmq.client.threaded_pull import Runner
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.scheduled_pull import NEXT_DELAY_MS, PullRun, PullSchedule, check_delay
 from flintmq.errors import InvalidSetting, WrongState

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from flintmq.core.actions import Deliver
@@ -89,11 +90,12 @@ class ConsumerStats:
 
     def consumed_whole(self, ended: Iterable[tuple[Deliver, int]]) -> None:
         """The same for batches without a message that is not consumed."""
-        topics = self._topics
-        for batch, spent_ns in ended:
-            counts = topics[batch.queue.topic]
-            counts.ok += len(batch.messages)
-            counts.batches += 1
+        for topic, some in groupby(ended, _topic_of):
+            counts, spent_ns = self._topics[topic], 0
+            for batch, took_ns in some:
+                counts.ok += len(batch.messages)
+                counts.batches += 1
+                spent_ns += took_ns
             counts.spent_us += spent_ns // 1_000
 
     def pulled(self, topic: str, count: int, spent_ms: int) -> None:
@@ -129,3 +131,7 @@ class ConsumerStats:
                 pull_ms=pull_ms / pulls if pulls else 0.0,
                 failed_last_hour=now.failed - hour.failed,
             )
+
+
+def _topic_of(ended: tuple[Deliver, int]) -> str:
+    return ended[0].queue.topic

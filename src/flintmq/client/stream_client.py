@@ -77,6 +77,8 @@ class StreamClient:
             name = STABLE_INSTANCE
         hooks = (*config.request_hooks, _StreamMark())
         config = dataclasses.replace(config, instance_name=name, request_hooks=hooks)
+        self.is_hooked = len(hooks) > 1
+        """Whether the program wants to see requests."""
         self.own_group = group
         self.settings = settings
         self.engine = Engine(config, what=f"{kind} {group!r}", stream=True)

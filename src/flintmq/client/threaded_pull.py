@@ -19,6 +19,8 @@ from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, Unpack
 
 from flintmq.client import lite_pull_consumer as aio_lite
 from flintmq.client import pull_consumer as aio_pull
+from flintmq.client.direct_line import Runner
+from flintmq.client.direct_pulls import DirectPulls
 from flintmq.client.events import Event
 from flintmq.client.life import State
 from flintmq.client.lite_pull_consumer import POLL_MS
@@ -54,12 +56,6 @@ class AsyncClient(Protocol):
 
 
 C = TypeVar("C", bound=AsyncClient)
-
-
-class Runner(Protocol):
-    """Runs a coroutine elsewhere and waits for it here."""
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
 
 
 class ThreadedFace(Generic[C]):
@@ -104,7 +100,11 @@ class ThreadedFace(Generic[C]):
                     lease.give_back()
                 raise
             self._lease = lease
+            self._started(lease)
         return self
+
+    def _started(self, lease: Lease) -> None:
+        """It runs on this loop now."""
 
     def stop(self) -> None:
         """Store offsets, leave the brokers, close.  Stopping twice is no error."""
@@ -114,9 +114,13 @@ class ThreadedFace(Generic[C]):
         with self._lock:
             lease, self._lease = self._lease or Lease(self._what), None
             try:
+                self._stopping()
                 lease.run(stop())
             finally:
                 lease.give_back()
+
+    def _stopping(self) -> None:
+        """It is about to be stopped."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -154,8 +158,17 @@ class ThreadedFace(Generic[C]):
 class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
     """Pulls when it is told to, from any thread."""
 
+    _direct: DirectPulls | None = None
+
     def __init__(self, group: str, **settings: Unpack[PullConsumerSettings]) -> None:
         super().__init__(aio_pull.PullConsumer(group, **settings))
+
+    def _started(self, lease: Lease) -> None:
+        self._direct = self._inner.direct_pulls(lease)
+
+    def _stopping(self) -> None:
+        if self._direct is not None:
+            self._direct.close()
 
     @property
     def retry_topic(self) -> str:
@@ -192,7 +205,15 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
 
         Brokers of RocketMQ give 32 messages at most; ours gives what is asked for.
         """
-        return self._run(
+        runner, lease, direct = self._runner(), self._lease, self._direct
+        if direct is not None and lease is not None:
+            lease.require_other()
+            result = self._inner.pull_past_loop(
+                direct, queue, offset, tags, sql, count_max, timeout_ms
+            )
+            if result is not None:
+                return result
+        return (runner.run if direct is None else direct.by_loop)(
             self._inner.pull(
                 queue, offset, tags=tags, sql=sql, count_max=count_max, timeout_ms=timeout_ms
             )
@@ -290,7 +311,13 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
 
     def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""
-        return self._run(self._inner.poll(timeout_ms))
+        runner, lease = self._runner(), self._lease
+        if lease is not None:
+            lease.require_other()
+            found = self._inner.poll_past_loop(timeout_ms)
+            if found is not None:
+                return found
+        return runner.run(self._inner.poll(timeout_ms))
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""

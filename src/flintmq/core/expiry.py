@@ -9,7 +9,9 @@ Invariant: batches stand in the order in which their listeners started.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Final
 
 from flintmq.core.actions import Deliver
@@ -36,6 +38,10 @@ class RunningBatches(dict[Deliver, None]):
         for batch in batches:
             batch.started_ms = now_ms
             self[batch] = None
+
+    def pop_all(self, batches: Iterable[Deliver]) -> None:
+        """These ended."""
+        deque(map(self.pop, batches, repeat(None)), maxlen=0)
 
     def overdue(self, timeout_ms: int, now_ms: int) -> list[Deliver]:
         """Those that run for longer than the timeout, the longest first."""

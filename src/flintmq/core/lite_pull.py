@@ -100,8 +100,9 @@ class LitePull:
         return self._total
 
     @property
-    def has_ready(self) -> bool:
-        return any(not home.is_paused for home, _ in self._ready)
+    def ready_count(self) -> int:
+        """Batches that `take` would give one after the other."""
+        return sum(not home.is_paused for home, _ in self._ready)
 
     def status(self) -> tuple[QueueStatus, ...]:
         """What each queue does and waits for."""

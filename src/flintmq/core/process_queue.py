@@ -20,11 +20,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import islice
-from operator import lt
+from itertools import islice, repeat
+from operator import itemgetter, lt
 
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
+
+_offset_of = itemgetter(ReceivedMessage._fields.index("queue_offset"))
+_body_of = itemgetter(ReceivedMessage._fields.index("body"))
 
 
 class ProcessQueue:
@@ -91,7 +94,7 @@ class ProcessQueue:
         """Cache what is not cached yet; give it back in order."""
         if not messages:
             return messages
-        offsets = [message.queue_offset for message in messages]
+        offsets: list[QueueOffset] = list(map(_offset_of, messages))
         if self.highest is not None and offsets[0] <= self.highest:
             return self._put_late(messages)
         if not all(map(lt, offsets, islice(offsets, 1, None))):
@@ -99,7 +102,7 @@ class ProcessQueue:
         self._cached.update(zip(offsets, messages, strict=True))
         self._order.extend(offsets)
         self.highest = offsets[-1]
-        self.size_bytes += sum([len(message.body) for message in messages])
+        self.size_bytes += sum(map(len, map(_body_of, messages)))
         return messages
 
     def _put_late(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
@@ -117,10 +120,8 @@ class ProcessQueue:
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> None:
         """These are settled.  Those that are not cached any more are passed over."""
-        pop = self._cached.pop
-        for message in messages:
-            if pop(message.queue_offset, None) is not None:
-                self.size_bytes -= len(message.body)
+        found = map(self._cached.pop, map(_offset_of, messages), repeat(None))
+        self.size_bytes -= sum(map(len, map(_body_of, filter(None, found))))
 
     # Ordered consumption
 

@@ -19,6 +19,9 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullAnswer as AnswerHeader
 from flintmq.protocol.received import decode_messages
 
+PART_MAX: Final = 64
+"""Messages of a small answer.  Brokers of RocketMQ give 32 at most, unless told otherwise."""
+
 _ZERO: Final = QueueOffset(0)
 
 
@@ -36,6 +39,11 @@ class Found(_Answer):
 
     messages: list[ReceivedMessage] = field(default_factory=list)
     fault: MalformedRecord | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is small and its queue has more: waking a thread for it alone does not pay."""
+        return self.next_offset < self.max_offset and len(self.messages) <= PART_MAX
 
 
 @dataclass(frozen=True, slots=True)

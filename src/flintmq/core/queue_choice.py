@@ -27,7 +27,8 @@ class Lane:
     def __init__(self, queues: Sequence[QueueRef], turn: int) -> None:
         self.queues = queues
         self.turn = turn
-        self.fields: list[SendFields | None] = [None] * len(queues)
+        self.fields: dict[tuple[int, bool], SendFields] = {}
+        """By the place of the queue, and whether it is for batches."""
 
 
 class QueueChoice:

@@ -160,11 +160,10 @@ class QueueWork:
         """`consumed` of many batches, each without exception or result: one look for a queue."""
         out: list[Action] = []
         for home, some in groupby(batches, _home_of):
-            closely: Iterable[Deliver] = some
+            closely: Sequence[Deliver] = list(some)
             if home.counts:
                 home.consumed_ms = now_ms
-                consumed_all = home.settling.consumed_all
-                closely = [batch for batch in some if not consumed_all(batch)]
+                closely = home.settling.consumed_all_of(closely)
                 out += self._settled(home, [], now_ms)
             for batch in closely:
                 out += self.consumed(batch, None, now_ms)

@@ -73,12 +73,9 @@ def receipts_of_batch(receipt: SendReceipt) -> list[SendReceipt]:
     places = receipt.offset_message_id.split(",")
     if len(places) != len(ids):  # one record holds the whole batch
         places = [receipt.offset_message_id] * len(ids)
+    status, queue, offset = receipt.status, receipt.queue, receipt.queue_offset
+    rest = receipt.transaction_id, receipt.region, receipt.trace_on, receipt.recall_handle
     return [
-        msgspec.structs.replace(
-            receipt,
-            message_id=message_id,
-            offset_message_id=place,
-            queue_offset=QueueOffset(receipt.queue_offset + number),
-        )
-        for number, (message_id, place) in enumerate(zip(ids, places, strict=True))
+        SendReceipt(status, message_id, place, queue, QueueOffset(number), *rest)
+        for number, (message_id, place) in enumerate(zip(ids, places, strict=True), offset)
     ]

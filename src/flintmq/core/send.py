@@ -246,11 +246,12 @@ class Publisher:
         yield from _watched(watch, draft, lane.queues[index], call)
 
     def _request(self, draft: Draft, lane: Lane, index: int, flag: int = 0) -> Command:
-        fields = lane.fields[index]
-        if fields is None or draft.is_batch or draft.reconsume_times or draft.max_reconsume_times:
+        key = index, draft.is_batch
+        fields = lane.fields.get(key)
+        if fields is None or draft.reconsume_times or draft.max_reconsume_times:
             fields = self._fields(draft, lane.queues[index])
-            if not draft.is_batch and not draft.reconsume_times and not draft.max_reconsume_times:
-                lane.fields[index] = fields
+            if not draft.reconsume_times and not draft.max_reconsume_times:
+                lane.fields[key] = fields
         return Command(
             draft.code,
             0,

@@ -7,7 +7,7 @@ empty body, one that is too large, properties over the limit of a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import KEY_SEPARATOR, Message
 from flintmq.model.sys_flag import Compression, TransactionType, with_compression
-from flintmq.protocol.batch import BATCH_ENTRIES_MAX, BatchEntry, encode_batch
+from flintmq.protocol.batch import BATCH_ENTRIES_MAX, join_batch
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.compression import pack
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX, format_properties
@@ -161,7 +161,7 @@ def draft_batches(
     messages: Iterable[Message],
     topic: str,
     *,
-    make_id: Callable[[int], str],
+    unique_ids: Sequence[str],
     now_ms: int,
     rules: DraftRules,
 ) -> list[Draft]:
@@ -169,15 +169,17 @@ def draft_batches(
     chosen = list(messages)
     _check_batch(chosen, topic)
     drafts: list[Draft] = []
-    entries: list[BatchEntry] = []
+    entries: list[tuple[bytes, bytes, int]] = []
     ids: list[str] = []
     size_bytes = 0
+    tags: str | None = ""  # of the last message with no more than tags, and what came of them:
+    tail = ""  # most are alike
 
     def close() -> None:
         drafts.append(
             Draft(
                 topic,
-                encode_batch(entries),
+                join_batch(entries),
                 (_WAIT if chosen[0].wait_stored else _NO_WAIT)[1:],
                 ",".join(ids),
                 now_ms,
@@ -189,18 +191,23 @@ def draft_batches(
         entries.clear()
         ids.clear()
 
-    for message in chosen:
+    for message, unique_id in zip(chosen, unique_ids, strict=True):
         _check_body(message, rules)
-        unique_id = make_id(now_ms)
-        text = _property_text(message, unique_id, rules.instance_id)
-        properties = _property_bytes(text)
+        is_plain = not (message.keys or message.properties)
+        if is_plain and message.tags == tags:
+            rest = tail
+        else:
+            rest = _property_tail(message, rules.instance_id)
+            if is_plain:
+                tags, tail = message.tags, rest
+        properties = _property_bytes(f"{_ID}{unique_id}{rest}")
         entry_bytes = _ENTRY_BYTES + len(message.body) + len(properties)
         if entries and (
             size_bytes + entry_bytes > rules.batch_bytes_max or len(entries) == BATCH_ENTRIES_MAX
         ):
             close()
             size_bytes = 0
-        entries.append(BatchEntry(message.body, properties, message.flag))
+        entries.append((message.body, properties, message.flag))
         ids.append(unique_id)
         size_bytes += entry_bytes
     close()
@@ -249,7 +256,12 @@ def _property_bytes(text: str) -> bytes:
 
 def _property_text(message: Message, unique_id: str, instance_id: str) -> str:
     """The property string.  A `Message` has checked already that nothing can tear it apart."""
-    text = f"{_ID}{unique_id}{_WAIT if message.wait_stored else _NO_WAIT}"
+    return f"{_ID}{unique_id}{_property_tail(message, instance_id)}"
+
+
+def _property_tail(message: Message, instance_id: str) -> str:
+    """All of it behind the unique id."""
+    text = _WAIT if message.wait_stored else _NO_WAIT
     if message.tags is not None:
         text += f"{_TAGS}{message.tags}\x02"
     if message.keys:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -32,6 +32,8 @@ from flintmq.model.queue import QueueOffset, QueueRef
 
 AGAIN_MS: Final = 5_000
 """When a message comes again that could not be sent back."""
+
+_messages_of: Callable[[Deliver], tuple[ReceivedMessage, ...]] = attrgetter("messages")
 
 SettleAction: TypeAlias = Deliver | SendBack | SendToRetry | Report
 
@@ -91,6 +93,14 @@ class ConcurrentSettling:
         self.running.pop(batch, None)
         self._cached.remove(batch.messages)
         return True
+
+    def consumed_all_of(self, batches: Sequence[Deliver]) -> Sequence[Deliver]:
+        """`consumed_all` for many: those that have to be looked at closely."""
+        if self._asks:
+            return batches
+        self.running.pop_all(batches)
+        self._cached.remove(chain.from_iterable(map(_messages_of, batches)))
+        return ()
 
     def consumed(self, batch: Deliver, verdict: Verdict, _now_ms: int) -> list[SettleAction]:
         """A listener is done with a batch."""

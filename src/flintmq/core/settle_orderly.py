@@ -116,6 +116,12 @@ class OrderlySettling:
             self.state = _IDLE
         return True
 
+    def consumed_all_of(self, batches: Sequence[Deliver]) -> Sequence[Deliver]:
+        """`consumed_all` for many: those that have to be looked at closely."""
+        for batch in batches:
+            self.consumed_all(batch)
+        return ()
+
     def consumed(self, batch: Deliver, verdict: Verdict, now_ms: int) -> list[SettleAction]:
         """The listener is done with its batch."""
         if verdict.outcomes is None:

@@ -13,7 +13,6 @@ def settle_rules(
 ) -> SettleRules:
     """``topic`` is that of the queue, as on the wire."""
     ordered = subscriptions.is_ordered(topic)
-    has_ordered = any(subscriptions.is_ordered(each.topic) for each in subscriptions)
 
     def batch_max_of(own_topic: str) -> int:
         return subscriptions.batch_max(with_namespace(settings.namespace, own_topic))
@@ -26,5 +25,5 @@ def settle_rules(
         suspend_ms=settings.suspend_ms,
         batch_max_of=batch_max_of if topic == settings.retry_topic else None,
         is_broadcasting=not settings.is_clustering,
-        may_copy=not has_ordered,
+        may_copy=not subscriptions.has_ordered,
     )

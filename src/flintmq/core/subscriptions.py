@@ -120,6 +120,11 @@ class Subscriptions:
         ordered = self._topics[topic].ordered
         return self._settings.ordered if ordered is None else ordered
 
+    @property
+    def has_ordered(self) -> bool:
+        """Whether any topic is."""
+        return any(map(self.is_ordered, self._topics))
+
     def batch_max(self, topic: str) -> int:
         found = self._topics.get(topic)
         if found is None or found.batch_max is None:

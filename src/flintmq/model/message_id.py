@@ -12,7 +12,7 @@ Ids of other clients are opaque: Go and C++ fill the same length their own way.
 from __future__ import annotations
 
 import struct
-from itertools import count
+from itertools import count, islice
 
 from flintmq.errors import InvalidName
 from flintmq.model.host import Host
@@ -66,10 +66,18 @@ class UniqueIds:
 
     def make(self, now_ms: int, month_start_ms: int) -> str:
         """The next id.  ``month_start_ms`` is when the current month began, in local time."""
+        return f"{self._head(now_ms, month_start_ms)}{next(self._counter) & 0xFFFF:04X}"
+
+    def make_many(self, now_ms: int, month_start_ms: int, count: int) -> list[str]:
+        """The next ``count`` ids."""
+        head = self._head(now_ms, month_start_ms)
+        return [f"{head}{number & 0xFFFF:04X}" for number in islice(self._counter, count)]
+
+    def _head(self, now_ms: int, month_start_ms: int) -> str:
         age_ms = now_ms - month_start_ms
         if -CLOCK_STEP_MS_MAX < age_ms < 0:
             age_ms = 0
-        return f"{self._prefix}{age_ms & _U32:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{age_ms & _U32:08X}"
 
 
 def created_ms(

@@ -11,9 +11,9 @@ its entries do not fill to the byte, is `MalformedBody`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,35 +42,57 @@ class BatchEntry(msgspec.Struct, frozen=True, gc=False):
     flag: int = 0
 
 
+class BatchColumns(NamedTuple):
+    """All messages of a batch: their bodies, their properties, their flags."""
+
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    flags: Sequence[int]
+
+
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
     """Write a batch.  What the format cannot hold is a `LocalProtocolError`."""
+    return join_batch((entry.body, entry.properties, entry.flag) for entry in entries)
+
+
+def join_batch(entries: Iterable[tuple[bytes, bytes, int]]) -> bytes:
+    """The same from bodies, properties and flags."""
     parts: list[bytes] = []
-    for entry in entries:
-        body, properties = entry.body, entry.properties
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            raise LocalProtocolError(f"properties of {len(properties)} bytes do not fit a batch")
-        size_bytes = _ENTRY_BYTES_MIN + len(body) + len(properties)
-        try:
-            parts.append(_HEAD.pack(size_bytes, 0, 0, entry.flag, len(body)))
-        except struct.error as error:
-            raise LocalProtocolError(f"a field does not fit: {error}") from None
-        parts += (body, _SHORT.pack(len(properties)), properties)
+    shape, head, middle = (0, 0, 0), b"", b""  # of the one before: most are as large
+    for body, properties, flag in entries:
+        own = len(body), len(properties), flag
+        if own != shape or not head:
+            head, middle = _sizes(*own)
+            shape = own
+        parts += (head, body, middle, properties)
     if not parts:
         raise LocalProtocolError("a batch needs a message")
     return b"".join(parts)
 
 
+def _sizes(body_bytes: int, properties_bytes: int, flag: int) -> tuple[bytes, bytes]:
+    """What stands before a body and behind it."""
+    if properties_bytes > PROPERTIES_BYTES_MAX:
+        raise LocalProtocolError(f"properties of {properties_bytes} bytes do not fit a batch")
+    size_bytes = _ENTRY_BYTES_MIN + body_bytes + properties_bytes
+    try:
+        head = _HEAD.pack(size_bytes, 0, 0, flag, body_bytes)
+    except struct.error as error:
+        raise LocalProtocolError(f"a field does not fit: {error}") from None
+    return head, _SHORT.pack(properties_bytes)
+
+
 def decode_batch(body: bytes | memoryview) -> list[BatchEntry]:
     """Read a batch."""
-    parts = split_batch(bytes(body))
-    return [BatchEntry(own_body, properties, flag) for own_body, properties, flag in parts]
+    return list(map(BatchEntry, *split_batch(bytes(body))))
 
 
-def split_batch(body: bytes) -> list[tuple[bytes, bytes, int]]:
-    """The same as bare tuples of body, properties and flag, for a broker in a hurry."""
-    parts = _split_alike(body)
-    if parts:
-        return parts
+def split_batch(body: bytes) -> BatchColumns:
+    """The same without an object for each, for a broker in a hurry."""
+    alike = _split_alike(body)
+    if alike is not None:
+        return alike
+    parts: list[tuple[bytes, bytes, int]] = []
     append, end = parts.append, len(body)
     at = 0
     while at < end:
@@ -91,27 +113,30 @@ def split_batch(body: bytes) -> list[tuple[bytes, bytes, int]]:
             raise MalformedBody("batch", f"more than {BATCH_ENTRIES_MAX} messages")
     if not parts:
         raise MalformedBody("batch", "it is empty")
-    return parts
+    return BatchColumns(*zip(*parts, strict=True))
 
 
-def _split_alike(body: bytes) -> list[tuple[bytes, bytes, int]]:
-    """The same where all messages are as large as the first, in a third of the time; else none."""
+def _split_alike(body: bytes) -> BatchColumns | None:
+    """The same where all messages are as large as the first, in a fifth of the time."""
     if len(body) < _ENTRY_BYTES_MIN:
-        return []
+        return None
     size_bytes, _, body_bytes = _unpack_head(body)
     properties_bytes = size_bytes - _ENTRY_BYTES_MIN - body_bytes
     if body_bytes < 0 or not 0 <= properties_bytes <= PROPERTIES_BYTES_MAX:
-        return []
-    if len(body) % size_bytes or len(body) // size_bytes > BATCH_ENTRIES_MAX:
-        return []
-    rows = _unpack_alike(body_bytes, properties_bytes)(body)
-    sizes = size_bytes, body_bytes, properties_bytes
-    parts = [
-        (own_body, properties, flag)
-        for size, flag, own_bytes, own_body, own_more, properties in rows
-        if (size, own_bytes, own_more) == sizes
-    ]
-    return parts if len(parts) == len(body) // size_bytes else []
+        return None
+    count, rest = divmod(len(body), size_bytes)
+    if rest or count > BATCH_ENTRIES_MAX:
+        return None
+    sizes, flags, bodies_bytes, bodies, all_bytes, properties = zip(
+        *_unpack_alike(body_bytes, properties_bytes)(body), strict=True
+    )
+    if (
+        sizes.count(size_bytes) == count
+        and bodies_bytes.count(body_bytes) == count
+        and all_bytes.count(properties_bytes) == count
+    ):
+        return BatchColumns(bodies, properties, flags)
+    return None
 
 
 @lru_cache(maxsize=KEPT_MAX)

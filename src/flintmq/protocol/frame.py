@@ -27,6 +27,9 @@ FRAME_BYTES_MAX = 16 * 1024 * 1024
 HEADER_BYTES_MAX = 0xFF_FF_FF
 """The header length has 24 bits."""
 
+LARGE_BYTES = 64 * 1024
+"""From here on a copy less is worth some lines."""
+
 PREFIX_BYTES = 8
 """The length, the form and the header length."""
 
@@ -68,6 +71,8 @@ class FrameReader:
             self._pending += data
             if len(self._pending) < self._wanted:
                 return []
+            if len(self._pending) == self._wanted >= LARGE_BYTES:
+                return [self._large()]
             data = bytes(self._pending)
             self._pending.clear()
         frames: list[Frame] = []
@@ -88,6 +93,14 @@ class FrameReader:
         if at < end:
             self._hold(data[at:])
         return frames
+
+    def _large(self) -> Frame:
+        """The frame that is held, whole and checked, copied once and not twice."""
+        pending, self._pending, self._wanted = self._pending, bytearray(), PREFIX_BYTES
+        form, header_bytes, _ = read_prefix(pending, self.bytes_max)
+        body_at = PREFIX_BYTES + header_bytes
+        with memoryview(pending) as view:
+            return form, bytes(view[PREFIX_BYTES:body_at]), bytes(view[body_at:])
 
     def _hold(self, rest: bytes) -> None:
         """Keep the start of a frame; its length alone may already be a reason to stop."""

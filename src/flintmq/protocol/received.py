@@ -148,7 +148,7 @@ def _read_plain(
 ) -> int:
     """Read plain records from ``at`` on; where the first one is that is not, or not whole."""
     end, append = len(buffer), messages.append
-    field, field_bytes, topic = b"", 0, _topic(b"\0")  # as in the record before: most have the same
+    tail, tail_bytes, properties_bytes, topic = b"", 0, 0, _topic(b"\0")  # as in the one before
     while end - at >= RECORD_BYTES_MIN:
         (
             size_bytes,
@@ -174,14 +174,14 @@ def _read_plain(
             return at
         if body_bytes < 0 or size_bytes > RECORD_BYTES_MAX or body_stop + 3 > stop:
             return at
-        if not field or not buffer.startswith(field, body_stop):
-            field = buffer[body_stop : body_stop + 1 + buffer[body_stop]]
-            field_bytes, topic = len(field), _topic(field)
-            if topic is None:
+        if not tail or not buffer.startswith(tail, body_stop):  # topic and size of the properties
+            tail_bytes = 3 + buffer[body_stop]
+            tail = buffer[body_stop : body_stop + tail_bytes]
+            topic = _topic(tail[:-2])
+            if topic is None or body_stop + tail_bytes > stop:
                 return at
-        topic_stop = body_stop + field_bytes
-        properties_at = topic_stop + 2
-        if properties_at > stop or _unpack_short(buffer, topic_stop)[0] != stop - properties_at:
+            (properties_bytes,) = _unpack_short(tail, tail_bytes - 2)
+        if properties_bytes != stop - (properties_at := body_stop + tail_bytes):
             return at
         body = buffer[body_at:body_stop]
         if crc and crc != crc32(body) & CRC_MASK:

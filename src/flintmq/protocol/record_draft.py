@@ -10,10 +10,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain, count, repeat
 
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.checksum import crc32
 from flintmq.protocol.record import (
     CRC_MASK,
@@ -169,43 +171,37 @@ class RecordPattern:
         tail = self._tails.get(properties_bytes)
         if tail is None:
             tail = self._tail(properties_bytes)
-        return (
-            self._pack(
-                self.fixed_bytes + body_bytes + properties_bytes,
-                self._magic,
-                crc32(body) & CRC_MASK,
-                self._queue,
-                self._flag,
-                queue_offset,
-                log_offset,
-                self._sys_flag,
-                born_ms,
-                born_host,
-                store_ms,
-                self._store_host,
-                body_bytes,
-            )
-            + body
-            + tail
-            + properties
+        head = self._pack(
+            self.fixed_bytes + body_bytes + properties_bytes,
+            self._magic,
+            crc32(body) & CRC_MASK,
+            self._queue,
+            self._flag,
+            queue_offset,
+            log_offset,
+            self._sys_flag,
+            born_ms,
+            born_host,
+            store_ms,
+            self._store_host,
+            body_bytes,
         )
+        return b"".join((head, body, tail, properties))
 
     def records(
         self,
-        parts: Iterable[tuple[bytes, bytes, int]],
+        parts: BatchColumns,
         common: bytes,
         born_ms: int,
         born_host: bytes,
         queue_offset: int,
-        log_offset: int,
+        log_offsets: Iterable[int],
         store_ms: int,
     ) -> bytes:
-        """Records one after the other from a place on, each of a body, properties and a flag.
+        """Records one after the other, of these places in the log.
 
         ``common`` stands behind the properties of every one.
         """
-        tails, fixed_bytes, common_bytes = self._tails, self.fixed_bytes, len(common)
-        magic, queue = self._magic, self._queue
         alike = b"".join(  # from the system flag to the size of the body
             (
                 self._sys_flag,
@@ -215,34 +211,33 @@ class RecordPattern:
                 self._store_host,
             )
         )
-        pack = _heads_alike(len(alike)).pack
-        pieces: list[bytes] = []
-        for body, properties, flag in parts:
-            body_bytes, properties_bytes = len(body), len(properties) + common_bytes
-            size_bytes = fixed_bytes + body_bytes + properties_bytes
-            tail = tails.get(properties_bytes)
-            if tail is None:
-                tail = self._tail(properties_bytes)
-            head = pack(
-                size_bytes,
-                magic,
-                crc32(body) & CRC_MASK,
-                queue,
-                flag,
-                queue_offset,
-                log_offset,
-                alike,
-                body_bytes,
-            )
-            pieces += (head, body, tail, properties, common)
-            queue_offset += 1
-            log_offset += size_bytes
-        return b"".join(pieces)
+        bodies, properties, flags = parts
+        bodies_bytes = list(map(len, bodies))
+        fixed_bytes, common_bytes = self.fixed_bytes, len(common)
+        all_bytes = [len(own) + common_bytes for own in properties]
+        tails = {size_bytes: self._tail(size_bytes) for size_bytes in set(all_bytes)}
+        heads = map(
+            _heads_alike(len(alike)).pack,
+            [fixed_bytes + one + two for one, two in zip(bodies_bytes, all_bytes, strict=True)],
+            repeat(self._magic),
+            map(CRC_MASK.__and__, map(crc32, bodies)),
+            repeat(self._queue),
+            flags,
+            count(queue_offset),
+            log_offsets,
+            repeat(alike),
+            bodies_bytes,
+        )
+        rows = zip(heads, bodies, map(tails.__getitem__, all_bytes), properties, repeat(common))
+        return b"".join(chain.from_iterable(rows))
 
     def _tail(self, properties_bytes: int) -> bytes:
-        if len(self._tails) == KEPT_MAX:
-            self._tails.clear()
-        tail = self._tails[properties_bytes] = self._topic_field + _SHORT.pack(properties_bytes)
+        tail = self._tails.get(properties_bytes)
+        if tail is None:
+            if len(self._tails) == KEPT_MAX:
+                self._tails.clear()
+            tail = self._topic_field + _SHORT.pack(properties_bytes)
+            self._tails[properties_bytes] = tail
         return tail
 
 

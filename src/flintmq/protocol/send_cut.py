@@ -23,8 +23,8 @@ SendCut: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes]
 """All but time, properties and number; time; properties before the id; id; after it; number."""
 
 _JSON = int(HeaderForm.JSON)
-_FRONT: Final = b'{"code":310,'
-_FRONT_BYTES = len(_FRONT)
+_FRONTS: Final = frozenset({b'{"code":310,', b'{"code":320,'})
+_FRONT_BYTES = 12
 _TIME: Final = b'"g":"'
 _TIME_BYTES = len(_TIME)
 _TIME_DIGITS: Final = 13  # from the year 2001 to 2286
@@ -43,7 +43,7 @@ _ZERO = ord("0")
 def cut_send(frame: Frame) -> SendCut | None:
     """The pieces of a send's header; nothing when it is not written the usual way."""
     form, header, _ = frame
-    if form != _JSON or header[:_FRONT_BYTES] != _FRONT or _SIGNATURE in header:
+    if form != _JSON or header[:_FRONT_BYTES] not in _FRONTS or _SIGNATURE in header:
         return None
     time_at = header.find(_TIME) + _TIME_BYTES
     time_stop = time_at + _TIME_DIGITS

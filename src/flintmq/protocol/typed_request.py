@@ -61,13 +61,23 @@ class RequestReader:
     def __init__(self, headers: Mapping[RequestCode, type[Header]]) -> None:
         self._headers = {int(code): kind for code, kind in headers.items()}
         self._schemas: dict[bytes, _Schema] = {}
-        for code, kind in self._headers.items():
+        self._fronts: dict[bytes, int] = {}  # of those no request has come for
+        for code in self._headers:
             front = b'{"code":%d,"' % code
             if len(front) <= _FRONT_BYTES + 1:
-                schema = TypedRequest[kind]  # type: ignore[valid-type]  # filled in at run time
-                decode = msgspec.json.Decoder(schema, strict=False).decode
-                names = tuple(b'"%b"' % name.encode() for name in truth_names(kind))
-                self._schemas[front[:_FRONT_BYTES]] = code, decode, truths_of(kind), names
+                self._fronts[front[:_FRONT_BYTES]] = code
+
+    def _schema(self, front: bytes) -> _Schema | None:
+        """Make a schema when it is first needed: a hundred of them hold up the start."""
+        code = self._fronts.pop(front, None)
+        if code is None:
+            return None
+        kind = self._headers[code]
+        schema = TypedRequest[kind]  # type: ignore[valid-type]  # filled in at run time
+        decode = msgspec.json.Decoder(schema, strict=False).decode
+        names = tuple(b'"%b"' % name.encode() for name in truth_names(kind))
+        made = self._schemas[front] = code, decode, truths_of(kind), names
+        return made
 
     def read(self, frame: Frame) -> TypedRequest[Any] | Command:
         """A typed request where its code is known, the plain command where it is not.
@@ -77,7 +87,8 @@ class RequestReader:
         opaque number, so that the peer can be told.
         """
         header = frame[1]
-        schema = self._schemas.get(header[:_FRONT_BYTES])
+        front = header[:_FRONT_BYTES]
+        schema = self._schemas.get(front) or self._schema(front)
         if schema is not None and frame[0] == _JSON:
             code, decode, truths, names = schema
             try:

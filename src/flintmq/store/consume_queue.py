@@ -8,6 +8,11 @@ good too, but stands for no record: it keeps the place of what is missing.
     advance(stop, …)        the turn succeeded: readers see them
     undo()                  the turn failed: the bytes become zeros again
 
+    hold(units, …)          their records are in the log: readers see them, from memory
+    flush()                 what is held goes to disk; when that fails it is held still
+
+Held units lie behind all written ones.  A crash may take them: `recovery` makes them again.
+
 There may be 10,000 queues, so a queue is a few numbers: it reads with one `pread` and
 writes with one `pwrite` per file.  Nothing is verified against the log here; `recovery`
 does that.
@@ -16,7 +21,7 @@ The smallest offset is the first unit that points at or past the start of the lo
 in the queue it is, and the largest offset when no unit does.  (RocketMQ 4.9 looks into the
 first file only and may keep a smallest offset whose record is long gone.)
 
-Invariant: every unit in [min_offset, max_offset) is good and was written before `advance`.
+Invariant: every unit in [min_offset, max_offset) is good, and written or held.
 """
 
 from __future__ import annotations
@@ -54,6 +59,7 @@ StoreTime: TypeAlias = Callable[[LogOffset, int], int | None]
 """Store time of the record at a log offset with a size, or nothing when it cannot be read."""
 
 _NO_UNITS: Units = np.empty(0, UNIT)
+_NOTHING = bytearray()  # for all queues that hold nothing; never changed
 
 
 class Bound(Enum):
@@ -67,6 +73,7 @@ class ConsumeQueue:
     """``directory`` is the queue's own.  Call `load` when it may exist already."""
 
     __slots__ = (
+        "_held",
         "_pending_min",
         "_row",
         "_units_per_file",
@@ -93,7 +100,8 @@ class ConsumeQueue:
         self.min_offset = QueueOffset(0)
         self.max_offset = QueueOffset(0)
         self.log_stop = LogOffset(0)
-        self._written = QueueOffset(0)  # max_offset, and further while a turn is under way
+        self._written = QueueOffset(0)  # max_offset without the held ones, and with those of a turn
+        self._held = _NOTHING  # units from `_written` on
         self._pending_min: QueueOffset | None = None
         self.is_broken = False  # files are missing, or have the wrong size
 
@@ -145,6 +153,11 @@ class ConsumeQueue:
         count = min(count_max, self.max_offset - start)
         return self._read(start, count) if count > 0 else _NO_UNITS
 
+    def octets(self, start: QueueOffset, count_max: int) -> bytes:
+        """The same as they stand in the file; of the last one a part may be missing."""
+        count = min(count_max, self.max_offset - start)
+        return self._octets(start, count) if count > 0 else b""
+
     def offset_by_time(self, time_ms: int, bound: Bound, store_time: StoreTime) -> QueueOffset:
         """The offset for a time, by binary search over the store times of the records."""
         low, high = self.min_offset, self.max_offset
@@ -179,8 +192,23 @@ class ConsumeQueue:
         return None
 
     def _read(self, start: int, count: int) -> Units:
-        data = self._row.read(start * UNIT_BYTES, count * UNIT_BYTES)
+        data = self._octets(start, count)
         return np.frombuffer(data, UNIT, len(data) // UNIT_BYTES)
+
+    def _octets(self, start: int, count: int) -> bytes:
+        if self._held and start + count > self._written:
+            return self._read_held(start, count)
+        return self._row.read(start * UNIT_BYTES, count * UNIT_BYTES)
+
+    def _read_held(self, start: int, count: int) -> bytes:
+        """The same for units of which some are held."""
+        count = min(count, self._units_per_file - start % self._units_per_file)
+        before = max(min(self._written - start, count), 0)
+        first, stop = start + before - self._written, start + count - self._written
+        data = self._row.read(start * UNIT_BYTES, before * UNIT_BYTES) if before else b""
+        if before < count and len(data) == before * UNIT_BYTES:
+            data += self._held[first * UNIT_BYTES : stop * UNIT_BYTES]
+        return data
 
     def _chunks(self, start: int, stop: int, count: int = CHUNK_UNITS) -> Iterator[Units]:
         """All units of a span, some at a time, each time of one file."""
@@ -209,6 +237,7 @@ class ConsumeQueue:
         A hole between the end of the queue and ``first`` is filled; so is, in a new queue,
         the part of the file before ``first``.  Writing before the end replaces units.
         """
+        assert not self._held, self
         if first > self._written or self._row.is_empty:
             self._fill_to(first)
         stop = QueueOffset(first + len(units) // UNIT_BYTES)
@@ -247,26 +276,28 @@ class ConsumeQueue:
         self._row.wipe(self.max_offset * UNIT_BYTES, stop_byte)
         self._written = self.max_offset
 
-    # Shortening
+    def hold(self, units: bytearray, stop: QueueOffset, log_stop: LogOffset) -> None:
+        """Show readers the next units, up to ``stop``, and keep them to be written later."""
+        assert self.max_offset + len(units) // UNIT_BYTES == stop, (stop, self)
+        if self._held:
+            self._held += units
+        else:
+            self._held = units
+        self.max_offset = stop
+        self.log_stop = log_stop
 
-    def truncate_from(self, log_stop: LogOffset) -> None:
-        """Cut every unit whose record does not end by ``log_stop``, and what lies behind."""
-        stop = end = self.max_offset
-        while end > self.first_offset:
-            start = QueueOffset((end - 1) - (end - 1) % self._units_per_file)
-            units = self._read(start, end - start)
-            real = _real(units)
-            beyond = real & (units["log_offset"] > log_stop - units["size"].astype(np.int64))
-            if beyond.any():
-                stop = QueueOffset(start + int(np.argmax(beyond)))
-            if (real & ~beyond).any():  # so are all before it
-                break
-            end = start
-        self.truncate(stop)
+    def flush(self) -> None:
+        """Write what is held.  After a `DiskFailed` it can be tried again."""
+        if self._held:
+            self._row.write(self._written * UNIT_BYTES, self._held)
+            self._held = _NOTHING
+            self._written = self.max_offset
+
+    # Shortening
 
     def truncate(self, stop: QueueOffset) -> None:
         """Cut every unit from ``stop`` on, and any bytes and files behind.  May be repeated."""
-        assert self.first_offset <= stop <= self.max_offset, (stop, self)
+        assert self.first_offset <= stop <= self._written, (stop, self)
         if stop == 0:
             self.clear()
             return
@@ -301,7 +332,7 @@ class ConsumeQueue:
         """Remove files whose records are all gone, never the last one; tell how many."""
         row = self._row
         removed = 0
-        while row.first_byte + row.file_bytes < self.max_offset * UNIT_BYTES and (
+        while row.first_byte + row.file_bytes < self._written * UNIT_BYTES and (
             self._is_file_gone(log_min)
         ):
             row.remove_first()

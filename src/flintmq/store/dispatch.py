@@ -8,12 +8,16 @@ but rolled back records go to the index.
 The same rules serve an append, where the queue gives the next offset, and a rebuild, where
 the record has one.  As everywhere in the store: `add`, then `write`, then `commit` or
 `undo`, and after an `undo` the files must be brought back by `mend`.
+
+Units are held by their queues until `Queues.flush`: one write for many turns.  Two kinds are
+written with their turn: those of extended queues, and those of the schedule topic, since 4.9.7
+makes them again with wrong times when it opens a directory after a crash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress, repeat
 
 import msgspec
 
@@ -83,11 +87,21 @@ class Grown(msgspec.Struct, frozen=True, gc=False):
 class Growth:
     """What the turn under way adds to one queue."""
 
-    __slots__ = ("extension", "log_stop", "queue", "start", "stop", "tags_codes", "units")
+    __slots__ = (
+        "extension",
+        "is_held",
+        "log_stop",
+        "queue",
+        "start",
+        "stop",
+        "tags_codes",
+        "units",
+    )
 
     def __init__(self, queue: ConsumeQueue, extension: QueueExtension | None) -> None:
         self.queue = queue
         self.extension = extension
+        self.is_held = extension is None and queue.topic != SCHEDULE_TOPIC
         self.start: QueueOffset = queue.max_offset
         self.stop: int = queue.max_offset  # plain numbers: they are counted up for every record
         self.log_stop: int = queue.log_stop
@@ -171,45 +185,34 @@ class Dispatch:
     ) -> None:
         """The same for many records; some may have no key."""
         self._keys += chain.from_iterable(keys)
-        self._keyed += [
-            (topic, len(own), log_offset, store_ms)
-            for own, log_offset in zip(keys, log_offsets, strict=True)
-            if own
-        ]
-
-    def skip_to(self, growth: Growth, offset: QueueOffset) -> Growth:
-        """Go on at a later queue offset; what lies between is lost and gets fill units.
-
-        What was added so far is written first.  Returned is what to add to now.
-        """
-        queue = growth.queue
-        assert offset >= growth.stop, (offset, queue)
-        if growth.units:
-            self.write()
-            self.commit()
-            growth = self.growth(queue.topic, queue.queue_id)
-        growth.start = growth.stop = offset
-        return growth
+        counts = list(map(len, keys))
+        keyed = zip(repeat(topic), counts, log_offsets, repeat(store_ms))
+        self._keyed += keyed if all(counts) else compress(keyed, counts)
 
     # A turn
 
     def write(self) -> None:
         """Write the units of the turn.  After a `DiskFailed` call `undo`."""
         for growth in self._growths.values():
-            if growth.extension is not None:
-                growth.extension.write()
-            growth.queue.write(growth.start, growth.units)
+            if not growth.is_held:
+                if growth.extension is not None:
+                    growth.extension.write()
+                growth.queue.write(growth.start, growth.units)
 
     def commit(self) -> list[Grown]:
-        """Show readers what `write` wrote; tell which queues grew."""
+        """The records are in the log: show readers their units; tell which queues grew."""
         grown = []
+        queues = self._queues
         for (topic, queue_id), growth in self._growths.items():
-            stop = QueueOffset(growth.stop)
-            growth.queue.advance(stop, LogOffset(growth.log_stop))
-            self._queues.note_changed(growth.queue.dirty)
+            stop, log_stop = QueueOffset(growth.stop), LogOffset(growth.log_stop)
+            if growth.is_held:
+                queues.hold(growth.queue, growth.units, stop, log_stop)
+            else:
+                growth.queue.advance(stop, log_stop)
+                queues.note_changed(growth.queue.dirty)
             if growth.extension is not None:
                 growth.extension.advance()
-                self._queues.note_changed(growth.extension.dirty)
+                queues.note_changed(growth.extension.dirty)
             grown.append(Grown(topic, queue_id, growth.start, stop, growth.tags_codes))
         if self._keyed:
             self._index.put_all(self._keyed, self._keys)
@@ -219,7 +222,8 @@ class Dispatch:
     def undo(self) -> None:
         """Forget the turn.  `mend` has to bring the files back before the next one."""
         for growth in self._growths.values():
-            self._torn.append(growth.queue)
+            if not growth.is_held:
+                self._torn.append(growth.queue)
             if growth.extension is not None:
                 self._torn.append(growth.extension)
         self._begin_turn()

@@ -1,10 +1,13 @@
 """The store's face: append, read, look up, sync, let go.
 
 A turn is as many appends as its owner likes and then one `write`.  Appends hand out offsets
-and touch no file.  `write` puts the bytes of all of them into the log and into their queues,
-one write per file, and only when every one has succeeded do readers see anything.  If one
-fails, the whole turn never was: its offsets are void, `write` raises `DiskFailed`, and
-nothing more is appended before the bytes it may have left are wiped.
+and touch no file.  `write` puts the bytes of all of them into the log, one write per file,
+and only when every one has succeeded do readers see anything.  If one fails, the whole turn
+never was: its offsets are void, `write` raises `DiskFailed`, and nothing more is appended
+before the bytes it may have left are wiped.
+
+Queues and index are held in memory and written by `flush`: whoever asks sees them at once, and
+a crash loses nothing, since both are made again from the log.
 
     append · append · … ──► write ──► begin_sync ── plan.run() ──► finish_sync
                               │ DiskFailed
@@ -53,6 +56,12 @@ logger = logging.getLogger(__name__)
 
 TURN_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one turn may hold in memory before it is written."""
+
+HELD_MAX = 100_000
+"""Units to hold before they are written, whatever the time: 2 MB."""
+
+FEW_MAX = 1_000
+"""Units and keys that are written in a millisecond or two."""
 
 MEND_INTERVAL_MS = 100
 """How often a store that refuses tries to be writable again."""
@@ -197,8 +206,8 @@ class MessageLog:
         self._log.commit()
         grown = self._dispatch.commit()
         self._parts.last_store_ms = self._log.staged_ms
-        if self._index.pending_count >= PENDING_MAX:
-            self.flush_index()
+        if self._index.pending_count >= PENDING_MAX or self._queues.held_count >= HELD_MAX:
+            self.flush()
         return grown
 
     @property
@@ -246,6 +255,7 @@ class MessageLog:
                 raise DiskFailed(str(self._parts.directory), "sync", reason)
             self._log.write_again(durable_to)
             self._must_write_again = False
+        self._queues.flush()
         self._why_not = None
 
     # Syncing
@@ -271,8 +281,7 @@ class MessageLog:
         """
         if self._commit.is_under_way or self._must_write_again:
             return None
-        if thorough and not self._round.left:
-            self.flush_index()
+        if thorough and not self._round.left and self.flush():
             self._round.begin()
         part = self._round.left[:files_max]
         return self._commit.begin(self._log.dirty, self._log.end_offset, part or None)
@@ -298,15 +307,26 @@ class MessageLog:
         self._round.covered(len(plan.parts) - 1)
         return self._commit.durable_to
 
-    def flush_index(self) -> None:
-        """Write the keys collected so far; call it about once a second."""
+    def flush(self) -> bool:
+        """Write what queues and index hold; tell if all is written.  Call it every second or so."""
         try:
+            self._queues.flush()
             self._index.flush()
         except DiskFailed as failure:
             self._why_not = failure  # the records are stored; no more come until it can be tried
+            return False
+        return True
+
+    def flush_few(self) -> None:
+        """`flush` while that is quick.  Many keys at once share writes, so they are left alone."""
+        if 0 < self._index.pending_count + self._queues.held_count <= FEW_MAX:
+            self.flush()
 
     def _sync_all(self) -> None:
         self._round.give_up()
+        if not self.flush():
+            assert self._why_not is not None
+            raise self._why_not
         plan = self.begin_sync(thorough=True)
         assert plan is not None, "a sync is under way"
         plan.run()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.record_draft import RecordPattern
 from flintmq.store.commit_log import CommitLog
 from flintmq.store.config import StoreConfig
@@ -84,7 +85,7 @@ class PlainAppend:
     def append_batch(
         self,
         pattern: RecordPattern,
-        parts: Sequence[tuple[bytes, bytes, int]],
+        parts: BatchColumns,
         common: bytes,
         born_ms: int,
         born_host: bytes,
@@ -95,11 +96,11 @@ class PlainAppend:
     ) -> Batch:
         """Write records of one queue, one after the other in the same file.
 
-        ``parts`` are body, properties and flag of each; ``common`` stands behind the properties
-        of all.  Raises what `append` of the store does.
+        ``common`` stands behind the properties of all.  Raises what `append` of the store does.
         """
         fixed_bytes = pattern.fixed_bytes + len(common)
-        sizes = [fixed_bytes + len(body) + len(properties) for body, properties, _ in parts]
+        pairs = zip(parts.bodies, parts.properties, strict=True)
+        sizes = [fixed_bytes + len(body) + len(properties) for body, properties in pairs]
         self._require_room(max(sizes), now_ms)
         total_bytes = sum(sizes)
         if total_bytes > self._batch_bytes_max:
@@ -108,12 +109,12 @@ class PlainAppend:
         growth = dispatch.growth_of(pattern.queue)
         queue_offset = growth.stop
         log_offset = self._log.reserve(total_bytes)
-        records = pattern.records(
-            parts, common, born_ms, born_host, queue_offset, log_offset, now_ms
-        )
-        self._log.stage(records, now_ms)
         log_offsets = list(accumulate(sizes, initial=log_offset))
         stop = log_offsets.pop()
+        records = pattern.records(
+            parts, common, born_ms, born_host, queue_offset, log_offsets, now_ms
+        )
+        self._log.stage(records, now_ms)
         dispatch.add_all(growth, log_offsets, sizes, tags_codes, now_ms)
         dispatch.add_all_keys(pattern.topic, keys, log_offsets, now_ms)
         return Batch(log_offsets, QueueOffset(queue_offset), LogOffset(stop))

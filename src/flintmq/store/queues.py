@@ -54,6 +54,9 @@ class Queues:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._extensions: dict[tuple[str, int], QueueExtension] = {}
         self._changed: dict[DirtyFiles, None] = {}
+        self._holding: dict[ConsumeQueue, None] = {}
+        self.held_count = 0
+        """Units that wait in memory for `flush`, at most."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self._queues.values())
@@ -114,6 +117,23 @@ class Queues:
 
     # What changed
 
+    def hold(
+        self, queue: ConsumeQueue, units: bytearray, stop: QueueOffset, log_stop: LogOffset
+    ) -> None:
+        """Give a queue units whose records are in the log; `flush` writes them."""
+        self.held_count += stop - queue.max_offset
+        queue.hold(units, stop, log_stop)
+        self._holding[queue] = None
+
+    def flush(self) -> None:
+        """Write what queues hold.  When the disk refuses, the rest waits for the next time."""
+        while self._holding:
+            queue = next(iter(self._holding))
+            queue.flush()
+            self.note_changed(queue.dirty)
+            del self._holding[queue]
+        self.held_count = 0
+
     def note_changed(self, dirty: DirtyFiles) -> None:
         """Remember that a sync has to cover these files of a queue."""
         self._changed[dirty] = None
@@ -154,6 +174,7 @@ class Queues:
         queue = self._queues.pop((topic, queue_id))
         queue.clear()
         self._changed.pop(queue.dirty, None)
+        self._holding.pop(queue, None)
         extension = self._extensions.pop((topic, queue_id), None)
         if extension is not None:
             extension.clear()

@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
@@ -34,10 +35,11 @@ from flintmq.protocol.record import (
     Version,
     encode_topic,
 )
+from flintmq.store.alike import ALIKE_MAX, alike_stretches
 from flintmq.store.commit_log import CommitLog
 from flintmq.store.config import TransferLimits
 from flintmq.store.consume_queue import ConsumeQueue
-from flintmq.store.layout import UNIT_BYTES
+from flintmq.store.layout import UNIT, UNIT_BYTES, UNIT_STRUCT
 from flintmq.store.queue_extension import QueueExtension
 from flintmq.store.selection import CHUNK_UNITS, EVERYTHING, Candidate, Selection, candidates
 from flintmq.store.sound_units import sound_stretches
@@ -128,20 +130,31 @@ class QueueReader:
         first, last = queue.min_offset, queue.max_offset
         if not first <= offset < last:
             return _outside(offset, first, last)
-        file_stop = offset - offset % self._units_per_file + self._units_per_file
-        stop = QueueOffset(min(last, file_stop, offset + max(self._scan_units_max, count_max)))
-        chunk = CHUNK_UNITS
-        if not wanted.looks_at_units and count_max < chunk:
-            chunk = count_max if count_max > 0 else 1
-        units = queue.units(offset, min(chunk, stop - offset))
-        if not len(units):
-            return _nothing(GetStatus.OFFSET_FOUND_NULL, file_stop, first, last)
-        batch = _Batch(self._log, queue, wanted)
         limits = limits or self._limits
         bytes_max = min(bytes_max, READ_BYTES_MAX)
-        memory_from = self._log.end_offset - self._in_memory_bytes
         in_memory = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
+        octets = None
+        if wanted is EVERYTHING and 0 < in_memory[1] <= ALIKE_MAX:
+            octets = queue.octets(offset, in_memory[1])
+            views = self._alike(queue, offset, octets)
+            size_bytes = sum(map(len, views))
+            if views and size_bytes <= in_memory[0]:
+                count = len(octets) // UNIT_BYTES
+                after, found = QueueOffset(offset + count), GetStatus.FOUND
+                return ReadResult(found, after, first, last, views, count, size_bytes, False)
+        file_stop = offset - offset % self._units_per_file + self._units_per_file
+        stop = QueueOffset(min(last, file_stop, offset + max(self._scan_units_max, count_max)))
+        if octets is None:
+            chunk = CHUNK_UNITS
+            if not wanted.looks_at_units and count_max < chunk:
+                chunk = max(count_max, 1)
+            octets = queue.octets(offset, min(chunk, stop - offset))
+        units = np.frombuffer(octets, UNIT, len(octets) // UNIT_BYTES)
+        if not len(units):
+            return _nothing(GetStatus.OFFSET_FOUND_NULL, file_stop, first, last)
+        memory_from = self._log.end_offset - self._in_memory_bytes
         on_disk = min(limits.disk_bytes, bytes_max), min(limits.disk_count, count_max)
+        batch = _Batch(self._log, queue, wanted)
         at = offset
         if in_memory == on_disk and count_max > CHUNK_UNITS and wanted.takes_all:
             at = batch.fill_plain(offset, min(stop, QueueOffset(offset + in_memory[1])), *in_memory)
@@ -164,6 +177,28 @@ class QueueReader:
             batch.size_bytes,
             memory_from > 0 and batch.last_log_offset(queue, stop) < memory_from,
         )
+
+    def _alike(self, queue: ConsumeQueue, offset: QueueOffset, units: bytes) -> list[memoryview]:
+        """The records of some units, if all are in memory and one look is enough; else none."""
+        if len(units) < UNIT_BYTES:
+            return []
+        log, log_offset = self._log, UNIT_STRUCT.unpack_from(units)[0]
+        segment = log.segment_at(log_offset)
+        end = log.end_offset
+        if segment is None:
+            return []
+        view = segment.view
+        stretches = alike_stretches(
+            units,
+            offset,
+            view,
+            segment.start,
+            min(segment.stop, end),
+            memory_from=end - self._in_memory_bytes,
+            queue_id=queue.queue_id,
+            topic=topic_field(queue.topic),
+        )
+        return [view[start:stop] for start, stop in stretches or ()]
 
 
 class _Batch:
