@@ -111,9 +111,12 @@ def empty(axis: Any, words: str) -> None:
 
 
 def time_axis(axis: Any) -> None:
-    """Times below an axis, as short as they can be, in UTC."""
+    """Times below an axis, as short as they can be, in UTC.
+
+    With the usual five ticks at least, some spans have no step: one of 250 seconds, for instance.
+    """
     dates: Any = importlib.import_module("matplotlib.dates")
-    locator = dates.AutoDateLocator(tz=UTC, maxticks=8)
+    locator = dates.AutoDateLocator(tz=UTC, minticks=3, maxticks=8)
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=UTC))
     axis.set_xlabel("UTC")
