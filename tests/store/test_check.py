@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,7 @@ from flintmq.store.check import Exit, check_store
 from flintmq.store.config import StoreConfig
 from flintmq.store.disk import Disk
 from flintmq.store.findings import Severity
+from flintmq.store.message_log import Appended, MessageLog
 from store.real_stores import ALL, unpack_store
 from store.stored import SMALL, START_MS, open_store, store
 from store.test_recovery import files, filled, flip, kill
@@ -120,6 +122,85 @@ def test_a_damaged_index_is_told(what: str, tmp_path: Path) -> None:
     changed(path, at, bytes([old ^ 1]))
 
     assert texts(tmp_path)
+
+
+def put_again(log: MessageLog, stored: Sequence[tuple[Appended, list[str]]]) -> None:
+    """Make the index repeat records, as RocketMQ's does after a crash."""
+    log._index._end = stored[0][0].log_offset - 1
+    for at, keys in stored:
+        log._index.put("T", keys, at.log_offset, at.store_ms)
+    log.flush()
+
+
+def indexed(log: MessageLog, count: int) -> list[tuple[Appended, list[str]]]:
+    """Records of three keys each; 21 of them fill an index file."""
+    stored = []
+    for number in range(count):
+        keys = (f"k{number}", f"l{number}", "m")
+        stored.append((store(log, keys=keys, now_ms=START_MS + number * 5_000), list(keys)))
+    log.flush()
+    return stored
+
+
+def entry_byte(number: int) -> int:
+    return 40 + 4 * SMALL.index_slots + 20 * number
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("count", "at"), [(5, 16), (21, 1)])
+def test_entries_that_repeat_the_last_record_are_noted_and_not_wrong(
+    count: int, at: int, times: int, tmp_path: Path
+) -> None:
+    log = open_store(tmp_path)
+    stored = indexed(log, count)
+    for _ in range(times):
+        put_again(log, stored[-1:])
+    place = stored[-1][0].log_offset
+    store(log, b"later", keys=("later",), now_ms=START_MS + 900_000)
+    log.close()
+    path = max((tmp_path / "index").iterdir())
+
+    assert check_store(Disk(), tmp_path, SMALL).is_good
+    told = f"repeats one of the record at {place}: RocketMQ does, after a crash"
+    assert texts(tmp_path, Severity.NOTE) == [
+        f"{path} at byte {entry_byte(n)}: entry {n} {told}" for n in range(at, at + 3 * times)
+    ]
+
+
+def test_beside_a_repeated_record_a_wrong_time_is_told(tmp_path: Path) -> None:
+    log = open_store(tmp_path)
+    put_again(log, indexed(log, 5)[-1:])
+    log.close()
+    path = next((tmp_path / "index").iterdir())
+
+    changed(path, entry_byte(2) + 12, (77).to_bytes(4))
+
+    place = f"{path} at byte {entry_byte(2)}"
+    assert texts(tmp_path) == [f"{place}: entry 2: its time should be {START_MS}"]
+
+
+def test_entries_that_repeat_older_records_are_wrong(tmp_path: Path) -> None:
+    log = open_store(tmp_path)
+    put_again(log, indexed(log, 21)[-2:])
+    log.close()
+    path = max((tmp_path / "index").iterdir())
+
+    assert texts(tmp_path) == [
+        f"{path} at byte {entry_byte(n)}: entry {n}: is there already, before entries of later"
+        " records"
+        for n in (1, 2, 3)
+    ]
+
+
+def test_a_repeated_entry_of_another_key_is_wrong(tmp_path: Path) -> None:
+    log = open_store(tmp_path)
+    ((at, _),) = indexed(log, 5)[-1:]
+    put_again(log, [(at, ["other"])])
+    log.close()
+
+    assert [text.partition(": ")[2] for text in texts(tmp_path)] == [
+        f"entry 16: no record at {at.log_offset} has that key"
+    ]
 
 
 def test_a_checkpoint_from_the_future_is_told(tmp_path: Path) -> None:

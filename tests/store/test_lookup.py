@@ -121,6 +121,15 @@ def test_records_come_in_the_order_of_the_log_and_the_newest_are_kept(tmp_path: 
     assert found_bodies(log, "k", 3) == [b"7", b"8", b"9"]
 
 
+def test_a_record_with_two_entries_for_a_key_is_found_once(tmp_path: Path) -> None:
+    log = open_store(tmp_path)
+    store(log, b"first", keys=("k",))
+
+    store(log, b"second", keys=("k", "k"))
+
+    assert found_bodies(log, "k") == [b"first", b"second"]
+
+
 def test_a_query_keeps_to_its_time(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for index in range(10):

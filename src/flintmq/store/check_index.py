@@ -92,11 +92,10 @@ class IndexCheck:
         offsets = np.repeat(np.array([r.log_offset for r in records], np.int64), counts)
         times = np.repeat(np.array([r.store_ms for r in records], np.int64), counts)
         found = self._take_to(int(offsets[-1]))
-        is_same = len(found) == len(hashes) and (found[:, 0] == hashes).all()
-        if is_same and (found[:, 1] == offsets).all():
+        if not _same(found, hashes, offsets):
+            found = self._explain(found, hashes, offsets)
+        if _same(found, hashes, offsets):
             self._check_times(found, times)
-        else:
-            self._explain(found, hashes, offsets)
 
     def _check_times(self, found: Ints, times: Ints) -> None:
         away = np.abs(times - found[:, 2]) > TIME_SLACK_MS
@@ -104,10 +103,11 @@ class IndexCheck:
         for row in np.flatnonzero(away).tolist():
             self._wrong(found[row], f"its time should be {times[row]}")
 
-    def _explain(self, found: Ints, hashes: Ints, offsets: Ints) -> None:
-        there = Counter(zip(found[:, 0].tolist(), found[:, 1].tolist(), strict=True))
+    def _explain(self, found: Ints, hashes: Ints, offsets: Ints) -> Ints:
+        """Tell what is missing and what is too much; return the entries that have a record."""
+        pairs = list(zip(found[:, 0].tolist(), found[:, 1].tolist(), strict=True))
         wanted = Counter(zip(hashes.tolist(), offsets.tolist(), strict=True))
-        for key_hash, place in (wanted - there).elements():
+        for key_hash, place in (wanted - Counter(pairs)).elements():
             if place > self._last:
                 self._late += 1
             else:
@@ -115,10 +115,29 @@ class IndexCheck:
                 assert segment is not None, place
                 what = f"a key of this record (hash {key_hash}) is not in the index"
                 self._findings.wrong(segment.path, place - segment.start, what)
-        extra = there - wanted
-        for row in found[: EXTRA_MAX * 10]:
-            if extra[int(row[0]), int(row[1])] and len(self._extra) < EXTRA_MAX:
-                self._extra.append((int(row[1]), int(row[3]), int(row[4])))
+        left = wanted.copy()
+        fits = np.zeros(len(pairs), np.bool_)
+        for number, pair in enumerate(pairs):
+            if left[pair]:
+                left[pair] -= 1
+                fits[number] = True
+        is_late = found[:, 1] < np.maximum.accumulate(found[:, 1])
+        for number in np.flatnonzero(~fits).tolist():
+            row = found[number]
+            if pairs[number] not in wanted:
+                if len(self._extra) < EXTRA_MAX:
+                    self._extra.append((int(row[1]), int(row[3]), int(row[4])))
+            elif is_late[number]:
+                self._wrong(row, "is there already, before entries of later records")
+            else:
+                self._note_repeated(row)
+        return found[fits]
+
+    def _note_repeated(self, row: Ints) -> None:
+        """After a crash RocketMQ puts the keys of the last record it had indexed once more."""
+        file, number = self._files[int(row[4])], int(row[3])
+        what = f"entry {number} repeats one of the record at {row[1]}: RocketMQ does, after a crash"
+        self._findings.note(file.path, file.shape.entry_byte(number), what)
 
     def finish(self, log_end: LogOffset, damages: Sequence[Damage]) -> None:
         """Every record was given.  What is left are entries without one."""
@@ -145,3 +164,10 @@ class IndexCheck:
         file: IndexFile = self._files[int(row[4])]
         number = int(row[3])
         self._findings.wrong(file.path, file.shape.entry_byte(number), f"entry {number}: {what}")
+
+
+def _same(found: Ints, hashes: Ints, offsets: Ints) -> bool:
+    """Whether these are the entries of these keys, in their order."""
+    if len(found) != len(hashes):
+        return False
+    return bool((found[:, 0] == hashes).all() and (found[:, 1] == offsets).all())

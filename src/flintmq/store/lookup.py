@@ -68,7 +68,7 @@ class Lookup:
         self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int
     ) -> KeyMatches:
         """The newest records that probably carry a key; those no longer there are left out."""
-        offsets = sorted(self._index.query(topic, key, count_max, begin_ms, end_ms))
+        offsets = sorted(set(self._index.query(topic, key, count_max, begin_ms, end_ms)))
         views = [view for at in offsets if (view := self.record_view(at)) is not None]
         indexed_to = self._index.end_log_offset or LogOffset(0)
         return KeyMatches(views, self._index.end_store_ms, indexed_to)
