@@ -7,6 +7,7 @@ of JSON: messages, failures, seconds and its own CPU.  `Load.java` lists the com
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -87,7 +88,8 @@ def our_side(directory: Path) -> Iterator[Running]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-        )
+            env={n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+        )  # pip leaves modules compiled, and so does the first start
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -9,7 +9,7 @@ A topic without a listener of its own has the one for all topics.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from flintmq.client.inbox import Inbox
@@ -76,21 +76,14 @@ class Delivery:
         """Batches that no listener has yet."""
         return self.pool.waiting_count + self.tasks.waiting_count + len(self.inbox)
 
-    def deliver(self, batches: Sequence[Deliver], *, in_flow: bool = False) -> None:
-        """Have these consumed.  ``in_flow`` as in `Pool.submit`."""
+    def deliver(self, batches: Sequence[Deliver]) -> None:
         if self.is_iterated:
             self.inbox.put(batches)
             return
-        by_topic: Iterable[tuple[str, Iterable[Deliver]]] = (("", batches),)
-        if self._listeners:
-            by_topic = groupby(batches, _topic_of)
-        for topic, some in by_topic:
+        for topic, some in groupby(batches, _topic_of):
             listener = self._listeners.get(topic, self._usual) or _nobody
             works = [Work(listener, each.queue, each.messages, each) for each in some]
-            if self._is_async.get(listener):
-                self.tasks.submit(works)
-            else:
-                self.pool.submit(works, in_flow=in_flow)
+            (self.tasks if self._is_async.get(listener) else self.pool).submit(works)
 
     async def direct(self, message: ReceivedMessage, queue: QueueRef) -> tuple[object, int]:
         """Give one message to its listener, whatever the queues do: its result, and ns."""

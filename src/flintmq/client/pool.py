@@ -9,10 +9,6 @@ Threads of one interpreter take turns, so quick jobs go to one worker in chunks 
 millisecond; slow ones, which wait for something, go to a worker each.  A worker that is stuck in
 a job loses the rest of its chunk to others.
 
-In a flow, where more is behind every job, a wake-up of another thread costs more than quick jobs
-do.  There the loop gathers jobs for a moment before it wakes a worker, and looks by itself for
-what is done.
-
 The pool grows up to ``size_max`` as work needs it, and shrinks to ``size_min`` when workers are
 idle for a while.  Both can be changed at any time.  Its threads are daemons: a listener that
 never returns does not keep the process.
@@ -54,9 +50,6 @@ STUCK_NS: Final = 2_000_000
 
 LOOK_S: Final = 0.002
 """How often to look for stuck workers while others wait."""
-
-GATHER_S: Final = 0.004
-"""How long a flow is gathered before a worker is woken, and how often its ends are looked for."""
 
 IDLE_S: Final = 60.0
 """How long a worker above the minimum may be idle."""
@@ -148,7 +141,6 @@ class Pool(Generic[J]):
         self._serial = 0
         self._is_told = False
         self._is_feed_due = False
-        self._is_patient = False  # in a flow of quick jobs: workers need not tell what is done
         self._cost_ns = float(CHUNK_NS)
         self._looker: asyncio.TimerHandle | None = None
         self._shrinker: asyncio.TimerHandle | None = None
@@ -167,21 +159,16 @@ class Pool(Generic[J]):
         """Jobs that no worker has yet."""
         return len(self._waiting) + len(self._ready)
 
-    def submit(self, jobs: Iterable[J], *, in_flow: bool = False) -> None:
+    def submit(self, jobs: Iterable[J]) -> None:
         """Have these run, in this order as far as workers allow.
 
         They are handed out at the end of this turn of the loop: answers for several queues come
-        together, and waking a worker costs more than a quick job.  With ``in_flow`` more is sure
-        to come, and nobody waits for the end of these: quick ones may wait for a whole chunk.
+        together, and waking a worker costs more than a quick job.
         """
         self._waiting.extend(jobs)
-        size = self._chunk_size
-        self._is_patient = in_flow and size > 1
-        if self._is_patient and len(self._waiting) < size:
-            self._look_later()
-        elif not self._is_feed_due:
+        if not self._is_feed_due:
             self._is_feed_due = True
-            self._loop.call_soon(self._collect)
+            self._loop.call_soon(self._feed)
 
     def resize(self, size_min: int, size_max: int) -> None:
         """Change the bounds.  Workers that are too many leave as soon as they are idle."""
@@ -231,7 +218,6 @@ class Pool(Generic[J]):
         while (ready or waiting) and not self._is_closed:
             worker = self._free_worker()
             if worker is None:
-                self._is_patient = False  # whoever is done is to say so
                 break
             room = self._chunk_size
             chunk: deque[J] = deque()
@@ -242,13 +228,8 @@ class Pool(Generic[J]):
                 chunk.extend(self._admit(some))
             if chunk:
                 worker.give(chunk)
-        if self._must_look:
-            self._look_later()
-
-    def _look_later(self) -> None:
-        if self._looker is None and not self._is_closed:
-            wait_s = GATHER_S if self._is_patient else LOOK_S
-            self._looker = self._loop.call_later(wait_s, self._look)
+        if self._looker is None and self._may_get_stuck:
+            self._looker = self._loop.call_later(LOOK_S, self._look)
 
     @property
     def _chunk_size(self) -> int:
@@ -257,10 +238,9 @@ class Pool(Generic[J]):
         return max(1, min(CHUNK_MAX, int(CHUNK_NS / self._cost_ns)))
 
     @property
-    def _must_look(self) -> bool:
-        """Whether something could wait behind a job that takes long, or be done unsaid."""
-        least = 0 if self._is_patient else 1
-        return any(worker.pending > least for worker in self._workers)
+    def _may_get_stuck(self) -> bool:
+        """Whether something could wait behind a job that takes long."""
+        return not self._is_closed and any(worker.pending > 1 for worker in self._workers)
 
     def _free_worker(self) -> _Worker[J] | None:
         """Who gets the next chunk: for quick work whoever is at it, else anybody idle."""
@@ -281,12 +261,9 @@ class Pool(Generic[J]):
         self._looker = None
         now_ns = perf_counter_ns()
         for worker in self._workers:
-            if not worker.is_stuck(now_ns):
-                continue
-            self._is_patient = False  # nobody knows when it ends: it is to say so
-            if worker.pending > 1:
+            if worker.pending > 1 and worker.is_stuck(now_ns):
                 self._ready.extend(worker.take_back())
-        self._collect()
+        self._feed()
 
     def _hire(self) -> _Worker[J]:
         self._serial += 1
@@ -321,8 +298,8 @@ class Pool(Generic[J]):
         worker.chunks.put(None)
 
     def _collect(self) -> None:
-        """Take what workers have done since the last time, and hand out what waits."""
-        self._is_told = self._is_feed_due = False
+        """Take what workers have done since the last time."""
+        self._is_told = False
         ended: list[tuple[J, int]] = []
         for worker in (*self._workers, *self._leaving):
             done = worker.done
@@ -333,8 +310,7 @@ class Pool(Generic[J]):
                 if not worker.pending:
                     worker.idle_since_s = self._loop.time()
                 ended += some
-        if ended:
-            self._on_done(ended)
+        self._on_done(ended)
         if len(self._workers) > self._size_max:
             self._shrink(at_once=True)
         self._feed()
@@ -365,7 +341,7 @@ class Pool(Generic[J]):
                 if now_ns - told_ns > CHUNK_NS:
                     told_ns = now_ns
                     self._tell()
-            if done and not self._is_patient:
+            if done:
                 self._tell()
 
     def _tell(self) -> None:

@@ -106,8 +106,6 @@ class Driver:
         self._lost_ms: dict[str, int] = {}
         self._answering: QueueRef | None = None  # whose pull was answered just now
         self._next_pull: Pull | None = None
-        self._is_behind = False  # whether that queue has more than was answered
-        self._may_gather = not machine.subscriptions.has_ordered
         self._progress = asyncio.Event()
         self._is_stopped = False
         self._is_closed = False
@@ -202,7 +200,7 @@ class Driver:
         if commits:
             self._finally(self._commit_soon(commits), "commits")
         if delivers:
-            self.delivery.deliver(delivers, in_flow=self._is_behind)
+            self.delivery.deliver(delivers)
         if not self._is_timer_old:
             self._is_timer_old = True
             self._loop.call_soon(self._wind_timer)
@@ -284,7 +282,7 @@ class Driver:
             try:
                 self.event(actions)
             finally:
-                self._answering, self._is_behind = None, False
+                self._answering = None
             following = self._next_pull
 
     async def _pull_once(self, pull: Pull) -> Actions:
@@ -301,7 +299,6 @@ class Driver:
         now_ms = self._clock()
         if isinstance(answer, Found):
             self.stats.pulled(queue.topic, len(answer.messages), now_ms - asked_ms)
-            self._is_behind = self._may_gather and answer.is_part
             if self._config.filter_hooks:
                 wanted = run_filters(self._config.filter_hooks, queue, answer.messages)
                 answer = replace(answer, messages=wanted)
