@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PEERS ?= broker client python spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers bench-growth bench-soak bench-report interop docs format clean
+.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers bench-growth bench-soak bench-profile bench-report interop docs format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench-growth: $(READY) ## Measure what a message costs when there is much of som
 
 bench-soak: $(READY) ## Run for ten minutes and look whether anything grows
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+bench-profile: $(READY) ## See where our CPU goes under the loads of bench-peers (needs Java and Maven)
+	$(BIN)/python -m benchmarks.peers.profile $(ARGS)
 
 bench-report: $(READY) ## Write docs/benchmarks.md again from the newest results
 	$(BIN)/python -m benchmarks.report

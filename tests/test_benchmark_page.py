@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.peers.profile import CASES, parts_of, told  # noqa: E402
 from benchmarks.report.goals import LINES, Goal, Line, hardest, verdicts  # noqa: E402
 from benchmarks.report.page import PAGE, parts, written  # noqa: E402
 from benchmarks.report.plots import plot_all  # noqa: E402
@@ -127,6 +128,46 @@ def test_pictures_are_shown_with_their_figures_and_only_then() -> None:
     assert "| backlog | send | 1 pieces | 100 pieces | 10.0 + 50.0 | 20.0 + 70.0 | 1.50 |" in full
     assert "| broker: threads | 4.00 | 4.00 | +0.00 | flat |" in full
     assert written(full, all_results()) == full
+
+
+def test_samples_count_for_our_innermost_module_and_for_the_kernel() -> None:
+    stacks = [
+        (
+            "run (asyncio/runners.py:190);frames (flintmq/broker/session.py:70);"
+            "take (flintmq/broker/quick_send.py:170);crc32 (zlib.so) 30"
+        ),
+        (
+            "run (asyncio/runners.py:190);flush (flintmq/net/channel.py:20);"
+            "uv_write (uvloop/loop.so);__libc_sendmsg (libc.so.6) 50"
+        ),
+        "run (asyncio/runners.py:190);Py_DECREF (object.h:537) 20",
+        "run (asyncio/runners.py:190);epoll_pwait (libc.so.6) 400",
+        "work (flintmq/client/pool.py:9);PyThread_acquire_lock_timed (libpython.so);0x7f (libc) 90",
+    ]
+
+    found, in_kernel = parts_of(stacks)
+
+    assert found == {"broker/quick_send": 30, "net/channel": 50, "event loop, interpreter": 20}
+    assert in_kernel == 50
+    assert told(found, in_kernel)["parts"] == [
+        ["net/channel", 0.5],
+        ["broker/quick_send", 0.3],
+        ["event loop, interpreter", 0.2],
+    ]
+
+
+def test_profiles_are_of_goals_and_shown_for_those_that_are_missed() -> None:
+    titles = [case.title for case in CASES]
+    profile = results_of({})
+    profile.more["profiles"] = {
+        title: {"samples": 10, "kernel": 0.25, "parts": [["net/channel", 0.5]]} for title in titles
+    }
+    missed, met = broker_results([90], [100]), broker_results([1], [100])
+
+    assert set(titles) <= {line.title for line in LINES}
+    shown = f"| {SEND.title} | `net/channel` 50% | 25% |"
+    assert shown in TABLES["profile"]({**missed, "profile": profile})
+    assert shown not in TABLES["profile"]({**met, "profile": profile})
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:

@@ -154,6 +154,10 @@ class Load:
             )
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def run(self, command: str) -> Result:
         """Give one command and wait for its result."""
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -8,7 +8,7 @@ of them), ``cpu_us`` (both together), ``p50_ms``, ``p99_ms``, ``median_ms``, ``r
 ``private_mib``.  A metric that was not measured is left out.  Rows with the same place in the
 lists of two sides were measured one after the other, so ratios are taken place by place.
 
-Growth and soak add ``points`` and ``samples``; what those are is told there.
+Growth, soak and profile add ``panels``, ``samples`` and ``profiles``; what those are is told there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from benchmarks.__main__ import RESULTS, machine
 KEPT = Path(__file__).parents[2] / "docs" / "benchmarks"
 """The newest results, as small files that are part of the project."""
 
-NAMES = ("peers_broker", "peers_client", "peers_python", "peers_spark", "growth", "soak")
+NAMES = (
+    "peers_broker",
+    "peers_client",
+    "peers_python",
+    "peers_spark",
+    "growth",
+    "soak",
+    "profile",
+)
 
 DIGITS = 5
 

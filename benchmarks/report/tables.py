@@ -208,6 +208,20 @@ def missed_list(results: Found) -> str:
     return "\n".join(lines or ["Every goal that was measured holds."]) + "\n"
 
 
+def profile_table(results: Found) -> str:
+    """Where our CPU goes under the loads whose goals are missed."""
+    found = results.get("profile")
+    if found is None:
+        return ""
+    missed = {line.title: any(not each.is_met for each in hardest(line, results)) for line in LINES}
+    rows = []
+    for title, profile in found.more["profiles"].items():
+        if missed[title]:
+            parts = (f"`{part}` {share:.0%}" for part, share in profile["parts"])
+            rows.append((title, ", ".join(parts), f"{profile['kernel']:.0%}"))
+    return table(("work", "modules with their C code", "in the kernel"), rows)
+
+
 def conditions(results: Found) -> str:
     """Machine, releases and settings of each run."""
     rows = []
@@ -244,5 +258,6 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "growth": growth_table,
     "soak": soak_table,
     "missed": missed_list,
+    "profile": profile_table,
     "conditions": lambda results: conditions(results) + "\n".join(["", *skipped(results)]),
 }

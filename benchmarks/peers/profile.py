@@ -1,0 +1,157 @@
+"""Where our own CPU goes under the loads of the comparisons: samples of py-spy, by module.
+
+    python -m benchmarks.peers.profile [--seconds N] [--out FILE]
+
+A sample counts for the innermost module of ours on its stack, with the C code that this one has
+called.  Those with none of ours are the event loop's and the interpreter's.  Whether a sample was
+in the kernel is told by the function of the C library at its end.  Who waits, for a lock or for
+something to arrive, counts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.__main__ import RESULTS
+from benchmarks.peers.python import client_python
+from benchmarks.peers.sides import BACKLOG, Load, fill, our_side
+from benchmarks.report.results import save
+from interop.jvm import missing_tools
+
+PY_SPY = "0.4.3"
+SAMPLES_A_SECOND = 250
+SECONDS = 8
+SHOWN = 6
+"""Modules told of each load."""
+
+LEAST_SHARE = 0.02
+
+_OURS = re.compile(r"flintmq/(?P<module>\w+/\w+)\.py")
+_LIBC = re.compile(r"^(?P<function>\w+) \((libc|ld-linux)")
+_SYSTEM = re.compile(r"send|recv|write|read|poll|epoll_ctl|ioctl|fcntl|sync|accept")
+_WAITS = re.compile(
+    r"PyThread_acquire_lock_timed|take_gil|pthread_cond_\w*wait|epoll_p?wait|;poll "
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, by the title of its goal; whose CPU is looked at; what makes it, by name server."""
+
+    title: str
+    is_client: bool
+    command: str
+
+
+CASES = (
+    Case("sync send 128 B, 1 thread", False, "send {} p 128 1 {}"),
+    Case("sync send 128 B, 16 threads", False, "send {} p 128 16 {}"),
+    Case("sync send 128 B, 64 threads", False, "send {} p 128 64 {}"),
+    Case("sync send 1 KiB, 64 threads", False, "send {} p 1024 64 {}"),
+    Case("batch send 32 x 128 B, 4 threads", False, "batch {} p 128 4 {} 32"),
+    Case("pull of a backlog, 32 a pull, 128 B", False, f"pull {{}} backlog_128 {BACKLOG}"),
+    Case("end to end at 1,000 a second", False, "latency {} q 1000 {}"),
+    Case("push of a backlog, 128 B, 1 a call", True, f"push {{}} backlog_128 {BACKLOG} 1"),
+    Case("push of a backlog, 128 B, 32 a call", True, f"push {{}} backlog_128 {BACKLOG} 32"),
+    Case("pull of a backlog, 128 B", True, f"pull {{}} backlog_128 {BACKLOG} 1024"),
+    Case("lite pull of a backlog, 128 B", True, f"lite {{}} backlog_128 {BACKLOG} 1024"),
+    Case("send one by one, 128 B", True, "send {} p 128 1 {}"),
+    Case("send many at once, 128 B", True, "many {} p 128 {} 1000"),
+)
+
+
+def parts_of(stacks: Iterable[str]) -> tuple[Counter[str], int]:
+    """Samples of each module of ours, or of what else there is, and those in the kernel."""
+    found: Counter[str] = Counter()
+    in_kernel = 0
+    for line in stacks:
+        stack, _, count = line.rpartition(" ")
+        if _WAITS.search(stack):
+            continue
+        frames = stack.split(";")
+        ours = (match["module"] for frame in reversed(frames) if (match := _OURS.search(frame)))
+        found[next(ours, "event loop, interpreter")] += int(count)
+        leaf = _LIBC.match(frames[-1])
+        if leaf is not None and _SYSTEM.search(leaf["function"]):
+            in_kernel += int(count)
+    return found, in_kernel
+
+
+def told(found: Counter[str], in_kernel: int) -> dict[str, object]:
+    total = max(1, found.total())
+    shares = ((name, count / total) for name, count in found.most_common(SHOWN))
+    return {
+        "samples": found.total(),
+        "kernel": in_kernel / total,
+        "parts": [[name, share] for name, share in shares if share >= LEAST_SHARE],
+    }
+
+
+def keep_busy(load: Load, command: str, stop: threading.Event) -> None:
+    while not stop.is_set():
+        load.run(command)
+
+
+def stacks_of(pid: int, seconds: int, work: Path) -> Iterator[str]:
+    """What a process does meanwhile."""
+    out = work / "stacks"
+    program = client_python("py-spy", PY_SPY).parent / "py-spy"
+    limits = ["--rate", str(SAMPLES_A_SECOND), "--duration", str(seconds)]
+    how = ["--native", "--format", "raw", "--output", str(out)]
+    ended = subprocess.run(
+        [program, "record", "--pid", str(pid), *limits, *how],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if ended.returncode:
+        raise SystemExit(f"py-spy: {ended.stderr.strip()}")
+    yield from out.read_text().splitlines()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of each load")
+    parser.add_argument("--out", type=Path, default=RESULTS / "profile.json")
+    chosen = parser.parse_args()
+    if reason := missing_tools("java", "mvn"):
+        print(f"skipped: {reason}")
+        return 0
+    found: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as name, our_side(Path(name, "ours")) as side:
+        work = Path(name)
+        java, ours = Load.java(work), Load.ours()
+        fill(java, side, 128)
+        java.run(f"send {side.namesrv} q 128 1 1")
+        for case in CASES:
+            print(f"… {case.title}", flush=True)
+            load = ours if case.is_client else java
+            command = case.command.format(side.namesrv, 3)
+            load.run(command)
+            stop = threading.Event()
+            busy = threading.Thread(target=keep_busy, args=(load, command, stop))
+            busy.start()
+            try:
+                pid = load.pid if case.is_client else side.pid
+                found[case.title] = told(*parts_of(stacks_of(pid, chosen.seconds, work)))
+            finally:
+                stop.set()
+                busy.join()
+        java.close()
+        ours.close()
+    settings = {"seconds": chosen.seconds, "samples a second": SAMPLES_A_SECOND}
+    save(chosen.out, [], versions={"py-spy": PY_SPY}, settings=settings, profiles=found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
