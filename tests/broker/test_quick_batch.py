@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.test_quick_send import PLAIN, Line, play, send
+from broker.test_quick_send import PLAIN, Line, line_after, play_both_ways, send
 from broker.world import SMALL_STORE
 from flintmq.broker.config import BrokerConfig
 from flintmq.protocol.batch import BatchEntry, encode_batch
@@ -91,31 +90,13 @@ SENDS: st.SearchStrategy[Any] = st.tuples(HEADS, BODIES, FIELDS) | st.tuples(
     st.sampled_from([Flush.ASYNC, Flush.SYNC]),
 )
 def test_both_ways_give_the_same(reads: list[list[Any]], peer: str, flush: Flush) -> None:
-    store = replace(SMALL_STORE, flush=flush, message_bytes_max=4_000)
-    config = BrokerConfig(store=store)
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
-        lines = [
-            Line(Path(one), peer=peer, config=config),
-            Line(Path(other), peer=peer, config=config, quick=False),
-        ]
-        for line in lines:
-            play(line, reads)
-
-        puts = [line.world.state.stats.puts for line in lines]
-        assert (puts[0].times, puts[0].sum) == (puts[1].times, puts[1].sum)
-        assert lines[0].answers() == lines[1].answers()
-        assert lines[0].files() == lines[1].files()
+    play_both_ways(reads, peer, flush)
 
 
 @pytest.fixture
 def line(tmp_path: Path) -> Iterator[Line]:
-    line = Line(tmp_path)
-    for number in (1, 2):
-        line.read([batch(number)])
-        line.world.settle()
-    assert line.taken == 0
-    yield line
-    line.world.stop()
+    with line_after(tmp_path, batch) as line:
+        yield line
 
 
 def test_a_batch_that_came_twice_is_taken_from_then_on(line: Line) -> None:

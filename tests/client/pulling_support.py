@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from client.support import create_topic
-from flintmq import EmbeddedBroker, Message, Producer, QueueRef
+from flintmq import EmbeddedBroker, LitePullConsumer, Message, Producer, QueueRef
 from flintmq.protocol.command import Command
 
 BROKER = "broker-a"
@@ -53,3 +53,13 @@ class Spy:
 
     def codes(self) -> set[int]:
         return {request.code for request in self.requests}
+
+
+def polled(consumer: LitePullConsumer, count: int) -> list[bytes]:
+    """So many bodies, or a failure."""
+    found: list[bytes] = []
+    while len(found) < count:
+        messages = consumer.poll(10_000)
+        assert messages, f"only {len(found)} of {count} came: {consumer.events()}"
+        found += [message.body for message in messages]
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from client.pulling_support import BROKER, fill
+from client.pulling_support import BROKER, fill, polled
 from client.support import nothing_left, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, PullConsumer, QueueRef
 from flintmq.client import lite_puller, threads
@@ -125,15 +125,6 @@ def test_threads_that_pull_at_once_all_get_what_they_asked_for(broker: EmbeddedB
     assert sorted(found) == sorted(sent)
 
 
-def bodies_of(consumer: LitePullConsumer, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    while len(found) < count:
-        messages = consumer.poll(10_000)
-        assert messages, f"only {len(found)} of {count} came"
-        found += [message.body for message in messages]
-    return found
-
-
 def test_a_poll_takes_what_is_there_without_the_loop(
     broker: EmbeddedBroker, errands: list[str]
 ) -> None:
@@ -141,7 +132,7 @@ def test_a_poll_takes_what_is_there_without_the_loop(
     with LitePullConsumer("g", namesrv=broker.namesrv, start_from=FIRST) as consumer:
         consumer.subscribe("there")
         errands.clear()
-        assert sorted(bodies_of(consumer, 1_000)) == sorted(sent)
+        assert sorted(polled(consumer, 1_000)) == sorted(sent)
         assert consumer.poll(0) == []
         assert errands == []
 
@@ -203,7 +194,7 @@ def test_what_a_thread_took_is_committed_and_pulled_on(
         "g", pull_batch_max=10, queue_count_max=20, auto_commit_ms=1_000, **settings
     ) as consumer:
         consumer.assign([queue])
-        assert bodies_of(consumer, 400) == sent
+        assert polled(consumer, 400) == sent
         assert consumer.position(queue) == 400
     with LitePullConsumer("g", **settings) as consumer:
         consumer.assign([queue])

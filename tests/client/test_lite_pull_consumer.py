@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from client.pulling_support import BROKER, Spy, fill, send
+from client.pulling_support import BROKER, Spy, fill, polled, send
 from client.support import create_topic, nothing_left, run, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, MessageModel, QueueRef, aio
 from flintmq.broker.config import BrokerConfig
@@ -31,16 +31,6 @@ from flintmq.protocol.version import version_number
 from flintmq.store.config import Flush, StoreConfig
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
-
-
-def polled(consumer: LitePullConsumer, count: int) -> list[bytes]:
-    """So many bodies, or a failure."""
-    found: list[bytes] = []
-    while len(found) < count:
-        messages = consumer.poll(10_000)
-        assert messages, f"only {len(found)} of {count} came: {consumer.events()}"
-        found += [message.body for message in messages]
-    return found
 
 
 def committed(broker: EmbeddedBroker, group: str, queue: QueueRef) -> int | None:

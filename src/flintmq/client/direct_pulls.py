@@ -7,43 +7,30 @@ threads that pull at once.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
 from flintmq.client.direct_line import DirectLine
 from flintmq.client.pulling import Pulling
 from flintmq.core.conversation import Call
 from flintmq.core.pull_answers import PullAnswer
 from flintmq.core.stream_requests import StreamPull
 
-T = TypeVar("T")
-
 
 class DirectPulls:
     """The pulls of one consumer whose requests no hook has to see."""
 
     def __init__(self, line: DirectLine, pulling: Pulling) -> None:
-        self._line = line
+        self.line = line
         self._pulling = pulling
 
     def pull(self, pull: StreamPull, timeout_ms: int) -> PullAnswer | None:
         """Pull once, as `Pulling.pull` does."""
-        if not self._line.take():
+        if not self.line.take():
             return None
         try:
             known = self._pulling.prepare(pull)
             if known is None:
                 return None
             address, request = known
-            reply = self._line.make(Call(address, request, timeout_ms))
+            reply = self.line.make(Call(address, request, timeout_ms))
             return self._pulling.read(reply, pull.queue, address)
         finally:
-            self._line.give_back()
-
-    def by_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Pull like everybody else, and let nobody past meanwhile."""
-        return self._line.by_loop(work)
-
-    def close(self) -> None:
-        """Wait for a pull that is under way, and hang up."""
-        self._line.close()
+            self.line.give_back()

@@ -7,8 +7,8 @@ several threads that send at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from flintmq.client.direct_line import DirectLine
 from flintmq.core.conversation import PausingConversation
@@ -18,8 +18,6 @@ from flintmq.core.send_draft import Draft
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.net.drive import drive
-
-T = TypeVar("T")
 
 Send: TypeAlias = Callable[[Draft, Sequence[QueueRef], int], PausingConversation[SendReceipt]]
 SendAll: TypeAlias = Callable[
@@ -40,7 +38,7 @@ class DirectSends:
         send_all: SendAll,
         given: Callable[[SendReceipt], SendReceipt],
     ) -> None:
-        self._line = line
+        self.line = line
         self._routes = routes
         self._draft = draft
         self._draft_all = draft_all
@@ -49,33 +47,25 @@ class DirectSends:
         self._given = given
 
     def send(self, message: Message, timeout_ms: int) -> SendReceipt | None:
-        if not self._line.take():
+        if not self.line.take():
             return None
         try:
             draft = self._draft(message)
             queues = self._routes.publish_queues(draft.topic)
             if not queues or draft.is_timed:
                 return None
-            return self._given(drive(self._send(draft, queues, timeout_ms), self._line.make))
+            return self._given(drive(self._send(draft, queues, timeout_ms), self.line.make))
         finally:
-            self._line.give_back()
+            self.line.give_back()
 
     def send_batch(self, messages: Sequence[Message], timeout_ms: int) -> list[SendReceipt] | None:
-        if not self._line.take():
+        if not self.line.take():
             return None
         try:
             drafts = self._draft_all(messages)
             if not self._routes.publish_queues(drafts[0].topic):
                 return None
-            receipts = drive(self._send_all(messages, drafts, timeout_ms), self._line.make)
+            receipts = drive(self._send_all(messages, drafts, timeout_ms), self.line.make)
             return list(map(self._given, receipts))
         finally:
-            self._line.give_back()
-
-    def by_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Send like everybody else, and let nobody past meanwhile."""
-        return self._line.by_loop(work)
-
-    def close(self) -> None:
-        """Wait for a send that is under way, and hang up."""
-        self._line.close()
+            self.line.give_back()

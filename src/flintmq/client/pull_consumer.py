@@ -14,7 +14,8 @@ registers, or whose queues it listens to, is shared out among the members of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self, Unpack
@@ -206,11 +207,8 @@ class PullConsumer:
         timeout_ms: int,
     ) -> PullResult:
         wanted = self._wanted(queue, offset, tags, sql, count_max, suspend_ms)
-        self._pulls[wanted.queue] = (offset, self._client.engine.clock())
-        try:
+        with self._shown(wanted):
             answer = await self._client.pulling.pull(wanted, timeout_ms)
-        finally:
-            self._pulls.pop(wanted.queue, None)
         return self._given(answer, wanted)
 
     def pull_past_loop(
@@ -225,11 +223,8 @@ class PullConsumer:
     ) -> PullResult | None:
         """`pull` on the calling thread, or None where the loop has to do it."""
         wanted = self._wanted(queue, offset, tags, sql, count_max, 0)
-        self._pulls[wanted.queue] = (offset, self._client.engine.clock())
-        try:
+        with self._shown(wanted):
             answer = direct.pull(wanted, timeout_ms or self.config.pull_timeout_ms)
-        finally:
-            self._pulls.pop(wanted.queue, None)
         return None if answer is None else self._given(answer, wanted)
 
     def direct_pulls(self, runner: Runner) -> DirectPulls | None:
@@ -238,6 +233,15 @@ class PullConsumer:
         if client.is_hooked:
             return None
         return DirectPulls(DirectLine(client.engine, runner, mark_stream), client.pulling)
+
+    @contextmanager
+    def _shown(self, pull: StreamPull) -> Iterator[None]:
+        """Have `status` tell of a pull while it is under way."""
+        self._pulls[pull.queue] = (pull.offset, self._client.engine.clock())
+        try:
+            yield
+        finally:
+            self._pulls.pop(pull.queue, None)
 
     def _wanted(
         self,

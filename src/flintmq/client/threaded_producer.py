@@ -97,7 +97,7 @@ class Producer:
                 if self._outbox is not None:
                     self._outbox.wait()
                 if self._direct is not None:
-                    self._direct.close()
+                    self._direct.line.close()
                 lease.run(self._inner.stop())
             finally:
                 lease.give_back()
@@ -142,7 +142,7 @@ class Producer:
             receipt = direct.send(message, timeout_ms)
             if receipt is not None:
                 return receipt
-        return (lease.run if self._direct is None else self._direct.by_loop)(
+        return (lease.run if self._direct is None else self._direct.line.by_loop)(
             self._inner.send(
                 message,
                 timeout_ms=timeout_ms,

@@ -168,7 +168,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
 
     def _stopping(self) -> None:
         if self._direct is not None:
-            self._direct.close()
+            self._direct.line.close()
 
     @property
     def retry_topic(self) -> str:
@@ -213,7 +213,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
             )
             if result is not None:
                 return result
-        return (runner.run if direct is None else direct.by_loop)(
+        return (runner.run if direct is None else direct.line.by_loop)(
             self._inner.pull(
                 queue, offset, tags=tags, sql=sql, count_max=count_max, timeout_ms=timeout_ms
             )
