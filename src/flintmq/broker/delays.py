@@ -6,8 +6,8 @@ One that lies further off than the level's delay was stored before the clock was
 is due at once.
 
 Positions move on when the delivered records are written.  When that fails, the same messages
-are due again shortly; none is ever dropped, except a record that cannot be read: it is
-skipped, counted and logged.
+are due again shortly; none is ever dropped, except a record that cannot be read or may not go
+where it says (see `destinations`): it is skipped, counted and logged.
 
 Invariant: everything before a level's position was delivered or skipped.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from flintmq.broker.destinations import Undeliverable, destination
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.put import append
 from flintmq.broker.redelivery import (
@@ -29,7 +30,7 @@ from flintmq.broker.redelivery import (
 )
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.model.queue import QueueOffset
-from flintmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.properties import parse_properties
@@ -129,6 +130,7 @@ class DelaySchedule:
         self.delivered_count = 0
         self.unreadable_count = 0
         """Records that were skipped."""
+        self._undeliverable = Undeliverable("delayed")
 
     def note_new(self) -> None:
         """A message was put into the schedule topic."""
@@ -230,17 +232,22 @@ class DelaySchedule:
         home = home_of(properties)
         if record is None or home is None:
             self._skip(level, unit, "cannot be read")
-        elif home.topic == HALF_TOPIC:
-            self._skip(level, unit, "is a half message, which cannot be delayed")
+            return
+        try:
+            home = destination(state, home, now_ms)
+        except Refusal as refusal:
+            self.unreadable_count += 1
+            where = f"level {level.level}, queue offset {level.reached}"
+            self._undeliverable.note(home, where, refusal)
+            return
+        try:
+            stored = append(state, rebuilt(record, properties, *home), now_ms)
+        except (Refusal, InvalidName) as error:
+            self._skip(level, unit, f"cannot be stored: {error}")
         else:
-            try:
-                stored = append(state, rebuilt(record, properties, *home), now_ms)
-            except (Refusal, InvalidName) as error:
-                self._skip(level, unit, f"cannot be stored: {error}")
-            else:
-                counts = sent.setdefault(home.topic, [0, 0])
-                counts[0] += 1
-                counts[1] += stored.size_bytes
+            counts = sent.setdefault(home.topic, [0, 0])
+            counts[0] += 1
+            counts[1] += stored.size_bytes
 
     def _skip(self, level: _Level, unit: QueueEntry, reason: str) -> None:
         self.unreadable_count += 1

@@ -2,26 +2,32 @@
 (323): one that was given up is asked about again.
 
 An end names the half message by its place and repeats what its record says; what does not
-match is refused.  A commit stores the message in its real topic, and both ends store a mark
-in the op topic.  That a half message has ended already is not noticed, as in RocketMQ.
+match is refused.  A commit stores the message in its real topic, see `destinations`, and both
+ends store a mark in the op topic.  That a half message has ended already is not noticed, as in
+RocketMQ.
+
+Both requests take records of the broker's own topics only, found where their queue has them:
+never a message that merely has the properties of a half message, nor bytes inside a body.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flintmq.broker.destinations import destination
 from flintmq.broker.half_check import immunity_of
+from flintmq.broker.half_messages import HALF_QUEUE
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.put import append, put_message
-from flintmq.broker.redelivery import home_of, rebuilt
+from flintmq.broker.redelivery import home_of, is_in_queue, rebuilt
 from flintmq.broker.state import BrokerState
 from flintmq.errors import InvalidName
 from flintmq.model import properties as names
 from flintmq.model.message_id import parse_offset_id
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import TransactionType, with_transaction_type
-from flintmq.model.topic import HALF_TOPIC
+from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.transaction import EndTransaction, ResumeCheck
 from flintmq.protocol.properties import parse_properties
@@ -47,8 +53,8 @@ def end_transaction(
         return None
     if header.commit_or_rollback not in _ENDS:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
-    half = state.log.lookup.record_at(LogOffset(header.commit_log_offset))
-    if half is None or half.topic != HALF_TOPIC:
+    half = _half_at(state, LogOffset(header.commit_log_offset), HALF_TOPIC)
+    if half is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
     properties = parse_properties(half.properties)
     _check(header, half, properties, state.config.transaction_timeout_ms, now_ms)
@@ -58,7 +64,7 @@ def end_transaction(
     home = home_of(properties)
     if home is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "the half message does not say its topic")
-    message = rebuilt(half, properties, *home)
+    message = rebuilt(half, properties, *destination(state, home, now_ms))
     message.sys_flag = with_transaction_type(half.sys_flag, TransactionType.COMMIT)
     message.prepared_offset = half.log_offset
     stored = put_message(state, message, now_ms)
@@ -76,7 +82,7 @@ def resume_check(
         _, log_offset = parse_offset_id(request.header.msg_id)
     except InvalidName:
         raise Refusal(ResponseCode.SYSTEM_ERROR, failed) from None
-    half = state.log.lookup.record_at(log_offset)
+    half = _half_at(state, log_offset, CHECK_MAX_TOPIC, HALF_TOPIC)
     properties = {} if half is None else parse_properties(half.properties)
     if half is None or home_of(properties) is None or names.PRODUCER_GROUP not in properties:
         raise Refusal(ResponseCode.SYSTEM_ERROR, failed)
@@ -107,6 +113,14 @@ def _check(
         raise Refusal(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
     if half.log_offset != header.commit_log_offset:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")
+
+
+def _half_at(state: BrokerState, log_offset: LogOffset, *topics: str) -> Record | None:
+    """The record at a place, if it is one of a queue of half messages."""
+    record = state.log.lookup.record_at(log_offset)
+    if record is None or record.topic not in topics or record.queue_id != HALF_QUEUE:
+        return None
+    return record if is_in_queue(state, record) else None
 
 
 def _stop(appended: Appended) -> LogOffset:

@@ -51,6 +51,12 @@ PART_RECORDS_MAX = 500
 RETRY_MS = 1_000
 """When a round that was given up begins again."""
 
+AHEAD_MS_MAX = 3_600_000
+"""How far the clock of a producer may be ahead, for a message of it to be given more time.
+
+One that says it is born later than that would be stored again in every round, for years.
+"""
+
 DIGITS_MAX = 18
 """A longer number is not taken for one."""
 
@@ -205,7 +211,7 @@ class HalfCheck:
                 "half message at queue offset %d is given up after %d checks, %d ms old",
                 half.queue_offset, checks, age_ms,
             )  # fmt: skip
-        elif immunity_ms is not None and age_ms < immunity_ms:
+        elif immunity_ms is not None and -AHEAD_MS_MAX <= age_ms < immunity_ms:
             first = properties.setdefault(names.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
             self._waiting.add(QueueOffset(_number(first) or 0))
         else:

@@ -83,6 +83,16 @@ def record_of(
     return record
 
 
+def is_in_queue(state: BrokerState, record: Record) -> bool:
+    """Whether the queue of a record has it where it says.
+
+    A place in the log comes from a peer, which may name the inside of a body it sent: whatever
+    stands there is no record of a queue.
+    """
+    units = state.log.lookup.entries(record.topic, record.queue_id, record.queue_offset, 1)
+    return bool(units) and units[0].log_offset == record.log_offset
+
+
 def rebuilt(record: Record, properties: dict[str, str], topic: str, queue_id: int) -> NewMessage:
     """The message of a record, for another queue."""
     return NewMessage(

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flintmq.broker.destinations import destination
 from flintmq.broker.hooks import SentBack, run_hooks
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.put import NewMessage, put_message
+from flintmq.broker.redelivery import Home
 from flintmq.broker.send import DEAD_LETTER_QUEUES, OWN_MAXIMUM_SINCE
 from flintmq.broker.send_answer import message_id
 from flintmq.broker.send_checks import broker_forbids, require_room
@@ -77,10 +79,11 @@ def send_back(
     if record.reconsume_times >= times_max or header.delay_level < 0:
         topic = dead_letter_topic(header.group)
         state.topics.ensure(topic, DEAD_LETTER_QUEUES, now_ms)
-        target = Target(topic, state.pick(DEAD_LETTER_QUEUES), 0)
+        home, level = Home(topic, state.pick(DEAD_LETTER_QUEUES)), 0
     else:
         level = header.delay_level or FIRST_LEVEL + record.reconsume_times
-        target = Target(retry_topic(header.group), queue_id, level)
+        home = Home(retry_topic(header.group), queue_id)
+    target = Target(*destination(state, home, now_ms), level)
     return _store_again(record, target, header, state, peer, now_ms)
 
 

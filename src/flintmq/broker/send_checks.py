@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flintmq.broker.names import topic_fault
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
 from flintmq.model.topic import NOT_FOR_PRODUCERS, TIMER_TOPIC, Permission
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.headers.send import SendMessage, SendMessageV2
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
+
+if TYPE_CHECKING:
+    from flintmq.broker.state import BrokerState
 
 SendHeader: TypeAlias = SendMessage | SendMessageV2
 SendRequest: TypeAlias = TypedRequest[SendHeader]
@@ -55,8 +57,7 @@ def check_send(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int
         raise Refusal(*fault)
     if topic is None:
         topic = _create(header, state, now_ms)
-    queue_id, queue_count = header.queue_id, topic.write_queue_nums
-    if not 0 <= queue_id < queue_count and not _is_other_queue(queue_id, topic):
+    if not has_queue(topic, header.queue_id) and not _is_any_queue(topic, header.queue_id):
         raise _illegal_queue(header, topic, peer)
     return topic
 
@@ -96,6 +97,11 @@ def name_fault(topic: str) -> tuple[ResponseCode, str] | None:
     return None
 
 
+def has_queue(topic: TopicConfig, queue_id: int) -> bool:
+    """Whether a record may be stored in this queue: one that is only read counts too."""
+    return 0 <= queue_id < topic.write_queue_nums or 0 <= queue_id < topic.read_queue_nums
+
+
 def describe(topic: TopicConfig) -> str:
     """A topic as RocketMQ prints it."""
     attributes = ", ".join(f"{name}={value}" for name, value in (topic.attributes or {}).items())
@@ -122,9 +128,9 @@ def _create(header: SendHeader, state: BrokerState, now_ms: int) -> TopicConfig:
     return made
 
 
-def _is_other_queue(queue_id: int, topic: TopicConfig) -> bool:
-    """Whether it is a queue that is only read, or stands for any that is written."""
-    return topic.write_queue_nums > 0 if queue_id < 0 else queue_id < topic.read_queue_nums
+def _is_any_queue(topic: TopicConfig, queue_id: int) -> bool:
+    """Whether the queue id stands for any queue that is written."""
+    return queue_id < 0 < topic.write_queue_nums
 
 
 def _illegal_queue(header: SendHeader, topic: TopicConfig, peer: Peer) -> Refusal:

@@ -9,7 +9,8 @@ from the first message that may still wait, and nothing is delivered before that
                                     └──────────────────────────────┘
 
 A message may cancel another one, by topic and unique id, if it has the same time; neither is
-delivered then.  A record that cannot be read is skipped, counted and logged.
+delivered then.  A record that cannot be read, or may not go where it says (see
+`destinations`), is skipped, counted and logged.
 
 Invariant: a message of the queue that was read is in the heap, under way, or done with; and
 `table` tells the last from the others.
@@ -22,6 +23,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from flintmq.broker import timer_rules as rules
+from flintmq.broker.destinations import Undeliverable, destination
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.put import append
 from flintmq.broker.redelivery import (
@@ -35,7 +37,7 @@ from flintmq.broker.redelivery import (
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
-from flintmq.model.topic import HALF_TOPIC, TIMER_TOPIC
+from flintmq.model.topic import TIMER_TOPIC
 from flintmq.protocol.bodies.timer import TimerPositions
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import parse_properties
@@ -82,6 +84,7 @@ class Timers:
         self.delivered_count = 0
         self.unreadable_count = 0
         """Records that were skipped."""
+        self._undeliverable = Undeliverable("timer")
 
     # Sending
 
@@ -258,8 +261,11 @@ class Timers:
             return 0
         if self._cancels and rules.cancel_key(properties) in self._cancels:
             return 0
-        if home.topic == HALF_TOPIC:
-            self._skip(offset, "is a half message, which cannot be delayed")
+        try:
+            home = destination(state, home, now_ms)
+        except Refusal as refusal:
+            self.unreadable_count += 1
+            self._undeliverable.note(home, f"queue offset {offset}", refusal)
             return 0
         properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
         properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
