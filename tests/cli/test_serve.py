@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 import typer
 
+from broker.queued import message, records
+from broker.world import START_MS, World
 from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
+from flintmq.broker.put import append
 from flintmq.cli.app import app
+from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.headers.common import OfTopic
 from net.certificates import Authority
 
 FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
@@ -48,6 +53,44 @@ def test_it_stops_cleanly_when_asked_and_forgets_nothing(tmp_path: Path) -> None
     assert "Traceback" not in served.errors + again.errors
     assert was_clean
     assert b"kept" in found.body
+
+
+def test_a_directory_with_records_that_lead_nowhere_is_served_and_left_at_once(
+    tmp_path: Path,
+) -> None:
+    loops = {SCHEDULE_TOPIC: {"DELAY": 1}, TIMER_TOPIC: {"TIMER_OUT_MS": START_MS}}
+    with World(tmp_path) as world:
+        for topic, more in loops.items():
+            loop = message(world, topic, b"again", REAL_TOPIC=topic, REAL_QID=0, **more)
+            append(world.state, loop, world.now_ms)
+        append(world.state, message(world, "Ghost", b"x", queue_id=999_999_999), world.now_ms)
+        append(world.state, message(world, "Half", b"x", queue_id=999_999_999), world.now_ms)
+        append(world.state, message(world, "Half", b"good"), world.now_ms)
+        world.settle()
+
+    with running("serve", *FREE, "--data", tmp_path) as served:
+        codes = {}
+        for topic in ("Ghost", "Half", SCHEDULE_TOPIC):
+            answer = ask(served.broker, RequestCode.GET_TOPIC_STATS_INFO, OfTopic(topic=topic))
+            codes[topic] = answer.code
+        send(served.broker, "orders", b"after")
+        found = pull(served.broker, "Half"), pull(served.broker, "orders")
+        code = served.stop(signal.SIGTERM)
+    with World(tmp_path) as world:
+        counts = {topic: len(records(world, topic)) for topic in loops}
+
+    assert code == 0
+    assert codes == {"Ghost": 17, "Half": 0, SCHEDULE_TOPIC: 0}
+    assert b"good" in found[0].body
+    assert b"after" in found[1].body
+    assert counts == {SCHEDULE_TOPIC: 1, TIMER_TOPIC: 1}
+    for named in (
+        "'Ghost' has messages",
+        "'Half' has messages",
+        f"not delivered to '{SCHEDULE_TOPIC}'",
+        f"not delivered to '{TIMER_TOPIC}'",
+    ):
+        assert served.errors.count(named) == 1
 
 
 def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:

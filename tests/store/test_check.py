@@ -235,3 +235,16 @@ def test_almost_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
         changed(path, at, content[at : at + 1])
 
     assert missed == 0
+
+
+def test_a_queue_that_no_topic_can_have_is_named(tmp_path: Path) -> None:
+    log = filled(tmp_path, 30)
+    store(log, b"strayed", "T", 999_999_999)
+    log.close()
+
+    report = check_store(Disk(), tmp_path, SMALL)
+
+    (note,) = texts(tmp_path, Severity.NOTE)
+    assert "queue 999999999 of 'T' is served by no broker" in note
+    assert str(tmp_path / "consumequeue" / "T" / "999999999") in note
+    assert report.is_good

@@ -4,10 +4,10 @@ A delayed, timer or half message names its topic and queue among its properties.
 checked when it was sent, but the topic may have changed since, and a directory may hold records
 whose properties a peer wrote itself.  So they are checked again before the message is written:
 
-    a topic that only the broker writes, or no good name     refused, as a send to it is
-    a topic that is not there                                made as a send would make it, or refused
-    a queue the topic does not have                          another queue of the topic
-    a topic without queues                                   refused
+    a topic that only the broker writes, or no good name    refused, as a send to it is
+    a topic that is not there                               made if a send would make it
+    a queue the topic does not have                         another queue of the topic
+    a topic without queues                                  refused
 
 A commit that is refused is answered so, and the half message stays.  A delayed or timer message
 that is refused is passed over: it is counted, and every destination is logged once.
@@ -66,16 +66,14 @@ def destination(state: BrokerState, home: Home, now_ms: int) -> Home:
 
 
 class Undeliverable:
-    """Messages in wait that have nowhere to go.  ``kind`` says which ones, for the log."""
+    """The log of messages in wait that have nowhere to go.  ``kind`` says which ones."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._logged: set[str] = set()
-        self.count = 0
 
     def note(self, home: Home, where: str, refusal: Refusal) -> None:
-        """One more; ``where`` is its place."""
-        self.count += 1
+        """One more, at the place ``where``; logged if it is the first for its topic."""
         if home.topic in self._logged or len(self._logged) >= LOGGED_MAX:
             return
         self._logged.add(home.topic)

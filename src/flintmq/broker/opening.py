@@ -3,6 +3,9 @@
 A topic is saved when it is made, but its first messages do not wait for that.  So a crash may
 leave messages of a topic that no table knows: such a topic is made again, with the queues it
 has.
+
+A number on disk is not believed without limit: a queue id or a number of queues that no broker
+would make is named in the log, and neither makes a topic larger than `QUEUES_MAX` queues.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from flintmq.broker.clients import Clients
 from flintmq.broker.config import BrokerConfig
@@ -27,6 +32,8 @@ from flintmq.broker.stats import Stats
 from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
 from flintmq.model.host import Host
+from flintmq.model.route import QUEUES_MAX
+from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.store.disk import Disk
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
@@ -80,13 +87,39 @@ def open_state(
 
 
 def _adopt_topics(state: BrokerState, now_ms: int) -> None:
-    """Make the topics again that have messages and no settings."""
+    """Make the topics again that have messages and no settings; limit those with too many queues.
+
+    A topic gets the queues that have messages, up to the limit.
+    """
     found: dict[str, int] = {}
+    beyond: dict[str, list[int]] = {}
     for queue in state.log.queues():
-        if queue.topic not in state.topics and queue.start < queue.stop:
+        if queue.start == queue.stop or queue.topic.startswith(LIGHT_QUEUE_PREFIX):
+            continue
+        if queue.queue_id < QUEUES_MAX:
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
-    for topic, queue_count in found.items():
-        if not topic.startswith(LIGHT_QUEUE_PREFIX):
-            log.warning("%s had no settings: made again with %d queues", topic, queue_count)
-            state.topics.ensure(topic, queue_count, now_ms)
+        else:
+            beyond.setdefault(queue.topic, []).append(queue.queue_id)
+    for name, queue_ids in beyond.items():
+        log.warning(
+            "%a has messages in %d queues with ids from %d on, and no topic has more than %d "
+            "queues: they are not served",
+            name, len(queue_ids), min(queue_ids), QUEUES_MAX,
+        )  # fmt: skip
+    for topic in state.topics:
+        if max(topic.read_queue_nums, topic.write_queue_nums) > QUEUES_MAX:
+            _limit_queues(state, topic, found.get(topic.topic_name, 1), now_ms)
+    for name, queue_count in found.items():
+        if name not in state.topics:
+            log.warning("%a had no settings: made again with %d queues", name, queue_count)
+            state.topics.ensure(name, queue_count, now_ms)
     state.topics.changed.clear()  # the first registration tells of all
+
+
+def _limit_queues(state: BrokerState, topic: TopicConfig, queue_count: int, now_ms: int) -> None:
+    log.warning(
+        "%a was saved with %d queues to read and %d to write: it has %d now",
+        topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, queue_count,
+    )  # fmt: skip
+    limited = structs.replace(topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
+    state.topics.put(limited, now_ms)

@@ -148,6 +148,8 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
         "heldPulls": len(state.held),
         "offsetCommitsBackward": state.offsets.backward_count,
         "statsNotCounted": state.stats.dropped_count,
+        "delayedNotDelivered": state.delays.unreadable_count,
+        "timersNotDelivered": state.timers.unreadable_count,
     }
 
 

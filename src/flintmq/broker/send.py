@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flintmq.broker.config import BrokerConfig
+from flintmq.broker.destinations import destination
 from flintmq.broker.hooks import Sending, Sent, run_before_send, run_hooks
 from flintmq.broker.outcome import Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.put import NewMessage, append, illegal, put_message, wanted_level
+from flintmq.broker.redelivery import Home
 from flintmq.broker.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send_batch import store_batch
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest, broker_forbids, check_send
@@ -151,10 +153,11 @@ def is_exhausted(request: SendRequest, state: BrokerState, now_ms: int) -> bool:
 
 def _bury(message: NewMessage, state: BrokerState, now_ms: int) -> None:
     """Make a retry message one of the dead letters of its group."""
-    message.topic = dead_letter_topic(group_of_retry_topic(message.topic))
-    message.queue_id = state.pick(DEAD_LETTER_QUEUES)
+    topic = dead_letter_topic(group_of_retry_topic(message.topic))
+    state.topics.ensure(topic, DEAD_LETTER_QUEUES, now_ms)
+    home = Home(topic, state.pick(DEAD_LETTER_QUEUES))
+    message.topic, message.queue_id = destination(state, home, now_ms)
     message.properties[names.DELAY] = "-1"
-    state.topics.ensure(message.topic, DEAD_LETTER_QUEUES, now_ms)
 
 
 def _is_half(message: NewMessage, state: BrokerState) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from flintmq.errors import FlintError, StoreRefused
+from flintmq.model.route import QUEUES_MAX
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.store.check_index import IndexCheck
 from flintmq.store.check_queues import QueueCheck
@@ -94,6 +95,7 @@ def check_store(
     _walk(parts, report, is_open=is_open, progress=progress)
     _check_checkpoint(parts, findings)
     _check_tables(parts, findings)
+    _check_queue_ids(parts, findings)
     return report
 
 
@@ -145,6 +147,15 @@ def _check_checkpoint(parts: StoreParts, findings: Findings) -> None:
         elif time_ms > parts.last_store_ms and parts.log.segments:
             reason = f"{time_ms} is after the newest record, {parts.last_store_ms}"
             findings.wrong(path, 8 * number, reason)
+
+
+def _check_queue_ids(parts: StoreParts, findings: Findings) -> None:
+    """Name the queues that no topic has.  Their files agree; a broker does not serve them."""
+    for queue in parts.queues:
+        if queue.queue_id >= QUEUES_MAX:
+            path, _ = queue.place(queue.min_offset)
+            reason = f"queue {queue.queue_id} of {queue.topic!a} is served by no broker"
+            findings.note(path, 0, f"{reason}: a topic has at most {QUEUES_MAX} queues")
 
 
 def _check_tables(parts: StoreParts, findings: Findings) -> None:
