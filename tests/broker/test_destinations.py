@@ -58,7 +58,7 @@ def written(world: World, topic: str) -> int:
     return sum(span.stop - span.start for span in world.state.log.queues() if span.topic == topic)
 
 
-def forged(topic: str, queue_id: int = 0, **more: object) -> dict[str, str]:
+def forged(topic: str, queue_id: int = 0, **more: object) -> dict[str, Any]:
     """Properties of a message that wants to be taken for one that waits for ``topic``."""
     wanted = {
         "PGROUP": GROUP,
@@ -265,7 +265,7 @@ def test_a_loop_in_a_directory_ends_and_is_logged_once(
     with World(tmp_path) as world:
         for _ in range(50):
             waiting(world, topic, topic=wait)
-        wish = {"DELAY": 1} if wait == SCHEDULE_TOPIC else {"TIMER_DELAY_MS": 1_000}
+        wish: dict[str, Any] = {"DELAY": 1} if wait == SCHEDULE_TOPIC else {"TIMER_DELAY_MS": 1_000}
         put(world, TOPIC, b"behind", **wish)
         before = written(world, topic)
     with World(tmp_path) as world, caplog.at_level(logging.WARNING):
