@@ -142,7 +142,7 @@ TlsClientCa = Annotated[
         "--tls-client-ca",
         envvar="FLINTMQ_TLS_CLIENT_CA",
         metavar="FILE",
-        help="Take only clients with a certificate signed by this one.",
+        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
         show_default=False,
     ),
 ]

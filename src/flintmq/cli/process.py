@@ -19,14 +19,14 @@ import socket
 from collections.abc import Coroutine
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.loop import run
-from flintmq.net.tls import ServerTls
+from flintmq.net.tls import ServerTls, TlsMode
 
 NOT_STARTED = 1
 
@@ -165,7 +165,17 @@ def choose_advertised(listen: Address, advertise: str | None) -> Address | None:
 def warn_if_open(listens: list[Address], tls: ServerTls | None) -> None:
     """Say so when others can reach us and nothing keeps them out."""
     opened = [str(listen) for listen in listens if not is_loopback(listen.host)]
-    if not opened or (tls is not None and tls.client_ca_file is not None):
+    if not opened:
         return
-    lacking = "access control" if tls is not None else "TLS and access control"
+    match TlsMode.OFF if tls is None else tls.mode:
+        case TlsMode.OFF:
+            lacking = "TLS and access control"
+        case TlsMode.PERMISSIVE:
+            lacking = "access control, and clients without TLS are served too"
+        case TlsMode.ENFORCING:
+            if tls is not None and tls.client_ca_file is not None:
+                return
+            lacking = "access control"
+        case other:
+            assert_never(other)
     say(f"warning: {' and '.join(opened)} is open to the network without {lacking}")

@@ -137,7 +137,7 @@ class Servers:
         for server in self.name_servers:
             if name not in server.state.routes.cluster().broker_addr_table:
                 await self.stop_broker(name)
-                raise Unreachable(str(server.address), f"{name} could not be registered")
+                raise Unreachable(str(server.address), _not_registered(name, self._tls))
 
     async def stop_broker(self, name: str) -> None:
         """Stop a broker; `start_broker` starts it again on the same port and directory."""
@@ -226,3 +226,10 @@ def _tls_among_ourselves(tls: ServerTls | None) -> ClientTls | None:
         key_password=tls.key_password,
         verify=False,
     )
+
+
+def _not_registered(name: str, tls: ServerTls | None) -> str:
+    reason = f"{name} could not be registered"
+    if tls is not None and tls.client_ca_file is not None:
+        reason += "; it shows its own certificate there, so the client CA must have signed that too"
+    return reason
