@@ -203,7 +203,8 @@ class Engine:
 
     def sync_failed(self, failure: DiskFailed) -> None:
         """A sync failed: whoever waits for it must send again."""
-        log.error("%d requests refused: %s", len(self._unsynced), failure)
+        if self._unsynced or failure is not self.state.log.failed:  # that one is told once
+            log.error("%d requests refused: %s", len(self._unsynced), failure)
         while self._unsynced:
             self._answer_unsynced(self._unsynced.popleft(), failure)
 

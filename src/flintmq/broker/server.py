@@ -82,6 +82,8 @@ class BrokerServer:
         self.engine = Engine(state, self)
         self.registered = asyncio.Event()
         """Set once every name server that could be reached has been told."""
+        self.failed = asyncio.Event()
+        """Set when nothing is ever stored again: `stop` it, and it raises why."""
         self.namesrv = tuple(str(address) for address in namesrv)
         self._tables = tables
         self.now_ms = clock
@@ -183,9 +185,10 @@ class BrokerServer:
         await self._outgoing.close()
         while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
-        await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
-        self._disk_thread.shutdown()
-        self._table_thread.shutdown()
+        closing = self._loop.run_in_executor(self._disk_thread, self.state.log.close)
+        self._disk_thread.shutdown(wait=False)
+        self._table_thread.shutdown(wait=False)
+        await closing
 
     # What the engine asks for
 
@@ -247,6 +250,9 @@ class BrokerServer:
     def _after_turn(self, now_ms: int) -> None:
         if self.engine.wants_sync:
             self.sync_soon()
+        if self.state.log.failed is not None and not self.failed.is_set():
+            self.failed.set()
+            log.critical("nothing is stored any more: %s", self.state.log.failed)
         if self.state.has_new_names and not (self._names_wait or self._stopped):
             self._names_wait = True
             self._spawn(self._save_names())

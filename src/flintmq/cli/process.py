@@ -1,7 +1,8 @@
 """What the commands that serve have in common: the log, limits, signals and how they end.
 
     exit 0   it was asked to stop, by SIGTERM or SIGINT, and everything is stored
-    exit 1   it could not start, or what it stores is not all stored: why is on stderr
+    exit 1   it could not start, the disk failed, or what it stores is not all stored: why is on
+             stderr
     exit 2   the command line makes no sense
 
 The log goes to stderr.  Only the line that says it is ready goes to stdout, so that a script
@@ -86,6 +87,14 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     return stopping
+
+
+async def stopping_or_failed(stopping: asyncio.Event, failed: asyncio.Event) -> None:
+    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 def ease_collector() -> None:
