@@ -7,7 +7,6 @@ has.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +25,14 @@ from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import Stats
 from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.store.disk import Disk
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def open_state(

@@ -14,7 +14,6 @@ change: messages without a topic are out of reach.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,7 @@ from flintmq.broker.saving import Snapshot, take_names, take_positions
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
@@ -47,7 +47,7 @@ from flintmq.store.disk import Disk
 from flintmq.store.group_commit import SyncPlan
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 UNREGISTER_MS = 3_000
 """How long a broker that stops waits for its name servers."""

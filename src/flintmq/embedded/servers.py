@@ -12,7 +12,6 @@ Invariant: `start` gives servers that all answer, or raises and leaves nothing r
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
 from flintmq.errors import StoreLocked, Unreachable
+from flintmq.logs import logger
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
@@ -32,7 +32,7 @@ from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.disk import Disk
 from flintmq.store.layout import LOCK_FILE
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ANY_PORT = Address("127.0.0.1", 0)
 """A port of loopback that the system chooses."""

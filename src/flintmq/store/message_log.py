@@ -24,7 +24,6 @@ took it; and, once ``durable_to`` has passed it, after a crash.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +31,7 @@ from pathlib import Path
 import msgspec
 
 from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
 from flintmq.protocol.record import SYS_FLAG_AT
@@ -54,7 +54,7 @@ from flintmq.store.selection import EVERYTHING, Selection
 from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
 from flintmq.store.sync_round import SyncRound
 
-logger = logging.getLogger(__name__)
+log = logger(__name__)
 
 TURN_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one turn may hold in memory before it is written."""
@@ -133,7 +133,7 @@ class MessageLog:
             complaints = [*found.complaints, *recover(parts, was_clean=was_clean)]
             complaints += index_differs(found.config, parts.index)
             for complaint in complaints:
-                logger.warning("%s", complaint)
+                log.warning("%s", complaint)
             store = cls(parts, lock, complaints)
             store._sync_all()
         except BaseException:

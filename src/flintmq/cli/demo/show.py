@@ -41,12 +41,13 @@ from flintmq.cli.demo.watch import Watcher
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import ANY_PORT
 from flintmq.errors import FlintError, WrongState
+from flintmq.logs import logger
 from flintmq.model.group import dead_letter_topic
 from flintmq.net.address import Address
 from flintmq.spark.session import spark_session
 from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
