@@ -27,7 +27,12 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
+def is_shown(character: str) -> bool:
+    """Whether a character can be seen, or is a plain space."""
+    return character.isprintable() or category(character) == _SPACES
+
+
 def _shown(character: str) -> str:
-    if character.isprintable() or category(character) == _SPACES:
+    if is_shown(character):
         return character
     return _SHORT.get(character) or ascii(character)[1:-1]

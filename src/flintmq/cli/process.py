@@ -28,6 +28,7 @@ from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls, TlsMode
+from flintmq.printable import printable_lines
 
 NOT_STARTED = 1
 
@@ -70,7 +71,7 @@ def give_up(error: FlintError) -> NoReturn:
 
 def say(line: str) -> None:
     """One line for people, on stderr."""
-    typer.echo(f"flintmq: {line}", err=True)
+    typer.echo(f"flintmq: {printable_lines(line)}", err=True)
 
 
 def stop_signal() -> asyncio.Event:
