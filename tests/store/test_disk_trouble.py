@@ -434,3 +434,23 @@ def test_a_deleted_directory_is_noticed_without_a_write(tmp_path: Path) -> None:
 
     with pytest.raises(DiskFailed, match="deleted or moved"):
         log.begin_sync()
+
+
+def test_files_we_remove_while_they_are_synced_are_no_failure(tmp_path: Path) -> None:
+    log = open_store(tmp_path, EXTENDED)
+    turn(log, ("A", b"a0"), ("B", b"b0"))
+    while log.end_offset < 3 * SMALL.commit_log_file_bytes:
+        store(log, b"x" * 1000, topic="C", keys=("k",))
+    plan = log.begin_sync(thorough=True)
+    assert plan is not None
+
+    log.delete_topic("A")
+    removed = log.retain(START_MS + 10_000 * 3_600_000, due=True)
+    plan.run()
+    log.finish_sync(plan)
+
+    assert removed > 0
+    assert plan.missing
+    assert log.failed is None
+    assert log.durable_to == log.end_offset
+    log.close()
