@@ -43,6 +43,8 @@ from __future__ import annotations
 import errno
 from typing import ClassVar
 
+from flintmq.printable import printable
+
 
 class FlintError(Exception):
     """Base of the tree.  Never raised itself."""
@@ -184,8 +186,7 @@ class InvalidResult(FlintError):
 
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)
-        self.value = value
-        self.reason = reason
+        self.value, self.reason = value, reason
 
     def __str__(self) -> str:
         return f"{self.value} is no result: {self.reason}"
@@ -202,7 +203,7 @@ class Unreachable(FlintError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.address}: {self.reason}"
+        return printable(f"{self.address}: {self.reason}")
 
 
 class Overloaded(FlintError):
@@ -230,8 +231,7 @@ class BrokerRefused(FlintError):
         self.address = address
 
     def __str__(self) -> str:
-        who = self.address or "broker"
-        return f"{who} answered {self.code}: {self.remark}"
+        return printable(f"{self.address or 'broker'} answered {self.code}: {self.remark}")
 
 
 class NoRoute(FlintError):

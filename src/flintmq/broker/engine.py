@@ -17,7 +17,6 @@ Invariant: a request that wants an answer gets exactly one, unless RocketMQ give
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -34,6 +33,7 @@ from flintmq.broker.pull import pull_again
 from flintmq.broker.quick_send import QuickSends, SentGroup
 from flintmq.broker.state import BrokerState
 from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
@@ -41,7 +41,7 @@ from flintmq.protocol.headers.send import SendRefusal
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.config import Flush
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Request: TypeAlias = TypedRequest[Any]
 
@@ -203,7 +203,8 @@ class Engine:
 
     def sync_failed(self, failure: DiskFailed) -> None:
         """A sync failed: whoever waits for it must send again."""
-        log.error("%d requests refused: %s", len(self._unsynced), failure)
+        if self._unsynced or failure is not self.state.log.failed:  # that one is told once
+            log.error("%d requests refused: %s", len(self._unsynced), failure)
         while self._unsynced:
             self._answer_unsynced(self._unsynced.popleft(), failure)
 

@@ -10,7 +10,6 @@ would make is named in the log, and neither makes a topic larger than `QUEUES_MA
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import Stats
 from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
@@ -39,7 +39,7 @@ from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def open_state(

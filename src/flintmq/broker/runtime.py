@@ -146,6 +146,7 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
     return {
         "subscriptionConflicts": "; ".join(shown),
         "heldPulls": len(state.held),
+        "failedSaves": state.failed_saves,
         "offsetCommitsBackward": state.offsets.backward_count,
         "statsNotCounted": state.stats.dropped_count,
         "delayedNotDelivered": state.delays.unreadable_count,

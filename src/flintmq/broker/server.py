@@ -14,7 +14,6 @@ change: messages without a topic are out of reach.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,7 @@ from flintmq.broker.saving import Snapshot, take_names, take_positions
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
@@ -47,7 +47,7 @@ from flintmq.store.disk import Disk
 from flintmq.store.group_commit import SyncPlan
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 UNREGISTER_MS = 3_000
 """How long a broker that stops waits for its name servers."""
@@ -82,6 +82,8 @@ class BrokerServer:
         self.engine = Engine(state, self)
         self.registered = asyncio.Event()
         """Set once every name server that could be reached has been told."""
+        self.failed = asyncio.Event()
+        """Set when nothing is ever stored again: `stop` it, and it raises why."""
         self.namesrv = tuple(str(address) for address in namesrv)
         self._tables = tables
         self.now_ms = clock
@@ -183,9 +185,10 @@ class BrokerServer:
         await self._outgoing.close()
         while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
-        await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
-        self._disk_thread.shutdown()
-        self._table_thread.shutdown()
+        closing = self._loop.run_in_executor(self._disk_thread, self.state.log.close)
+        self._disk_thread.shutdown(wait=False)
+        self._table_thread.shutdown(wait=False)
+        await closing
 
     # What the engine asks for
 
@@ -247,6 +250,9 @@ class BrokerServer:
     def _after_turn(self, now_ms: int) -> None:
         if self.engine.wants_sync:
             self.sync_soon()
+        if self.state.log.failed is not None and not self.failed.is_set():
+            self.failed.set()
+            log.critical("nothing is stored any more: %s", self.state.log.failed)
         if self.state.has_new_names and not (self._names_wait or self._stopped):
             self._names_wait = True
             self._spawn(self._save_names())

@@ -74,6 +74,8 @@ class BrokerState:
     """Which settings are in force, for tools that ask."""
     told: Told | None = None
     """What the name servers were told last, so that it need not be encoded again."""
+    failed_saves: int = 0
+    """How often names or tables could not be saved."""
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
 

@@ -18,7 +18,6 @@ Invariant: a message of the queue that was read is in the heap, under way, or do
 
 from __future__ import annotations
 
-import logging
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ from flintmq.broker.redelivery import (
     waits_until,
 )
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import TIMER_TOPIC
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
     from flintmq.protocol.record import Record
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 READ_RECORDS = 1_000
 """Messages of the timer topic that one turn reads, some 10 ms of work."""

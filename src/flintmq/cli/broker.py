@@ -22,6 +22,7 @@ from flintmq.cli.process import (
     say,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
     warn_if_open,
 )
 from flintmq.errors import FlintError, InvalidSetting
@@ -142,7 +143,7 @@ TlsClientCa = Annotated[
         "--tls-client-ca",
         envvar="FLINTMQ_TLS_CLIENT_CA",
         metavar="FILE",
-        help="Take only clients with a certificate signed by this one.",
+        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
         show_default=False,
     ),
 ]
@@ -271,7 +272,7 @@ async def _serve(
     try:
         await server.registered.wait()
         typer.echo(f"flintmq ready broker={server.state.address} data={chosen.directory}")
-        await stopping.wait()
+        await stopping_or_failed(stopping, server.failed)
     finally:
         await server.stop()
 

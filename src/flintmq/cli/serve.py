@@ -38,6 +38,7 @@ from flintmq.cli.process import (
     say,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
     warn_if_open,
 )
 from flintmq.errors import FlintError
@@ -135,6 +136,6 @@ async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> Non
         typer.echo(
             f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
         )
-        await stopping.wait()
+        await stopping_or_failed(stopping, broker.failed)
     finally:
         await servers.stop()

@@ -132,14 +132,15 @@ tail.__doc__ = (
 
 
 def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
-    shown, line = 0, Template(template)
+    shown, line, for_people = 0, Template(template), sys.stdout.isatty()
 
     def show(message: ReceivedMessage) -> None:
         nonlocal shown
         if output is Output.JSON:
             print_json_line(facts_of(message))
         else:
-            typer.echo(line.fill(message), nl=False)
+            text = line.fill(message, for_people=for_people)
+            typer.echo(text, nl=False, color=True)  # or a pipe would lose what looks like a colour
         shown += 1
         if shown == count:
             raise _Enough

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from flintmq.cli.output import moment, print_line, print_table
 from flintmq.model.message import ReceivedMessage
+from flintmq.printable import printable_lines
 
 BODY_SHOWN = 60
 """Characters of a body in a table."""
@@ -54,7 +55,7 @@ def print_page(message: ReceivedMessage) -> None:
     rows = [*facts.items(), *sorted((f"property {name}", v) for name, v in properties.items())]
     print_table(("field", "value"), ([name, None if v is None else str(v)] for name, v in rows))
     print_line("")
-    print_line(Text(str(body)))  # so that it is never read as markup
+    print_line(Text(printable_lines(str(body))))  # with the lines it has
 
 
 def print_found(messages: Iterable[ReceivedMessage]) -> None:

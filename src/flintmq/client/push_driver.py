@@ -53,10 +53,11 @@ from flintmq.core.group_consumer import GroupConsumer
 from flintmq.core.pull_answers import Found
 from flintmq.core.results import DeadLetter, Retry, outcomes_of
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
+from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import Route
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 A = TypeVar("A")
 T = TypeVar("T")

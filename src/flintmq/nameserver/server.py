@@ -14,11 +14,11 @@ a header that is no header, end a connection: there is nobody to answer then.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, cast
 
 from flintmq.errors import FlintError, LocalProtocolError, MalformedHeader
+from flintmq.logs import logger
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
 from flintmq.nameserver.settings import Save, Settings
@@ -37,7 +37,7 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command, encode_command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _READER = RequestReader({code: REQUEST_HEADERS[code] for code in PROCESSORS})
 

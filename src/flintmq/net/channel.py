@@ -19,11 +19,11 @@ Invariant: every call ends, in its answer, in `Unreachable` or with its caller's
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
+from flintmq.logs import logger
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import LIMITS, LINGER_MS, Limits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
@@ -31,7 +31,7 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Connection
 from flintmq.protocol.frame import Frame, FrameReader
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Chunk: TypeAlias = bytes | memoryview
 """Bytes to send.  A view counts bytes and stays valid until it was sent."""

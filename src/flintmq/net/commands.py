@@ -10,18 +10,18 @@ The handler may raise: the peer is answered with code 1 and the error's text.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from flintmq.errors import FlintError, LocalProtocolError
+from flintmq.logs import logger
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Outcome: TypeAlias = Command | None
 Handler: TypeAlias = Callable[[Command, Channel], Outcome | Awaitable[Outcome]]

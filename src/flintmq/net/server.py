@@ -13,7 +13,6 @@ What a peer does wrong ends its own connection, with a line in the log and no tr
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.net.address import Address
 from flintmq.net.channel import Channel, Session
 from flintmq.net.clock import Clock, monotonic_ms
@@ -30,7 +30,7 @@ from flintmq.net.limits import LIMITS, LINGER_MS, Limits
 from flintmq.net.reasons import CLOSED_BY_PEER, why
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Gate: TypeAlias = Callable[[Session, Channel], Session]
 """Stands before a session and decides what it gets."""

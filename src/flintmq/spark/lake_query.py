@@ -16,7 +16,6 @@ for each topic and day.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from flintmq.core.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.spark import source_table as table
 from flintmq.spark.figures import Figures
 from flintmq.spark.lake_directory import LakeDirectory
@@ -40,7 +40,7 @@ from flintmq.spark.progress import LiveLine, log_batch
 from flintmq.spark.shape import PROPERTIES, Form, Properties
 from flintmq.spark.source import RocketMQDataSource
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 EVERY_S: Final = 60.0
 """How often a query that follows topics writes files.  More often makes them small."""

@@ -15,7 +15,6 @@ Invariant: every message of the part has one row, and is settled when that row i
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -42,6 +41,7 @@ from flintmq.core.settle_concurrent import ConcurrentSettling, SettleRules
 from flintmq.core.settle_orderly import OrderlySettling
 from flintmq.core.settle_rules import settle_rules
 from flintmq.core.subscriptions import Subscriptions
+from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
@@ -53,7 +53,7 @@ from flintmq.spark.queues import PageReader, ReadPart
 from flintmq.spark.returns import Returns
 from flintmq.spark.task import RemotePages, check_gap
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PULL_COUNT_MAX: Final = 1_024
 """Messages asked for at once."""

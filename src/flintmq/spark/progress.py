@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +14,10 @@ from rich.live import Live
 from rich.text import Text
 
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.spark.figures import BatchFigures, Figures
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 
 def log_batch(group: str, batch: BatchFigures) -> None:

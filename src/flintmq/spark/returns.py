@@ -7,7 +7,6 @@ What nobody takes is an error of the task: Spark runs it again, and no message i
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import deque
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from flintmq.core.send_draft import draft_stored
 from flintmq.core.settle_concurrent import ConcurrentSettling, SettleAction
 from flintmq.core.settle_orderly import OrderlySettling
 from flintmq.errors import FlintError, NoRoute
+from flintmq.logs import logger
 from flintmq.model.group import INNER_PRODUCER_GROUP
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import AUTO_CREATE_TOPIC
@@ -31,7 +31,7 @@ from flintmq.net.clock import Clock, monotonic_ms, wall_ms
 from flintmq.protocol.codes import ResponseCode
 from flintmq.spark.access import Line
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 

@@ -17,7 +17,6 @@ what remains after failures: a task or a batch that fails runs again.
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import threading
 import time
@@ -33,6 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flintmq.core.app import App
 from flintmq.core.consumer_settings import check_range
 from flintmq.errors import InvalidSetting, WrongState
+from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
 from flintmq.spark import notes as names
 from flintmq.spark.figures import Figures
@@ -42,7 +42,7 @@ from flintmq.spark.outcome_sinks import Sink, attach, read_sinks
 from flintmq.spark.program import Program, pack, read_program
 from flintmq.spark.progress import LiveLine, log_batch, plot, require_plots
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 MESSAGES_MAX: Final = 100_000
 """Of one batch: what a crash may make listeners do again."""
