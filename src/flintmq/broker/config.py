@@ -29,6 +29,9 @@ class BrokerConfig:
     broker_id: int = 0
     region: str = "DefaultRegion"
     trace_on: bool = True
+    fast_port: bool = True
+    """Listen two ports below as well, where RocketMQ's fast channel goes; not when the system
+    chooses the port."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     permission: int = int(READ_WRITE)

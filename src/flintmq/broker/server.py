@@ -26,21 +26,22 @@ from flintmq.broker.answers import encode_answer
 from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
+from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.registration import register_request, registering, unregister_request
 from flintmq.broker.saving import Snapshot, take_names, take_positions
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
-from flintmq.net.channel import Channel
+from flintmq.net.channel import Channel, Session
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive_async
-from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
@@ -99,7 +100,7 @@ class BrokerServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._chores = upkeep(self, clock())
         self._stopped = False
-        self._server: Server
+        self.listeners: Listeners
 
     @classmethod
     async def start(
@@ -120,12 +121,15 @@ class BrokerServer:
         """Open the store, listen, and tell the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
-        server = await serve(
-            listen, lambda ch: gate(BrokerSession(started[0], ch), ch), tls=tls, limits=limits
-        )
+
+        def open_session(channel: Channel, read: ReadRequest) -> Session:
+            return gate(BrokerSession(started[0], channel, read), channel)
+
+        fast = config.fast_port
+        listeners = await listen_both(listen, open_session, fast=fast, tls=tls, limits=limits)
         try:
-            told = advertise or server.address
-            told = Address(told.host, told.port or server.address.port)
+            told = advertise or listeners.main.address
+            told = Address(told.host, told.port or listeners.main.address.port)
             state, tables = open_state(
                 directory,
                 config,
@@ -137,9 +141,9 @@ class BrokerServer:
             )
             broker = cls(state, tables, namesrv, clock, client_tls)
         except BaseException:
-            await server.stop(0)
+            await asyncio.gather(*(each.stop(0) for each in listeners))
             raise
-        broker._server = server
+        broker.listeners = listeners
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
@@ -148,7 +152,7 @@ class BrokerServer:
     @property
     def address(self) -> Address:
         """Where it listens."""
-        return self._server.address
+        return self.listeners.main.address
 
     @property
     def peers(self) -> tuple[Peer, ...]:
@@ -176,7 +180,7 @@ class BrokerServer:
                 await self._save()
         except (DiskFailed, TimeoutError) as error:
             log.error("stopping without saving the last changes: %s", error)  # noqa: TRY400
-        await self._server.stop()
+        await asyncio.gather(*(each.stop() for each in self.listeners))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
