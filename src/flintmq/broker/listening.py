@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from flintmq.broker.config import BrokerConfig
 from flintmq.broker.session import ReadRequest, read_all, read_all_but_pulls
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
@@ -51,13 +52,17 @@ class Listeners:
 
 
 async def listen_both(
-    where: Address, open_session: Open, *, fast: bool, tls: ServerTls | None, limits: ServerLimits
+    where: Address,
+    open_session: Open,
+    config: BrokerConfig,
+    tls: ServerTls | None,
+    limits: ServerLimits,
 ) -> Listeners:
     """Listen; also on the fast port, if it is wanted and free."""
     main = await serve(
         where, lambda channel: open_session(channel, read_all), tls=tls, limits=limits
     )
-    if not fast or where.port <= FAST_PORTS_BELOW:
+    if not config.fast_port or where.port <= FAST_PORTS_BELOW:
         return Listeners(main, None)
     below = replace(where, port=where.port - FAST_PORTS_BELOW)
     try:

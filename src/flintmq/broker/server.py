@@ -125,8 +125,7 @@ class BrokerServer:
         def open_session(channel: Channel, read: ReadRequest) -> Session:
             return gate(BrokerSession(started[0], channel, read), channel)
 
-        fast = config.fast_port
-        listeners = await listen_both(listen, open_session, fast=fast, tls=tls, limits=limits)
+        listeners = await listen_both(listen, open_session, config, tls, limits)
         try:
             told = advertise or listeners.main.address
             told = Address(told.host, told.port or listeners.main.address.port)
@@ -240,6 +239,7 @@ class BrokerServer:
         """End the turn when every connection that has something to say has said it."""
         if not self._turn_due:
             self._turn_due = True
+            self.state.put_times.begin(self.now_ms())
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
@@ -249,6 +249,8 @@ class BrokerServer:
         self._after_turn(now_ms)
 
     def _after_turn(self, now_ms: int) -> None:
+        if self.state.put_times.is_due:
+            self.state.put_times.end(self.engine.waits_up_to, now_ms, self.now_ms())
         if self.engine.wants_sync:
             self.sync_soon()
         if self.state.has_new_names and not (self._names_wait or self._stopped):
@@ -306,6 +308,7 @@ class BrokerServer:
             self.engine.sync_failed(failure)
         else:
             self.engine.durable()
+            self.state.put_times.durable(self.state.log.durable_to, self.now_ms())
         if done is not None and not done.done():
             done.set_result(None)
         if self.engine.wants_sync or self.state.log.has_round:

@@ -73,6 +73,9 @@ class BrokerSession:
         engine, now_ms = self._engine, self._owner.now_ms()
         if len(frames) == 1 and frames[0][1].startswith(_PULL):
             self._serve(frames[0], now_ms)
+            took_ms = self._owner.now_ms() - now_ms
+            if took_ms > engine.state.pull_ms_max:
+                engine.state.pull_ms_max = took_ms
             if engine.has_news:
                 self._owner.turn_is_due()
             return
