@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from broker.test_server import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, sending
+from broker.test_server import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, pulling, sending
 from broker.world import START_MS
 from flintmq.broker.put_times import PERIOD_MS, PutTimes
 from flintmq.broker.server import BrokerServer
@@ -31,10 +32,15 @@ class Puts:
 
     def took(self, ms: int, count: int = 1, *, stop: int | None = None) -> None:
         self.times.begin(self.now_ms)
+        self.put(ms, count, stop=stop)
+
+    def put(self, ms: int, count: int = 1, *, stop: int | None = None) -> None:
+        """The broker puts by itself."""
         self.counter.add(count, count, self.now_ms)
-        assert self.times.is_due
-        self.times.end(stop, self.now_ms, self.now_ms + ms)
-        assert not self.times.is_due
+        self.end(ms, stop=stop)
+
+    def end(self, ms: int, *, stop: int | None = None) -> None:
+        self.times.end(stop, self.now_ms, lambda: self.now_ms + ms)
 
     def shown(self) -> dict[str, int]:
         text = self.times.distribution(self.now_ms)
@@ -75,6 +81,17 @@ def test_a_time_is_shown_where_rocketmq_shows_it(took_ms: int, name: str) -> Non
 
     assert puts.shown() == {name: 3}
     assert puts.times.longest_ms == max(0, took_ms)
+
+
+def test_a_request_that_puts_nothing_makes_no_later_put_longer() -> None:
+    puts = Puts()
+    puts.times.begin(puts.now_ms)
+    puts.end(0)
+
+    puts.now_ms += 5_000
+    puts.put(20)
+
+    assert puts.shown() == {"10~50ms": 1}
 
 
 def test_names_are_those_of_rocketmq_in_its_order() -> None:
@@ -220,6 +237,24 @@ def test_what_could_not_be_stored_is_counted_as_failed(tmp_path: Path) -> None:
     assert counted(told) == 1
 
 
+def test_the_slowest_pull_is_told(tmp_path: Path) -> None:
+    at_ms = itertools.count(START_MS, 7)  # every look at the clock takes so long
+
+    async def main() -> dict[str, str]:
+        broker = await BrokerServer.start(
+            tmp_path, ASYNC, listen=LOOPBACK, clock=lambda: next(at_ms)
+        )
+        channel = await connected(broker)
+        await channel.call(sending(), 5_000)
+        await channel.call(pulling(0), 5_000)
+        told = await figures(broker)
+        await channel.close(0)
+        await broker.stop()
+        return told
+
+    assert run(main())["getMessageEntireTimeMax"] == "7"
+
+
 @pytest.mark.parametrize("sends", [10, 500])
 def test_a_turn_looks_at_the_clock_as_often_however_many_messages_it_has(
     tmp_path: Path, sends: int
@@ -233,13 +268,12 @@ def test_a_turn_looks_at_the_clock_as_often_however_many_messages_it_has(
     async def main() -> int:
         rarely = replace(ASYNC, save_offsets_ms=3_600_000)
         broker = await BrokerServer.start(tmp_path, rarely, listen=LOOPBACK, clock=clock)
-        times = broker.state.put_times
         counter = broker.state.stats.puts
-        await asyncio.sleep(0)
         looks[0] = 0
         broker.turn_is_due()
         counter.add(sends, sends, START_MS)
-        await until(lambda: not times.is_due)
+        told = broker.state.put_times.distribution
+        await until(lambda: f"[<=0ms]:{sends} " in told(START_MS))
         seen = looks[0]
         await broker.stop()
         return seen

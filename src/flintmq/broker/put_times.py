@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, chain, repeat
 from math import ceil
 
@@ -66,24 +66,22 @@ class PutTimes:
         self._last: dict[int, int] | None = None  # in the one before
         self._until_ms = now_ms + PERIOD_MS
 
-    @property
-    def is_due(self) -> bool:
-        """Whether messages were put whose turn has not ended."""
-        return self._puts.times != self._timed
-
     def begin(self, now_ms: int) -> None:
         """The first request of a turn came."""
         self._began_ms = now_ms
 
-    def end(self, stop: int | None, began_ms: int, now_ms: int) -> None:
+    def end(self, stop: int | None, began_ms: int, clock: Callable[[], int]) -> None:
         """The turn is written.  Those who wait for the medium wait for it up to ``stop``.
 
         A turn that nothing but the clock began, began at ``began_ms``.
         """
+        if self._began_ms is not None:
+            began_ms, self._began_ms = self._began_ms, None
         count = self._take()
-        began_ms = began_ms if self._began_ms is None else self._began_ms
-        self._began_ms = None
+        if not count:
+            return
         if stop is None:
+            now_ms = clock()
             self._note(now_ms - began_ms, count, now_ms)
         else:
             self._unsynced.append((stop, began_ms, count))

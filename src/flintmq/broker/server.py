@@ -249,8 +249,7 @@ class BrokerServer:
         self._after_turn(now_ms)
 
     def _after_turn(self, now_ms: int) -> None:
-        if self.state.put_times.is_due:
-            self.state.put_times.end(self.engine.waits_up_to, now_ms, self.now_ms())
+        self.state.put_times.end(self.engine.waits_up_to, now_ms, self.now_ms)
         if self.engine.wants_sync:
             self.sync_soon()
         if self.state.has_new_names and not (self._names_wait or self._stopped):
