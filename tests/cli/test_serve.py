@@ -83,7 +83,7 @@ def test_the_fast_port_is_served_and_told_unless_it_is_turned_off(
     port = port_with_one_below(2)
     below = f"127.0.0.1:{port - 2}"
     flag = "--broker-listen" if command == "serve" else "--listen"
-    given = [command, flag, f"127.0.0.1:{port}", "--data", tmp_path]
+    given = [command, flag, f"127.0.0.1:{port}", "--data", str(tmp_path)]
     given += ["--namesrv-listen", ANYWHERE] if command == "serve" else ["--namesrv", nobody()]
 
     with running(*given) as served:

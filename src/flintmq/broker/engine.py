@@ -215,7 +215,7 @@ class Engine:
         return bool(self._unsynced)
 
     @property
-    def waits_up_to(self) -> LogOffset | None:
+    def waits_up_to(self) -> int | None:
         """Where in the log the last one who waits for the medium ends, if anybody does."""
         return self._stop(self._unsynced[-1]) if self._unsynced else None
 
