@@ -25,6 +25,7 @@ from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import OfTopic
 from net.certificates import Authority
+from net.ports import port_with_one_below
 
 FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
 
@@ -118,6 +119,35 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     assert code == 1
     assert f"flintmq: listen address '{where}': " in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("command", ["serve", "broker"])
+def test_the_fast_port_is_served_and_told_unless_it_is_turned_off(
+    tmp_path: Path, command: str
+) -> None:
+    port = port_with_one_below(2)
+    below = f"127.0.0.1:{port - 2}"
+    flag = "--broker-listen" if command == "serve" else "--listen"
+    given = [command, flag, f"127.0.0.1:{port}", "--data", str(tmp_path)]
+    given += ["--namesrv-listen", ANYWHERE] if command == "serve" else ["--namesrv", nobody()]
+
+    with running(*given) as served:
+        found = ask(below, RequestCode.GET_BROKER_RUNTIME_INFO)
+        served.stop()
+    with running(*given, FLINTMQ_FAST_PORT="0") as without:
+        with pytest.raises(Unreachable):
+            ask(below, RequestCode.GET_BROKER_RUNTIME_INFO)
+        without.stop()
+
+    assert found.code == 0
+    assert f"fast port, for all but pulls: {below}" in served.errors
+    assert "fast port" not in without.errors
+
+
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 def test_a_directory_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:

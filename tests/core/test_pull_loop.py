@@ -309,6 +309,16 @@ def test_an_empty_answer_that_leads_back_is_followed_and_told() -> None:
     assert "asked from 7, the answer lies before it, at 3" in pulling.reports[0].text
 
 
+def test_a_slave_that_does_not_have_the_offset_is_not_asked_again_and_again_at_full_speed() -> None:
+    """Slaves of both releases answer 20 with the offset that was asked for."""
+    pulling = Pulling(start=7)
+
+    assert pulling.answer(pulling.pulled(), NoneMatched(at(7))) == []
+
+    assert (pulling.loop.next_offset, pulling.waits) == (7, (Reason.FAILED, 3_000))
+    assert pulling.reports == []
+
+
 def test_records_that_cannot_be_read_are_told() -> None:
     pulling = Pulling()
     answer = Found(at(8), messages=several(7), fault=MalformedRecord(99, "bad magic"))

@@ -179,6 +179,7 @@ class Engine:
                 grown = state.log.write()
             except DiskFailed as error:
                 failure = error
+                state.put_times.not_written()
                 log.error("%d requests refused: %s", len(parked), error)  # noqa: TRY400
             for callback in callbacks:
                 self.deadlines_moved = True
@@ -205,6 +206,7 @@ class Engine:
         """A sync failed: whoever waits for it must send again."""
         if self._unsynced or failure is not self.state.log.failed:  # that one is told once
             log.error("%d requests refused: %s", len(self._unsynced), failure)
+        self.state.put_times.not_synced()
         while self._unsynced:
             self._answer_unsynced(self._unsynced.popleft(), failure)
 
@@ -212,6 +214,11 @@ class Engine:
     def wants_sync(self) -> bool:
         """Whether somebody waits for the medium."""
         return bool(self._unsynced)
+
+    @property
+    def waits_up_to(self) -> int | None:
+        """Where in the log the last one who waits for the medium ends, if anybody does."""
+        return self._stop(self._unsynced[-1]) if self._unsynced else None
 
     # The clock
 
@@ -356,6 +363,7 @@ class Engine:
         if isinstance(error, Refusal):
             return error.answer
         if isinstance(error, DiskFailed):
+            self.state.put_times.failed_count += request.code not in _PULLS
             return not_available(self.state, error)
         header = SendRefusal(trace_on=_text(self.state), region=self.state.config.region)
         if isinstance(error, Overloaded):

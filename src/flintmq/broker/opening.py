@@ -25,6 +25,7 @@ from flintmq.broker.half_messages import HalfMessages
 from flintmq.broker.held_pulls import HeldPulls
 from flintmq.broker.offsets import Offsets
 from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.put_times import PutTimes
 from flintmq.broker.queue_locks import QueueLocks
 from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import Stats
@@ -59,6 +60,7 @@ def open_state(
     try:
         config = replace(config, store=messages.config)
         tables = Tables(disk, directory)
+        stats = Stats(now_ms, config.cluster)
         state = BrokerState(
             config=config,
             address=address,
@@ -74,7 +76,8 @@ def open_state(
             delays=DelaySchedule(tables.delay_offsets.load()),
             timers=Timers(tables.timers.load(), messages.timer_progress()),
             halves=HalfMessages(),
-            stats=Stats(now_ms, config.cluster),
+            stats=stats,
+            put_times=PutTimes(stats.puts, now_ms),
             pick=pick,
             started_ms=now_ms,
             own_ids=OwnIds(host, process_id, now_ms),

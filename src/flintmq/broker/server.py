@@ -25,22 +25,23 @@ from flintmq.broker.answers import encode_answer
 from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
+from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.registration import register_request, registering, unregister_request
 from flintmq.broker.saving import Snapshot, take_names, take_positions
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
-from flintmq.net.channel import Channel
+from flintmq.net.channel import Channel, Session
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive_async
-from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
@@ -101,7 +102,7 @@ class BrokerServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._chores = upkeep(self, clock())
         self._stopped = False
-        self._server: Server
+        self.listeners: Listeners
 
     @classmethod
     async def start(
@@ -122,12 +123,14 @@ class BrokerServer:
         """Open the store, listen, and tell the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
-        server = await serve(
-            listen, lambda ch: gate(BrokerSession(started[0], ch), ch), tls=tls, limits=limits
-        )
+
+        def open_session(channel: Channel, read: ReadRequest) -> Session:
+            return gate(BrokerSession(started[0], channel, read), channel)
+
+        listeners = await listen_both(listen, open_session, config, tls, limits)
         try:
-            told = advertise or server.address
-            told = Address(told.host, told.port or server.address.port)
+            told = advertise or listeners.main.address
+            told = Address(told.host, told.port or listeners.main.address.port)
             state, tables = open_state(
                 directory,
                 config,
@@ -139,9 +142,9 @@ class BrokerServer:
             )
             broker = cls(state, tables, namesrv, clock, client_tls)
         except BaseException:
-            await server.stop(0)
+            await asyncio.gather(*(each.stop(0) for each in listeners))
             raise
-        broker._server = server
+        broker.listeners = listeners
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
@@ -150,7 +153,7 @@ class BrokerServer:
     @property
     def address(self) -> Address:
         """Where it listens."""
-        return self._server.address
+        return self.listeners.main.address
 
     @property
     def peers(self) -> tuple[Peer, ...]:
@@ -178,7 +181,7 @@ class BrokerServer:
                 await self._save()
         except (DiskFailed, TimeoutError) as error:
             log.error("stopping without saving the last changes: %s", error)  # noqa: TRY400
-        await self._server.stop()
+        await asyncio.gather(*(each.stop() for each in self.listeners))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -239,6 +242,7 @@ class BrokerServer:
         """End the turn when every connection that has something to say has said it."""
         if not self._turn_due:
             self._turn_due = True
+            self.state.put_times.begin(self.now_ms())
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
@@ -248,6 +252,7 @@ class BrokerServer:
         self._after_turn(now_ms)
 
     def _after_turn(self, now_ms: int) -> None:
+        self.state.put_times.end(self.engine.waits_up_to, now_ms, self.now_ms)
         if self.engine.wants_sync:
             self.sync_soon()
         if self.state.log.failed is not None and not self.failed.is_set():
@@ -308,6 +313,7 @@ class BrokerServer:
             self.engine.sync_failed(failure)
         else:
             self.engine.durable()
+            self.state.put_times.durable(self.state.log.durable_to, self.now_ms())
         if done is not None and not done.done():
             done.set_result(None)
         if self.engine.wants_sync or self.state.log.has_round:

@@ -7,7 +7,7 @@ on; one that is no command at all ends it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.dispatch import processors
@@ -24,9 +24,18 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command
 
+ReadRequest: TypeAlias = Callable[[Frame], TypedRequest[Any] | Command]
+"""Types the requests that are served, and leaves the others as commands."""
+
+_PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _served = processors()
-_read = RequestReader({code: k for code, k in REQUEST_HEADERS.items() if code in _served}).read
+_headers = {code: kind for code, kind in REQUEST_HEADERS.items() if code in _served}
+read_all = RequestReader(_headers).read
 """Requests that nobody serves stay untyped: they are refused as such, whatever they carry."""
+read_all_but_pulls = RequestReader(
+    {code: kind for code, kind in _headers.items() if code not in _PULLS}
+).read
+"""What the fast port reads: there pulls are what nobody serves."""
 
 _PULL = b'{"code":%d,' % RequestCode.PULL_MESSAGE
 """What nearly every pull begins with.  It is answered, or held, and seldom part of a turn."""
@@ -51,10 +60,11 @@ class Owner(Protocol):
 class BrokerSession:
     """What the broker makes of one channel."""
 
-    def __init__(self, owner: Owner, channel: Channel) -> None:
+    def __init__(self, owner: Owner, channel: Channel, read: ReadRequest = read_all) -> None:
         self._owner = owner
         self._engine = owner.engine
         self._channel = channel
+        self._read = read
         self._peer = Peer(channel.peer)
         self._sender = Sender(self._peer)
         owner.joined(self._peer, channel)
@@ -63,6 +73,9 @@ class BrokerSession:
         engine, now_ms = self._engine, self._owner.now_ms()
         if len(frames) == 1 and frames[0][1].startswith(_PULL):
             self._serve(frames[0], now_ms)
+            took_ms = self._owner.now_ms() - now_ms
+            if took_ms > engine.state.pull_ms_max:
+                engine.state.pull_ms_max = took_ms
             if engine.has_news:
                 self._owner.turn_is_due()
             return
@@ -83,7 +96,7 @@ class BrokerSession:
 
     def _serve(self, frame: Frame, now_ms: int) -> None:
         try:
-            request = _read(frame)
+            request = self._read(frame)
         except MalformedHeader as error:
             self._refuse(decode_command(frame), error)
             return

@@ -23,6 +23,7 @@ from flintmq.broker.hooks import Hooks
 from flintmq.broker.offsets import Offsets
 from flintmq.broker.outcome import Tell
 from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.put_times import PutTimes
 from flintmq.broker.queue_locks import QueueLocks
 from flintmq.broker.registration import Told
 from flintmq.broker.stats import Stats
@@ -59,6 +60,7 @@ class BrokerState:
     timers: Timers
     halves: HalfMessages
     stats: Stats
+    put_times: PutTimes
     pick: Callable[[int], int]
     """A random number from 0 to below the argument."""
     started_ms: int
@@ -67,6 +69,8 @@ class BrokerState:
     hooks: Hooks = field(default_factory=Hooks)
     outbox: list[Tell] = field(default_factory=list)
     after_write: list[AfterWrite] = field(default_factory=list)
+    pull_ms_max: int = 0
+    """How long the slowest pull took to be served."""
     unsynced_count: int = 0
     unsynced_bytes: int = 0
     """Sends that wait for the medium now."""
@@ -89,3 +93,4 @@ class BrokerState:
         self.clients.carry(delta_ms)
         self.locks.carry(delta_ms)
         self.stats.carry(delta_ms)
+        self.put_times.carry(delta_ms)

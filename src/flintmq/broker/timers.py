@@ -33,6 +33,7 @@ from flintmq.broker.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.stats import TIMER_DELIVERED_NUMS
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.logs import logger
 from flintmq.model import properties as names
@@ -131,8 +132,16 @@ class Timers:
 
     def waiting_count(self, state: BrokerState) -> int:
         """How many messages wait, with those of the turn under way."""
-        unread = max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
-        return len(self._heap) + len(self._under_way) + unread + self._unwritten
+        read = len(self._heap) + len(self._under_way)
+        return read + self.unread_count(state) + self._unwritten
+
+    def unread_count(self, state: BrokerState) -> int:
+        """Messages of the timer topic that are not looked at yet."""
+        return max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
+
+    def behind_ms(self, now_ms: int) -> int:
+        """How long the first message that waits should have been delivered already."""
+        return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
 
     def _note_written(self) -> None:
         self._unwritten = 0
@@ -302,6 +311,7 @@ class Timers:
         for topic, (count, size_bytes) in sent.items():
             self.delivered_count += count
             state.stats.sent(topic, count, size_bytes, now_ms)
+            state.stats.add(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms, count=count)
 
     def _skip(self, offset: QueueOffset, reason: str) -> None:
         self.unreadable_count += 1

@@ -155,6 +155,15 @@ Mode = Annotated[
         help="permissive also takes clients without TLS on the same port; enforcing does not.",
     ),
 ]
+FastPort = Annotated[
+    bool,
+    typer.Option(
+        "--fast-port/--no-fast-port",
+        envvar="FLINTMQ_FAST_PORT",
+        help="Also listen two ports below, where RocketMQ's fast channel (vipChannelEnabled) and "
+        "rocketmq-dashboard go.",
+    ),
+]
 Level = Annotated[
     LogLevel, typer.Option("--log-level", envvar="FLINTMQ_LOG_LEVEL", help="How much to log.")
 ]
@@ -180,10 +189,11 @@ def choose(
     flush: Flush | None,
     advertise: str | None,
     file: Path | None,
+    fast_port: bool = True,
 ) -> Chosen:
     """Settings of all sources, the stronger over the weaker."""
     settings = BrokerSettings() if file is None else _read(file)
-    config = settings.config
+    config = replace(settings.config, fast_port=fast_port)
     if name is not None:
         if not name.strip():
             raise InvalidSetting("name", name, "it must not be empty")
@@ -228,6 +238,7 @@ def broker(
     flush: HowToFlush = None,
     advertise: Advertise = None,
     config: Config = None,
+    fast_port: FastPort = True,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -238,7 +249,13 @@ def broker(
     """Run a broker until it is told to stop."""
     try:
         chosen = choose(
-            data=data, listen=listen, name=name, flush=flush, advertise=advertise, file=config
+            data=data,
+            listen=listen,
+            name=name,
+            flush=flush,
+            advertise=advertise,
+            file=config,
+            fast_port=fast_port,
         )
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
         servers = chosen.namesrv or (NAMESRV_HERE,)

@@ -21,6 +21,7 @@ from flintmq.cli.broker import (
     Chosen,
     Config,
     Data,
+    FastPort,
     HowToFlush,
     Level,
     Mode,
@@ -80,6 +81,7 @@ def serve(
     advertise: Advertise = None,
     config: Config = None,
     name: Name = None,
+    fast_port: FastPort = True,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -95,6 +97,7 @@ def serve(
             flush=flush,
             advertise=advertise,
             file=config,
+            fast_port=fast_port,
         )
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)

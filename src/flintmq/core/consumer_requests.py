@@ -33,7 +33,7 @@ _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
 
 
 def pull_request(pull: Pull, group: str, *, is_slave: bool = False) -> Command:
-    """11.  A slave is not told how far we are: only the master keeps offsets.
+    """11.  A slave is not told how far we are: what it stores, its master's table replaces.
 
     Without ``suspend_ms`` the broker answers at once.
     """

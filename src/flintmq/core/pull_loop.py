@@ -27,7 +27,7 @@ import msgspec
 from flintmq.core.actions import Pull, Report
 from flintmq.core.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found, PullAnswer
+from flintmq.core.pull_answers import Found, NoneMatched, PullAnswer
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model import properties as names
@@ -211,6 +211,8 @@ class PullLoop:
         if not isinstance(answer, Found):
             if answer.next_offset < pull.offset:
                 odd.append(self._before(pull.offset, answer.next_offset))
+            if isinstance(answer, NoneMatched) and answer.next_offset <= pull.offset:
+                self._lead_nowhere(now_ms)  # a slave that does not have the offset says so
             return (), odd
         messages: Sequence[ReceivedMessage] = answer.messages
         if answer.fault is not None:
@@ -219,11 +221,10 @@ class PullLoop:
         if first < pull.offset or answer.next_offset <= pull.offset:
             odd.append(self._before(pull.offset, min(first, answer.next_offset)))
             messages = [m for m in messages if m.queue_offset >= pull.offset]
-            if answer.next_offset <= pull.offset:  # not again and again at full speed
+            if answer.next_offset <= pull.offset:
                 after = messages[-1].queue_offset + 1 if messages else pull.offset
                 self.next_offset = QueueOffset(after)
-                until_ms = now_ms + self._settings.pull_error_delay_ms
-                self.state = Waiting(Reason.FAILED, until_ms, "the answer led nowhere")
+                self._lead_nowhere(now_ms)
         subscription = pull.subscription
         if subscription.is_filtered_here:
             tags = subscription.chosen.tags
@@ -243,6 +244,11 @@ class PullLoop:
         return [self._report("pull", text, logging.WARNING)]
 
     # Inside
+
+    def _lead_nowhere(self, now_ms: int) -> None:
+        """Ask again after a while, and not again and again at full speed."""
+        until_ms = now_ms + self._settings.pull_error_delay_ms
+        self.state = Waiting(Reason.FAILED, until_ms, "the answer led nowhere")
 
     def _obstacle(self, gate: Gate) -> tuple[Reason, int]:
         """The first thing that stands against a pull, and when to look again."""

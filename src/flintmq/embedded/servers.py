@@ -131,8 +131,9 @@ class Servers:
             _give_back(plan.directory)
             raise
         self.brokers[name] = broker
-        # started again, it is where clients look for it
-        self._plans[name] = replace(plan, listen=broker.address)
+        # started again, it is where clients look for it, and takes no other port than before
+        config = replace(plan.config, fast_port=plan.config.fast_port and plan.listen.port != 0)
+        self._plans[name] = replace(plan, listen=broker.address, config=config)
         await broker.registered.wait()
         for server in self.name_servers:
             if name not in server.state.routes.cluster().broker_addr_table:

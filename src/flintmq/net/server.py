@@ -75,6 +75,8 @@ class Server:
         self.address = Address(*listener.getsockname()[:2])
         """Where it really listens, when port 0 was asked for."""
         self.channels: set[Channel] = set()
+        self.beside: Server | None = None
+        """Another one of the same owner: connections_max is for both together."""
         self._listener = listener
         self._open_session = open_session
         self._mode = TlsMode.OFF if tls is None else tls.mode
@@ -138,7 +140,8 @@ class Server:
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
             peer = str(Address(*name[:2]))
-            if self.connection_count >= self._limits.connections_max:
+            beside_count = 0 if self.beside is None else self.beside.connection_count
+            if self.connection_count + beside_count >= self._limits.connections_max:
                 log.warning("%s: refused %s, connections_max is reached", self.address, peer)
                 accepted.close()
                 continue
