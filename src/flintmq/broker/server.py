@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from flintmq.broker.announcing import Announcer
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
@@ -29,7 +30,7 @@ from flintmq.broker.engine import Engine, Request
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_request, registering, unregister_request
+from flintmq.broker.registration import register_request
 from flintmq.broker.saving import Snapshot, take_names, take_positions
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
@@ -39,7 +40,7 @@ from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
-from flintmq.net.drive import drive_async
+from flintmq.net.parts import InParts
 from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command
@@ -49,17 +50,11 @@ from flintmq.store.tables import Tables
 
 log = logging.getLogger(__name__)
 
-UNREGISTER_MS = 3_000
-"""How long a broker that stops waits for its name servers."""
-
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
 
 ROUND_FILES = 64
 """Queues that one sync may cover beside the log: whoever waits for it waits no longer."""
-
-ANNOUNCE_MS = 1_000
-"""How long who made a topic waits for slow name servers before it is answered."""
 
 ASKS_MAX = 1_000
 """Questions to clients that may be open at once; more count as not answered."""
@@ -80,17 +75,18 @@ class BrokerServer:
     ) -> None:
         self.state = state
         self.engine = Engine(state, self)
-        self.registered = asyncio.Event()
-        """Set once every name server that could be reached has been told."""
         self.namesrv = tuple(str(address) for address in namesrv)
         self._tables = tables
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
         self._outgoing = Channels(tls=client_tls)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
+        self.registered = self._announcer.registered
         self._disk_thread = ThreadPoolExecutor(1, "flintmq-sync")
         self._table_thread = ThreadPoolExecutor(1, "flintmq-tables")
         self._turn_due = False
+        self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._syncing: asyncio.Future[None] | None = None
@@ -167,7 +163,7 @@ class BrokerServer:
         self.state.is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._leave()
+        await self._announcer.leave()
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
@@ -244,7 +240,14 @@ class BrokerServer:
         self.engine.end_turn(now_ms)
         self._after_turn(now_ms)
 
+    def _step(self, is_over: Callable[[], bool]) -> bool:
+        self.engine.step(is_over)
+        self.turn_is_due()
+        return bool(self.engine.stepping)
+
     def _after_turn(self, now_ms: int) -> None:
+        if self.engine.stepping:
+            self._large_answers.go_on()
         if self.engine.wants_sync:
             self.sync_soon()
         if self.state.has_new_names and not (self._names_wait or self._stopped):
@@ -357,35 +360,13 @@ class BrokerServer:
     # Name servers
 
     def announce_all(self) -> None:
-        self._spawn(self._register(register_request(self.state, None)))
+        self._spawn(self._announcer.tell(register_request(self.state, None)))
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
         if self._stopped or not self.namesrv:
             then()
         else:
-            self._spawn(self._register(register_request(self.state, topics), then))
-
-    async def _register(self, command: Command, then: Callable[[], None] | None = None) -> None:
-        telling = asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
-        if then is not None:
-            await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
-            then()
-        await telling
-        self.registered.set()
-
-    async def _register_at(self, namesrv: str, command: Command) -> None:
-        try:
-            telling = registering(self.state, namesrv, command, self.now_ms())
-            await drive_async(telling, self._outgoing.make)
-        except FlintError as error:
-            log.warning("not registered: %s", error)
-
-    async def _leave(self) -> None:
-        command = unregister_request(self.state)
-        calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self.namesrv)
-        for outcome in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(outcome, FlintError):
-                log.info("name server %s", outcome)
+            self._spawn(self._announcer.tell(register_request(self.state, topics), then))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

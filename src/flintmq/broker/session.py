@@ -11,7 +11,8 @@ from typing import Protocol
 
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.dispatch import processors
-from flintmq.broker.engine import Engine, unsupported
+from flintmq.broker.engine import Engine
+from flintmq.broker.failures import unsupported
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.quick_send import Sender, SentGroup
