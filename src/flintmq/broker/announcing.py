@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 UNREGISTER_MS = 3_000
 """How long a broker that stops waits for its name servers."""
 
+LEAVE_MS = UNREGISTER_MS + 1_000
+"""The same with a line that has to be made first, or cannot be."""
+
 ANNOUNCE_MS = 1_000
 """How long who made a topic waits for slow name servers before it is answered."""
 

@@ -148,6 +148,8 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
         "heldPulls": len(state.held),
         "offsetCommitsBackward": state.offsets.backward_count,
         "statsNotCounted": state.stats.dropped_count,
+        "loopStalls": state.stalls.count,
+        "loopStallMaxMillis": round(state.stalls.longest_s * 1000),
     }
 
 

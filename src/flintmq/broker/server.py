@@ -20,9 +20,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeAlias
 
-from flintmq.broker.announcing import Announcer
+from flintmq.broker.announcing import LEAVE_MS, Announcer
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
@@ -40,9 +41,12 @@ from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
+from flintmq.net.limits import LINGER_MS
 from flintmq.net.parts import InParts
-from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.server import CUT_MS, SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
+from flintmq.net.watchdog import LoopWatch, Stalls
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
 from flintmq.store.group_commit import SyncPlan
@@ -52,6 +56,9 @@ log = logging.getLogger(__name__)
 
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
+
+STOP_LIMIT_MS = 20_000
+"""Over the whole of a stop: its steps with limits of their own, and five seconds for the store."""
 
 ROUND_FILES = 64
 """Queues that one sync may cover beside the log: whoever waits for it waits no longer."""
@@ -74,6 +81,7 @@ class BrokerServer:
         client_tls: ClientTls | None,
     ) -> None:
         self.state = state
+        self._watch = LoopWatch(state.stalls)
         self.engine = Engine(state, self)
         self.namesrv = tuple(str(address) for address in namesrv)
         self._tables = tables
@@ -116,8 +124,13 @@ class BrokerServer:
         """Open the store, listen, and tell the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
+        stalls = Stalls()
         server = await serve(
-            listen, lambda ch: gate(BrokerSession(started[0], ch), ch), tls=tls, limits=limits
+            listen,
+            lambda ch: gate(BrokerSession(started[0], ch), ch),
+            tls=tls,
+            limits=limits,
+            stalls=stalls,
         )
         try:
             told = advertise or server.address
@@ -131,6 +144,7 @@ class BrokerServer:
                 now_ms=clock(),
                 disk=disk,
             )
+            state.stalls = stalls
             broker = cls(state, tables, namesrv, clock, client_tls)
         except BaseException:
             await server.stop(0)
@@ -159,29 +173,38 @@ class BrokerServer:
         """No new sends; answer, sync and save everything; leave the name servers; close."""
         if self._stopped:
             return
-        self._stopped = True
-        self.state.is_stopping = True
+        self._stopped = self.state.is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._announcer.leave()
+        self._watch.stop()
+        stopping = Stopping("the broker", STOP_LIMIT_MS)
+        await stopping.step("leaving the name servers", self._announcer.leave(), LEAVE_MS)
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
-        try:
-            async with asyncio.timeout(STOP_MS / 1000):
-                await self._save()
-        except (DiskFailed, TimeoutError) as error:
-            log.error("stopping without saving the last changes: %s", error)  # noqa: TRY400
-        await self._server.stop()
+        if not await stopping.step("saving", self._save(), STOP_MS):
+            log.error("stopping without saving the last changes")
+        await stopping.step("closing connections", self._server.stop(), LINGER_MS + 2 * CUT_MS)
+        await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
+        stopping.failures.clear()  # they are logged; of the store the caller is told too
+        is_closed = await stopping.step("closing the store", self._close_store())
+        self._disk_thread.shutdown(wait=is_closed)
+        self._table_thread.shutdown(wait=is_closed and "saving" not in stopping.cut)
+        for failure in stopping.failures:
+            raise failure
+        if not is_closed:
+            raise DiskFailed("the store", "close", "the disk does not answer")
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._outgoing.close()
+
+    async def _close_store(self) -> None:
         while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
         await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
-        self._disk_thread.shutdown()
-        self._table_thread.shutdown()
 
     # What the engine asks for
 
@@ -236,9 +259,10 @@ class BrokerServer:
 
     def _end_turn(self) -> None:
         self._turn_due = False
-        now_ms = self.now_ms()
+        started_s, now_ms = perf_counter(), self.now_ms()
         self.engine.end_turn(now_ms)
         self._after_turn(now_ms)
+        self.state.stalls.note(perf_counter() - started_s, "a turn of the store")
 
     def _step(self, is_over: Callable[[], bool]) -> bool:
         self.engine.step(is_over)
@@ -266,11 +290,12 @@ class BrokerServer:
             self._timer = None
         if self._stopped:
             return
-        now_ms = self.now_ms()
+        started_s, now_ms = perf_counter(), self.now_ms()
         for chore in self._chores:
             chore.run_if_due(now_ms)
         self.engine.tick(now_ms)
         self._after_turn(now_ms)
+        self.state.stalls.note(perf_counter() - started_s, "work that fell due")
 
     def _wake_at(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:

@@ -68,16 +68,23 @@ class BrokerSession:
                 self._owner.turn_is_due()
             return
         self._owner.turn_is_due()
+        has_time = self._channel.has_time
         if not engine.quick.is_open(now_ms):
-            for frame in frames:
+            for served, frame in enumerate(frames, 1):
                 self._serve(frame, now_ms)
+                if not has_time():
+                    self._channel.later(frames[served:])
+                    return
             return
         take, sender = engine.quick.take, self._sender
         group = SentGroup(self._peer, self._send)
         try:
-            for frame in frames:
+            for served, frame in enumerate(frames, 1):
                 if not take(frame, sender, group, now_ms):
                     self._serve(frame, now_ms)
+                    if not has_time():
+                        self._channel.later(frames[served:])
+                        return
         finally:
             if group.stop:
                 engine.park(group, now_ms)

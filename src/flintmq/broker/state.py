@@ -30,6 +30,7 @@ from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
 from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
+from flintmq.net.watchdog import Stalls
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.store.message_log import MessageLog
 
@@ -74,6 +75,8 @@ class BrokerState:
     """Which settings are in force, for tools that ask."""
     told: Told | None = None
     """What the name servers were told last, so that it need not be encoded again."""
+    stalls: Stalls = field(default_factory=Stalls)
+    """How often the loop was blocked."""
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
 

@@ -122,23 +122,29 @@ class _Session:
 
     def frames(self, frames: list[Frame]) -> None:
         now_ms = self._clock()
-        for frame in frames:
-            try:
-                request = _READER.read(frame)
-            except MalformedHeader as error:
-                command = decode_command(frame)  # raises when not even this can be read
-                self._reply(command, self._failure(command, error))
-                continue
-            if isinstance(request, Command) and request.is_answer:
-                self._channel.answered(request)
-            else:
-                self._reply(request, self._process(request, now_ms))
+        for served, frame in enumerate(frames, 1):
+            self._serve(frame, now_ms)
+            if not self._channel.has_time():
+                self._channel.later(frames[served:])
+                return
 
     def lost(self) -> None:
         self._state.routes.connection_lost(self._channel)
 
     async def finish(self) -> None:
         """Nothing is ever owed: answers are written as requests are read."""
+
+    def _serve(self, frame: Frame, now_ms: int) -> None:
+        try:
+            request = _READER.read(frame)
+        except MalformedHeader as error:
+            command = decode_command(frame)  # raises when not even this can be read
+            self._reply(command, self._failure(command, error))
+            return
+        if isinstance(request, Command) and request.is_answer:
+            self._channel.answered(request)
+        else:
+            self._reply(request, self._process(request, now_ms))
 
     def _process(self, request: TypedRequest[Any] | Command, now_ms: int) -> Answer:
         if isinstance(request, Command):

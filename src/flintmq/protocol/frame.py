@@ -65,6 +65,10 @@ class FrameReader:
         """How much of an incomplete frame is held."""
         return len(self._pending)
 
+    def clear(self) -> None:
+        """Drop what is held, and its memory."""
+        self._pending, self._wanted = bytearray(), PREFIX_BYTES
+
     def feed(self, data: bytes) -> list[Frame]:
         """Take what arrived; return the frames it completes, in order."""
         if self._pending:
