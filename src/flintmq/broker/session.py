@@ -16,7 +16,7 @@ from flintmq.broker.failures import unsupported
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.quick_send import Sender, SentGroup
-from flintmq.errors import MalformedHeader
+from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
@@ -92,7 +92,7 @@ class BrokerSession:
     def _serve(self, frame: Frame, now_ms: int) -> None:
         try:
             request = _read(frame)
-        except MalformedHeader as error:
+        except (MalformedHeader, BodyTooLarge) as error:
             self._refuse(decode_command(frame), error)
             return
         if isinstance(request, TypedRequest):
@@ -114,7 +114,7 @@ class BrokerSession:
     async def finish(self) -> None:
         """What is owed was answered before the server closed its channels."""
 
-    def _refuse(self, command: Command, error: MalformedHeader) -> None:
+    def _refuse(self, command: Command, error: MalformedHeader | BodyTooLarge) -> None:
         if not command.is_oneway:
             answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
             self._channel.write(encode_answer(command.opaque, answer))
