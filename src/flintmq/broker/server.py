@@ -41,9 +41,9 @@ from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
-from flintmq.net.limits import LINGER_MS
+from flintmq.net.limits import CUT_MS, LINGER_MS
 from flintmq.net.parts import InParts
-from flintmq.net.server import CUT_MS, SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
 from flintmq.net.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.net.watchdog import LoopWatch, Stalls

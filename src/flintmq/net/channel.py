@@ -1,6 +1,6 @@
 """One end of a connection on asyncio: the only code that touches a transport.
 
-Both ends of a connection are alike, so clients and servers use this one class.
+Both ends are alike, so clients and servers use this one class.
 
     socket ─► frames of one read ─► session.frames()
     socket ◄─ one write per turn ◄─ queue ◄─ call, tell, answer, write
@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
 from flintmq.net.partial_frames import PartialFrames
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
 from flintmq.net.session import NO_SESSION, Session, no_session
@@ -179,8 +179,7 @@ class Channel(asyncio.Protocol):
         chunks = self._queue
         if not chunks:
             return
-        self._queue = []
-        self._queue_bytes = 0
+        self._queue, self._queue_bytes = [], 0
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -211,7 +210,8 @@ class Channel(asyncio.Protocol):
         finally:
             if not self.closed.done():
                 self.abort(reason)
-        await self.closed
+        if not (await asyncio.wait([self.closed], timeout=CUT_MS / 1000))[0]:
+            self.give_up(reason)
 
     def abort(self, reason: str) -> None:
         """Close at once; what is queued is dropped."""

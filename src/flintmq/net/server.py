@@ -29,7 +29,7 @@ from flintmq.net.address import Address
 from flintmq.net.channel import Channel
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.commands import CommandSession, Handler
-from flintmq.net.limits import LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
 from flintmq.net.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
 from flintmq.net.reasons import CLOSED_BY_PEER, why
 from flintmq.net.session import NO_SESSION, Session
@@ -55,9 +55,6 @@ ACCEPTS_PER_TURN = 64
 ACCEPT_PAUSE_S = 0.5
 """How long not to accept after the system refused, mostly for want of file descriptors."""
 
-
-CUT_MS = 1_000
-"""After the deadline of a stop: time for connections that were aborted to go."""
 
 ADDRESS_MIN = 1_000
 """Connections that one address always may have: a machine full of clients, or a proxy."""
