@@ -16,7 +16,7 @@ Invariant: a pull never waits on the fast port; it is refused with code 3 there.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -24,12 +24,15 @@ from typing import TypeAlias
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.session import ReadRequest, read_all, read_all_but_pulls
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel, Session
+from flintmq.net.channel import Channel
 from flintmq.net.server import Server, ServerLimits, serve
+from flintmq.net.session import Session
 from flintmq.net.tls import ServerTls
+from flintmq.net.watchdog import Stalls
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 FAST_PORTS_BELOW = 2
 """RocketMQ's own distance, which its clients know."""
@@ -50,6 +53,9 @@ class Listeners:
         if self.fast is not None:
             yield self.fast
 
+    async def stop(self) -> None:
+        await asyncio.gather(*(each.stop() for each in self))
+
 
 async def listen_both(
     where: Address,
@@ -57,17 +63,26 @@ async def listen_both(
     config: BrokerConfig,
     tls: ServerTls | None,
     limits: ServerLimits,
+    stalls: Stalls,
 ) -> Listeners:
     """Listen; also on the fast port, if it is wanted and free."""
     main = await serve(
-        where, lambda channel: open_session(channel, read_all), tls=tls, limits=limits
+        where,
+        lambda channel: open_session(channel, read_all),
+        tls=tls,
+        limits=limits,
+        stalls=stalls,
     )
     if not config.fast_port or where.port <= FAST_PORTS_BELOW:
         return Listeners(main, None)
     below = replace(where, port=where.port - FAST_PORTS_BELOW)
     try:
         second = await serve(
-            below, lambda channel: open_session(channel, read_all_but_pulls), tls=tls, limits=limits
+            below,
+            lambda channel: open_session(channel, read_all_but_pulls),
+            tls=tls,
+            limits=limits,
+            stalls=stalls,
         )
     except InvalidSetting as error:
         log.warning(

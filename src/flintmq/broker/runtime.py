@@ -166,6 +166,8 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
         "statsNotCounted": state.stats.dropped_count,
         "delayedNotDelivered": state.delays.unreadable_count,
         "timersNotDelivered": state.timers.unreadable_count,
+        "loopStalls": state.stalls.count,
+        "loopStallMaxMillis": round(state.stalls.longest_s * 1000),
     }
 
 

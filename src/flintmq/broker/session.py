@@ -11,11 +11,12 @@ from typing import Any, Protocol, TypeAlias
 
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.dispatch import processors
-from flintmq.broker.engine import Engine, unsupported
+from flintmq.broker.engine import Engine
+from flintmq.broker.failures import unsupported
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.quick_send import Sender, SentGroup
-from flintmq.errors import MalformedHeader
+from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
@@ -80,16 +81,23 @@ class BrokerSession:
                 self._owner.turn_is_due()
             return
         self._owner.turn_is_due()
+        has_time = self._channel.has_time
         if not engine.quick.is_open(now_ms):
-            for frame in frames:
+            for served, frame in enumerate(frames, 1):
                 self._serve(frame, now_ms)
+                if not has_time():
+                    self._channel.later(frames[served:])
+                    return
             return
         take, sender = engine.quick.take, self._sender
         group = SentGroup(self._peer, self._send)
         try:
-            for frame in frames:
+            for served, frame in enumerate(frames, 1):
                 if not take(frame, sender, group, now_ms):
                     self._serve(frame, now_ms)
+                    if not has_time():
+                        self._channel.later(frames[served:])
+                        return
         finally:
             if group.stop:
                 engine.park(group, now_ms)
@@ -97,7 +105,7 @@ class BrokerSession:
     def _serve(self, frame: Frame, now_ms: int) -> None:
         try:
             request = self._read(frame)
-        except MalformedHeader as error:
+        except (MalformedHeader, BodyTooLarge) as error:
             self._refuse(decode_command(frame), error)
             return
         if isinstance(request, TypedRequest):
@@ -119,7 +127,7 @@ class BrokerSession:
     async def finish(self) -> None:
         """What is owed was answered before the server closed its channels."""
 
-    def _refuse(self, command: Command, error: MalformedHeader) -> None:
+    def _refuse(self, command: Command, error: MalformedHeader | BodyTooLarge) -> None:
         if not command.is_oneway:
             answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
             self._channel.write(encode_answer(command.opaque, answer))

@@ -31,6 +31,7 @@ from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
 from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
+from flintmq.net.watchdog import Stalls
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.store.message_log import MessageLog
 
@@ -80,6 +81,8 @@ class BrokerState:
     """What the name servers were told last, so that it need not be encoded again."""
     failed_saves: int = 0
     """How often names or tables could not be saved."""
+    stalls: Stalls = field(default_factory=Stalls)
+    """How often the loop was blocked."""
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
 

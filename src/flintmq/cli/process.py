@@ -1,8 +1,8 @@
 """What the commands that serve have in common: the log, limits, signals and how they end.
 
     exit 0   it was asked to stop, by SIGTERM or SIGINT, and everything is stored
-    exit 1   it could not start, the disk failed, or what it stores is not all stored: why is on
-             stderr
+    exit 1   it could not start, the disk failed, what it stores is not all stored, or its stop
+             took too long: why is on stderr
     exit 2   the command line makes no sense
 
 The log goes to stderr.  Only the line that says it is ready goes to stdout, so that a script
@@ -12,14 +12,17 @@ can wait for it.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Coroutine
 from enum import StrEnum
 from ipaddress import ip_address
+from types import FrameType
 from typing import Any, NoReturn, assert_never
 
 import typer
@@ -37,6 +40,9 @@ FILES_WANTED = 65_536
 
 YOUNG_OBJECTS = 20_000
 """New objects before the collector looks for cycles among them; a millisecond of work."""
+
+STOP_LIMIT_S = 30
+"""From the signal to the end of the process: the limits of a broker and a name server, and some."""
 
 FAR_AWAY = ("192.0.2.1", 9)
 """A documentation address: nobody is there, but the way to it starts at our outer address."""
@@ -75,18 +81,23 @@ def say(line: str) -> None:
 
 
 def stop_signal() -> asyncio.Event:
-    """Set when the process is asked to stop.  Asked once more, it ends at once."""
+    """Set when the process is asked to stop.  Asked once more, it ends at once.
+
+    The signal is taken between any two steps of Python, not by the loop: a loop that is blocked
+    hears nothing.  What has not ended after `STOP_LIMIT_S` is cut, and every thread is shown.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
 
-    def stop() -> None:
-        stopping.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        if sys.__stderr__ is not None:
+            faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__)
+        loop.call_soon_threadsafe(stopping.set)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        signal.signal(number, stop)
     return stopping
 
 
