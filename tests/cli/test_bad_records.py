@@ -62,7 +62,7 @@ def test_tail_prints_everything_and_tells_of_what_it_cannot_decode(user: Shell) 
 
 def test_tail_follows_behind_a_bad_message(user: Shell, broker: EmbeddedBroker) -> None:
     user.fill("live", 1)
-    live = [COMMAND, "tail", "live", "--namesrv", user.namesrv]
+    live = [str(COMMAND), "tail", "live", "--namesrv", user.namesrv]
     with subprocess.Popen(
         [*live, "--from=start", "--output=json", "--count=3"],
         stdout=subprocess.PIPE,

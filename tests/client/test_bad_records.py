@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import flintmq.aio
 from client.push_support import Ear, committed, send
 from client.support import create_topic, nothing_left, run, wait_for
 from flintmq import (
+    Admin,
+    App,
     ConsumeFromWhere,
     LitePullConsumer,
     PullConsumer,
@@ -18,17 +21,22 @@ from flintmq import (
     QueueRef,
     ScheduledPull,
 )
+from flintmq.client import pulling
 from flintmq.client.status import QueueStatus
+from flintmq.core.bad_rule import FRAME_TRIES, OnBadRecord
+from flintmq.core.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import InvalidSetting, UndecodableRecord
+from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
 from flintmq.model.group import dead_letter_topic
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.sys_flag import Compression
 from flintmq.net.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.command import request
+from flintmq.protocol.command import Command, request
+from flintmq.protocol.compression import pack
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.record import decode_record
-from poison import POISONS, poison
+from poison import LZ4, POISONS, poison, send_raw
 
 BROKER = "broker-a"
 FIRST = ConsumeFromWhere.FIRST_OFFSET
@@ -199,6 +207,44 @@ def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stor
 
     assert committed(own_broker, "holders", "poison-held") == {0: 7}
     assert dead(own_broker, "holders") == 1
+
+
+def test_a_message_for_which_a_package_is_missing_is_a_dead_letter_that_can_come_back(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = pack(b"good", Compression.LZ4)
+    create_topic(broker, "packed", 1)
+    send_raw(broker.brokers[0], "packed", packed, LZ4)
+    ear = Ear()
+
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "lz4", None)
+        without.setitem(sys.modules, "lz4.frame", None)
+        with reader(broker, "unpackers", ear).subscribe("packed") as consumer:
+            wait_for(lambda: dead(broker, "unpackers") == 1)
+            [event] = consumer.events("bad record")
+    assert "pip install" in event.text
+    assert ear.bodies == []
+
+    with Admin(namesrv=broker.namesrv) as admin:
+        [letter] = admin.dead_letters("unpackers")
+        admin.replay("unpackers", letter)
+    with reader(broker, "unpackers", ear).subscribe("packed"):
+        ear.wait_for(1)
+    assert ear.bodies == [b"good"]
+
+
+def test_an_app_takes_the_rule_as_its_setting(broker: EmbeddedBroker) -> None:
+    poisoned(broker, "poison-app", KINDS[:1])
+    ear = Ear()
+    app = App("apps", namesrv=broker.namesrv, start_from="first", on_bad_record="skip")
+    app.listener("poison-app")(ear)
+
+    with broker.running(app):
+        ear.wait_for(len(GOOD))
+
+    assert sorted(ear.bodies) == GOOD
+    assert dead(broker, "apps") == 0
 
 
 def test_the_same_on_asyncio(broker: EmbeddedBroker) -> None:
@@ -372,6 +418,42 @@ def test_a_pull_that_stops_gives_what_is_before_and_then_raises(broker: Embedded
     assert ([message.body for message in before.messages], before.next_offset) == (GOOD[:1], 1)
     assert stopped.value.offset == 1
     assert [message.body for message in behind.messages] == GOOD[1:]
+
+
+@pytest.mark.parametrize("rule", ["skip", "stop"])
+def test_a_pull_without_an_intact_frame_is_made_again_and_then_leads_one_further(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, rule: OnBadRecord
+) -> None:
+    topic = f"broken-{rule}"
+    create_topic(broker, topic, 1)
+    send(broker, topic, GOOD, queue=0)
+    queue = QueueRef(topic, BROKER, 0)
+    offsets: list[int] = []
+
+    def broken(reply: Command, asked: QueueRef, address: str) -> PullAnswer:
+        answer = read_pull_answer(reply, asked, address)
+        assert isinstance(answer, Found)
+        offsets.append(answer.messages[0].queue_offset)
+        if offsets[-1] != 1:
+            return answer
+        fault = MalformedRecord(0, "bad magic")
+        return Unreadable(answer.next_offset, max_offset=answer.max_offset, fault=fault)
+
+    monkeypatch.setattr(pulling, "read_pull_answer", broken)
+    with PullConsumer(f"broken-{rule}", namesrv=broker.namesrv, on_bad_record=rule) as consumer:
+        consumer.pull(queue, 0)
+        if rule == "stop":
+            with pytest.raises(UndecodableRecord, match="at 1 cannot be decoded: bad magic"):
+                consumer.pull(queue, 1)
+        else:
+            result = consumer.pull(queue, 1)
+            assert [bad.reason for bad in result.bad] == ["bad magic"]
+            assert (result.messages, result.next_offset, result.max_offset) == ([], 2, 6)
+        tries = offsets.count(1)
+        behind = consumer.pull(queue, 2)
+
+    assert FRAME_TRIES <= tries <= FRAME_TRIES + 1  # one past the loop, perhaps
+    assert [message.body for message in behind.messages] == GOOD[2:]
 
 
 def test_a_scheduled_pull_reads_past_bad_records(broker: EmbeddedBroker) -> None:
