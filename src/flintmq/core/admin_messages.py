@@ -18,7 +18,7 @@ from flintmq.core.conversation import Call, Conversation
 from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted, read_messages
 from flintmq.core.routes import NameServers
 from flintmq.core.spans import ToTime, locate_spans
-from flintmq.errors import InvalidName, InvalidSetting
+from flintmq.errors import InvalidName, InvalidSetting, MalformedRecord
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.message_id import parse_offset_id
@@ -204,4 +204,6 @@ def _decoded(records: bytes, broker: str) -> list[ReceivedMessage]:
     received = decode_messages(records, broker=broker)
     if received.fault is not None:
         raise received.fault
+    if received.bad:
+        raise MalformedRecord(records.find(received.bad[0].raw), received.bad[0].reason)
     return received.messages

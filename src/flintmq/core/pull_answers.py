@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from flintmq.core.ask import refusal
 from flintmq.errors import MalformedRecord, RemoteProtocolError
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
@@ -35,10 +36,14 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class Found(_Answer):
-    """``fault`` tells that the rest of the answer could not be read; it is pulled again."""
+    """``fault`` tells that the rest of the answer could not be read; it is pulled again.
+
+    ``bad`` are the records that cannot be decoded, between the messages and in order.
+    """
 
     messages: list[ReceivedMessage] = field(default_factory=list)
     fault: MalformedRecord | None = None
+    bad: list[BadRecord] = field(default_factory=list)
 
     @property
     def is_part(self) -> bool:
@@ -96,8 +101,9 @@ def read_pull_answer(reply: Command, queue: QueueRef, address: str) -> PullAnswe
         offset_delta=header.offset_delta or 0,
     )
     if received.fault is None:
-        return Found(*bounds, received.messages)
-    if not received.messages:
+        return Found(*bounds, received.messages, None, received.bad)
+    read = [one.queue_offset for one in (*received.messages[-1:], *received.bad[-1:])]
+    if not read:
         raise received.fault
-    after = QueueOffset(received.messages[-1].queue_offset + 1)
-    return Found(after, *bounds[1:], received.messages, received.fault)
+    after = QueueOffset(max(read) + 1)
+    return Found(after, *bounds[1:], received.messages, received.fault, received.bad)

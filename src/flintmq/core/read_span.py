@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call, Conversation
-from flintmq.errors import InvalidExpression, RemoteProtocolError
+from flintmq.errors import InvalidExpression, MalformedRecord, RemoteProtocolError
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL, TagSubscription, parse_tags
 from flintmq.model.group import TOOLS_GROUP
@@ -34,7 +34,7 @@ from flintmq.protocol.bodies.subscription import SQL92, TAG
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.received import Received, decode_messages
 
 PULL_MS = 10_000
 """How long a pull may take that does not wait for messages; what Java allows."""
@@ -103,11 +103,29 @@ class Page:
     offset_delta: int = 0
     gap: tuple[QueueOffset, QueueOffset] | None = None
 
+    def received(self, wanted: Wanted = EVERYTHING) -> Received:
+        """What lies in the page: messages that fit, bad records, and a broken frame, if any."""
+        whole = self._decoded()
+        bad = [one for one in whole.bad if self.start <= one.queue_offset < self.stop]
+        return Received(self._inside(whole.messages, wanted), whole.fault, bad)
+
     def messages(self, wanted: Wanted = EVERYTHING) -> list[ReceivedMessage]:
-        """The messages of the page that lie in it, in order.  Raises `MalformedRecord`."""
+        """The messages of the page that lie in it, in order.
+
+        Raises `MalformedRecord` where a record cannot be decoded.
+        """
+        whole = self._decoded()
+        if whole.bad:
+            first = whole.bad[0]
+            raise MalformedRecord(self.records.find(first.raw), first.reason)
+        if whole.fault is not None:
+            raise whole.fault
+        return self._inside(whole.messages, wanted)
+
+    def _decoded(self) -> Received:
         if not self.records:
-            return []
-        received = decode_messages(
+            return Received([])
+        return decode_messages(
             self.records,
             broker=self.queue.broker,
             queue_id=self.queue.queue_id,
@@ -115,12 +133,12 @@ class Page:
             max_offset=self.max_offset,
             offset_delta=self.offset_delta,
         )
-        if received.fault is not None:
-            raise received.fault
+
+    def _inside(self, messages: list[ReceivedMessage], wanted: Wanted) -> list[ReceivedMessage]:
         tags = wanted.tag_test()
         return [
             message
-            for message in received.messages
+            for message in messages
             if self.start <= message.queue_offset < self.stop
             and (tags is None or tags.matches_tag(message.tags))
         ]
