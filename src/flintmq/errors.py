@@ -304,6 +304,21 @@ class NoReply(FlintError):
         return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
 
 
+class UndecodableRecord(FlintError):
+    """A queue is not read any further: the record at ``offset`` cannot be decoded."""
+
+    def __init__(self, topic: str, broker: str, queue_id: int, offset: int, reason: str) -> None:
+        super().__init__(topic, broker, queue_id, offset, reason)
+        self.topic, self.broker, self.queue_id = topic, broker, queue_id
+        self.offset, self.reason = offset, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}/{self.broker}/{self.queue_id} at {self.offset} cannot be decoded: "
+            f"{self.reason}; go on at {self.offset + 1}, or set on_bad_record='skip'"
+        )
+
+
 class MessagesLost(FlintError):
     """Messages that were to be read are no longer there; those who may miss some can go on."""
 

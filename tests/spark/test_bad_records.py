@@ -1,0 +1,156 @@
+"""A record that cannot be decoded stops no reading on Spark, and what becomes of it is chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import flintmq.spark
+from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.protocol.record import decode_record
+from spark.bad_records import (
+    BAD,
+    BAD_OFFSETS,
+    COUNT,
+    GARBAGE,
+    GOOD,
+    WORDS,
+    send_mixed,
+    send_with_flag,
+    spoil,
+)
+from spark.support import (
+    create_topic,
+    lag,
+    read,
+    read_stream,
+    run_until_now,
+    wait_for,
+    write_held,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _format(spark: SparkSession) -> None:
+    flintmq.spark.register(spark)
+
+
+@pytest.fixture
+def mixed(broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
+    """A topic with one bad record of each kind between good ones."""
+    topic = create_topic(broker, request.node.name.split("[")[0][5:60])
+    send_mixed(broker, topic)
+    return topic
+
+
+def good_and_bad(frame: DataFrame, body: str = "body") -> tuple[list[str], list[int]]:
+    """The bodies there are, and the offsets of the rows that have none."""
+    offset = "offset" if body == "value" else "queue_offset"
+    rows = frame.select(offset, body).orderBy(offset).collect()
+    good = [bytes(row[1]).decode() for row in rows if row[1] is not None]
+    return good, [row[0] for row in rows if row[1] is None]
+
+
+def test_a_batch_reads_past_bad_records_and_has_a_row_without_a_body_for_each(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str
+) -> None:
+    frame = read(spark, broker, subscribe=mixed)
+    kafka = read(spark, broker, subscribe=mixed, schema="kafka")
+
+    assert good_and_bad(frame) == (GOOD, list(BAD_OFFSETS))
+    assert good_and_bad(kafka, "value") == (GOOD, list(BAD_OFFSETS))
+    assert "bad_record" not in frame.columns + kafka.columns
+    row = frame.where("queue_offset = 1").collect()[0]
+    assert (row.topic, row.queue_id, row.sys_flag) == (mixed, 0, BAD["zlib"][0])
+    assert row.store_time is not None
+
+
+def test_the_column_bad_record_says_why_and_has_the_bytes(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str
+) -> None:
+    options: list[dict[str, Any]] = [
+        {"includeBadRecord": True},
+        {"columns": "queue_offset,bad_record,body"},
+        {"includeBadRecord": True, "properties": "map"},
+    ]
+    for more in options:
+        frame = read(spark, broker, subscribe=mixed, **more)
+
+        assert frame.columns[-1] == "bad_record"
+        rows = {row.queue_offset: row.bad_record for row in frame.collect()}
+        assert {offset for offset, bad in rows.items() if bad is not None} == set(BAD_OFFSETS)
+        for offset, kind in BAD_OFFSETS.items():
+            assert WORDS[kind] in rows[offset].reason
+            record = decode_record(bytes(rows[offset].raw), verify_crc=False)
+            assert record.queue_offset == offset
+        assert decode_record(bytes(rows[1].raw)).body == GARBAGE
+    kafka = read(spark, broker, subscribe=mixed, schema="kafka", includeBadRecord=True)
+    assert kafka.where("bad_record.reason IS NOT NULL").count() == len(BAD)
+
+
+def test_the_user_chooses_to_skip_or_to_stop(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str
+) -> None:
+    skipped = read(spark, broker, subscribe=mixed, onBadRecord="skip")
+    stopped = read(spark, broker, subscribe=mixed, onBadRecord="stop")
+
+    assert good_and_bad(skipped) == (GOOD, [])
+    with pytest.raises(PySparkException, match=rf"{mixed}.*1 cannot be decoded: .*zlib"):
+        stopped.count()
+
+
+def test_a_stream_goes_on_behind_bad_records_and_its_group_has_no_lag(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str, checkpoint: str
+) -> None:
+    options = {"maxOffsetsPerTrigger": 2, "consumerGroup": "bad-streams", "onBadRecord": "skip"}
+    frame = read_stream(spark, broker, subscribe=mixed, startingOffsets="earliest", **options)
+
+    sink = run_until_now(frame, checkpoint)
+    send_with_flag(broker, mixed, GARBAGE, BAD["zstd"][0])
+    send_with_flag(broker, mixed, b"late")
+    run_until_now(frame, checkpoint, sink)
+
+    assert sink.rows == [*GOOD, "late"]
+    wait_for(lambda: lag(broker, "bad-streams") == 0)
+
+
+def test_a_stream_with_its_defaults_gives_every_offset_once(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str, checkpoint: str
+) -> None:
+    frame = read_stream(spark, broker, subscribe=mixed, startingOffsets="earliest")
+    named = frame.selectExpr("coalesce(body, cast(concat('bad-', queue_offset) AS binary)) AS body")
+
+    sink = run_until_now(named, checkpoint)
+    run_until_now(named, checkpoint, sink)
+
+    assert sink.rows == sorted([*GOOD, *(f"bad-{offset}" for offset in BAD_OFFSETS)])
+
+
+def test_a_store_directory_is_read_past_bad_records(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str
+) -> None:
+    write_held(broker)
+    reader = spark.read.format("rocketmq").option("store", str(broker.directory))
+
+    frame = reader.options(subscribe=mixed, includeBadRecord=True).load()
+
+    assert good_and_bad(frame) == (GOOD, list(BAD_OFFSETS))
+    reasons = {row.queue_offset: row.bad_record.reason for row in frame.collect() if row.bad_record}
+    assert all(WORDS[kind] in reasons[offset] for offset, kind in BAD_OFFSETS.items())
+
+
+def test_properties_that_are_no_text_are_no_reason(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topic = create_topic(broker, "no-text")
+    send_with_flag(broker, topic, b"body", properties="color\x01bl\u00e9u-noir\x02")
+    spoil(broker, b"bl\xc3\xa9u-noir", b"bl\xff\xfeu-noir")
+
+    (row,) = read(spark, broker, subscribe=topic, properties="map", includeBadRecord=True).collect()
+
+    assert (bytes(row.body), row.bad_record) == (b"body", None)
+    assert row.properties["color"] == "bl\ufffd\ufffdu-noir"
