@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
+from flintmq.core.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.protocol.record import decode_record
+from flintmq.spark import dead_letter_report, lake, plan_replay, topic_report
 from spark.bad_records import (
     BAD,
     BAD_OFFSETS,
@@ -24,6 +25,7 @@ from spark.bad_records import (
     spoil,
 )
 from spark.support import (
+    PATIENCE_S,
     create_topic,
     lag,
     read,
@@ -154,3 +156,57 @@ def test_properties_that_are_no_text_are_no_reason(
 
     assert (bytes(row.body), row.bad_record) == (b"body", None)
     assert row.properties["color"] == "bl\ufffd\ufffdu-noir"
+
+
+def test_a_lake_holds_bad_records_too_and_their_bytes_where_they_are_asked_for(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str, tmp_path: Path
+) -> None:
+    plain, kept, skipped = (str(tmp_path / name) for name in ("plain", "kept", "skipped"))
+    options: dict[str, dict[str, Any]] = {
+        plain: {},
+        kept: {"includeBadRecord": True, "columns": "queue_offset,body"},
+        skipped: {"onBadRecord": "skip"},
+    }
+
+    for to, more in options.items():
+        written = lake(spark, mixed, to, until_now=True, namesrv=broker.namesrv, **more)
+        assert written.await_termination(PATIENCE_S)
+
+    assert good_and_bad(spark.read.parquet(plain)) == (GOOD, list(BAD_OFFSETS))
+    assert good_and_bad(spark.read.parquet(skipped)) == (GOOD, [])
+    frame = spark.read.parquet(kept)
+    assert frame.columns == ["queue_offset", "body", "bad_record", "topic", "day"]
+    rows = frame.where("bad_record IS NOT NULL").collect()
+    assert {row.queue_offset for row in rows} == set(BAD_OFFSETS)
+    assert all(decode_record(bytes(row.bad_record.raw), verify_crc=False) for row in rows)
+
+
+def test_a_topic_report_counts_bad_records(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str, tmp_path: Path
+) -> None:
+    report = topic_report(spark, mixed, str(tmp_path), namesrv=broker.namesrv)
+
+    assert (report.total.messages, report.total.bad_records) == (COUNT, len(BAD))
+    assert report.total.body_bytes == sum(map(len, GOOD))
+    (line,) = [line for line in report.tables()[0].facts() if line["topic"] == mixed]
+    assert line["bad_records"] == len(BAD)
+
+
+def test_dead_letters_that_cannot_be_decoded_are_counted_and_not_replayed(
+    spark: SparkSession, own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    create_topic(own_broker, "orders")
+    letters = create_topic(own_broker, "%DLQ%billing")
+    send_mixed(own_broker, letters, "RETRY_TOPIC\x01orders\x02")
+
+    report = dead_letter_report(spark, "billing", str(tmp_path), namesrv=own_broker.namesrv)
+    plan = plan_replay(spark, "billing", namesrv=own_broker.namesrv)
+    result = plan.run(rate=1000, to=ReplayTo.TOPIC)
+
+    assert report.messages == COUNT
+    reasons = {each.reason for each in report.groups}
+    for word in WORDS.values():  # numbers are written as # in reasons
+        assert any(word.replace("4", "#") in reason for reason in reasons), word
+    assert (plan.messages, plan.bad_records) == (len(GOOD), len(BAD))
+    assert (result.sent, result.failed, result.not_tried) == (len(GOOD), 0, 0)
+    assert [message.body.decode() for message in own_broker.messages("orders")] == GOOD
