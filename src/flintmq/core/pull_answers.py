@@ -1,5 +1,7 @@
 """What a broker can answer to a pull: messages, none yet, none that match, or a wrong offset.
 
+Records may also be unreadable, one of them or the whole answer; that is not the end of a queue.
+
 Every answer says where to go on and which replica to ask next.  Whatever else a broker says
 is raised as `BrokerRefused`.
 """
@@ -51,6 +53,13 @@ class Found(_Answer):
         return self.next_offset < self.max_offset and len(self.messages) <= PART_MAX
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable(_Answer):
+    """Records came, and not one frame of them is intact.  ``next_offset`` leads past all."""
+
+    fault: MalformedRecord
+
+
 @dataclass(frozen=True, slots=True)
 class NoNewMessage(_Answer):
     pass
@@ -66,7 +75,7 @@ class OffsetMoved(_Answer):
     """The queue does not have the offset: it was deleted, or never written."""
 
 
-PullAnswer: TypeAlias = Found | NoNewMessage | NoneMatched | OffsetMoved
+PullAnswer: TypeAlias = Found | Unreadable | NoNewMessage | NoneMatched | OffsetMoved
 
 _EMPTY: Final[dict[int, type[NoNewMessage | NoneMatched | OffsetMoved]]] = {
     int(ResponseCode.PULL_NOT_FOUND): NoNewMessage,
@@ -102,8 +111,9 @@ def read_pull_answer(reply: Command, queue: QueueRef, address: str) -> PullAnswe
     )
     if received.fault is None:
         return Found(*bounds, received.messages, None, received.bad)
-    read = [one.queue_offset for one in (*received.messages[-1:], *received.bad[-1:])]
-    if not read:
-        raise received.fault
-    after = QueueOffset(max(read) + 1)
+    last = [message.queue_offset for message in received.messages[-1:]]
+    last += [bad.queue_offset for bad in received.bad[-1:]]
+    if not last:
+        return Unreadable(*bounds, fault=received.fault)
+    after = QueueOffset(max(last) + 1)
     return Found(after, *bounds[1:], received.messages, received.fault, received.bad)
