@@ -5,15 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from flintmq.core.conversation import Call
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
-from flintmq.net.clock import wall_ms
-from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.command import request
-from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.record import HEAD, SYS_FLAG_AT
-from flintmq.spark.access import Access
+from poison import send_raw
 from spark.support import write_held
 
 GARBAGE: Final = b"\x00 no frame of any kind \xff"
@@ -49,19 +44,7 @@ def send_with_flag(
     servers: EmbeddedBroker, topic: str, body: bytes, sys_flag: int = 0, properties: str = ""
 ) -> None:
     """Send a body as it is, with a flag that may not be true of it: brokers do not unpack."""
-    header = SendMessageV2(
-        producer_group="senders",
-        topic=topic,
-        queue_id=0,
-        sys_flag=sys_flag,
-        born_timestamp=wall_ms(),
-        flag=0,
-        properties=properties,
-    )
-    call = Call(servers.broker, request(RequestCode.SEND_MESSAGE_V2, header, body), 5_000)
-    with Access((servers.namesrv,)).open() as line:
-        reply = line.make(call)
-    assert reply.code == ResponseCode.SUCCESS, reply
+    send_raw(servers.broker, topic, body, sys_flag, properties=properties)
 
 
 def send_mixed(servers: EmbeddedBroker, topic: str, properties: str = "") -> None:

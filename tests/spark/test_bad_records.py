@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
+from flintmq.core.app import App
 from flintmq.core.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.protocol.record import decode_record
@@ -210,3 +212,49 @@ def test_dead_letters_that_cannot_be_decoded_are_counted_and_not_replayed(
     assert (plan.messages, plan.bad_records) == (len(GOOD), len(BAD))
     assert (result.sent, result.failed, result.not_tried) == (len(GOOD), 0, 0)
     assert [message.body.decode() for message in own_broker.messages("orders")] == GOOD
+
+
+def test_a_stream_of_a_group_makes_dead_letters_of_bad_records(
+    spark: SparkSession, own_broker: EmbeddedBroker, checkpoint: str
+) -> None:
+    topic = create_topic(own_broker, "dead-streams")
+    send_mixed(own_broker, topic)
+    options = {"consumerGroup": "streamers", "onBadRecord": "dead_letter"}
+    frame = read_stream(spark, own_broker, subscribe=topic, startingOffsets="earliest", **options)
+    named = frame.selectExpr("coalesce(body, cast(concat('bad-', queue_offset) AS binary)) AS body")
+
+    sink = run_until_now(named, checkpoint)
+
+    refused = [f"bad-{offset}" for offset, kind in BAD_OFFSETS.items() if kind == "checksum"]
+    assert sink.rows == sorted([*GOOD, *refused])  # no broker copies what fails its checksum
+    dead = read(spark, own_broker, subscribe="%DLQ%streamers", includeBadRecord=True)
+    assert dead.where("bad_record IS NOT NULL").count() == dead.count() == len(BAD) - 1
+
+
+def test_listeners_on_spark_go_past_bad_records_and_the_run_counts_them(
+    spark: SparkSession, broker: EmbeddedBroker, mixed: str, tmp_path: Path
+) -> None:
+    app = App("bad-runs", namesrv=broker.namesrv, start_from="first")
+    heard = str(tmp_path / "heard")
+
+    @app.listener(mixed)
+    def hear(messages: Any) -> None:
+        with open(heard, "a") as file:  # noqa: PTH123  # it travels, and a text is enough
+            file.writelines(f"{message.body.decode()}\n" for message in messages)
+
+    outcomes = str(tmp_path / "outcomes")
+    sink = {"format": "parquet", "path": outcomes}
+    run = flintmq.spark.run(app, spark, sink=sink, available_now=True)
+    assert run.await_termination(PATIENCE_S)
+
+    assert Path(heard).read_text().split() == GOOD
+    rows = spark.read.parquet(outcomes)
+    assert {row.queue_offset for row in rows.where("outcome = 'bad record'").collect()} == {
+        *BAD_OFFSETS
+    }
+    assert rows.count() == COUNT
+    assert (run.status().messages, run.status().bad_records) == (COUNT, len(BAD))
+    wait_for(lambda: lag(broker, "bad-runs") == 0)
+    report = dead_letter_report(spark, "bad-runs", outcomes=outcomes, namesrv=broker.namesrv)
+    assert report.messages == len(BAD) - 1
+    assert all("it is a dead letter" in each.reason for each in report.groups)

@@ -503,7 +503,7 @@ def test_many_bad_records_of_a_task_are_counted_after_the_first_hundred(
     with BadRecords(OnBadRecord.SKIP) as bad_records:
         assert page_rows(RAW, page, bad_records=bad_records) == []
 
-    assert bad_records.count == 250
+    assert bad_records.reports.count == 250
     assert len(caplog.messages) == 101
     assert caplog.messages[-1] == "150 more records cannot be decoded"
 

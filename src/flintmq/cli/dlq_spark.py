@@ -190,8 +190,9 @@ def bulk_replay(
     """Send many dead letters again, from tasks of Spark. Shows first which, and asks.
 
     --where sees the columns topic, day, reason, tries, message_id, tags, keys, properties, body,
-    born_time, store_time and bad_reason. Dead letters that cannot be decoded are not sent. The dead letters themselves stay: who replays twice sends twice,
-    unless the second run has the log of the first.
+    born_time, store_time and bad_reason. Dead letters that cannot be decoded are not sent. The dead
+    letters themselves stay: who replays twice sends twice, unless the second run has the log of
+    the first.
     """
     if output is Output.JSON and not yes and not dry_run:
         give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)

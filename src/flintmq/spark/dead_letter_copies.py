@@ -1,7 +1,7 @@
 """Records that cannot be decoded, as dead letters of a group: their broker copies its own bytes.
 
     36 with level -1 ──stored──► done
-          │ the group is not known there: it is made known, and asked again
+          │ the group is not known there: it is made known, and the broker is asked again
           └ refused, `REFUSED_MAX` times ──► `BrokerRefused`: whoever asked decides what then
 
 A broker that cannot be reached is `Unreachable`: the task fails, and Spark runs it again.  A task
@@ -13,18 +13,14 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from flintmq.core.actions import SEND_BACK_TIMEOUT_MS, SendBack
+from flintmq.core.actions import SEND_BACK_TIMEOUT_MS, DeadLetterRecord
 from flintmq.core.ask import refusal
-from flintmq.core.consumer_requests import send_back_request
-from flintmq.core.consumer_settings import ConsumerSettings
+from flintmq.core.consumer_requests import dead_letter_request
+from flintmq.core.consumer_settings import RETRY_MAX
 from flintmq.core.conversation import Call
-from flintmq.core.results import DEAD_LETTER_LEVEL
 from flintmq.model.bad_record import BadRecord
-from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import decode_record
 from flintmq.spark.access import Line
 from flintmq.spark.known_group import introduce
 from flintmq.spark.masters import Masters
@@ -43,12 +39,7 @@ class DeadLetterCopies:
     """What one task asks of brokers.  ``group`` is the name on the wire."""
 
     def __init__(
-        self,
-        line: Line,
-        group: str,
-        *,
-        tries_max: int = ConsumerSettings.CONCURRENT_TRIES_MAX,
-        unit_mode: bool = False,
+        self, line: Line, group: str, *, tries_max: int = RETRY_MAX, unit_mode: bool = False
     ) -> None:
         self._line = line
         self._group = group
@@ -59,9 +50,8 @@ class DeadLetterCopies:
     def copy(self, bad: BadRecord, queue: QueueRef) -> None:
         """Have a record copied to the dead letters; `BrokerRefused` when it is not."""
         address = self._masters.address(queue)
-        message = as_message(bad, queue)
-        ask = SendBack(queue, message, DEAD_LETTER_LEVEL, self._tries_max, bad.reason, None)
-        asked = send_back_request(ask, self._group, unit_mode=self._unit_mode)
+        ask = DeadLetterRecord(queue, bad, 0, None)
+        asked = dead_letter_request(ask, self._group, self._tries_max, unit_mode=self._unit_mode)
         for left in reversed(range(REFUSED_MAX)):
             reply = self._line.make(Call(address, asked, SEND_BACK_TIMEOUT_MS))
             if reply.code == _SUCCESS:
@@ -72,26 +62,3 @@ class DeadLetterCopies:
                 self._line.hold(introduce(address, self._group))
             else:
                 time.sleep(PAUSE_S)
-
-
-def as_message(bad: BadRecord, queue: QueueRef) -> ReceivedMessage:
-    """All that can be known of a bad record: a message without a body.  No listener gets it."""
-    record = decode_record(bad.raw, verify_crc=False) if bad.topic else None
-    return ReceivedMessage(
-        bad.topic or queue.topic,
-        bad.broker,
-        bad.queue_id,
-        bad.queue_offset,
-        bad.log_offset,
-        b"",
-        {} if record is None else parse_properties(record.properties),
-        0 if record is None else record.flag,
-        bad.sys_flag,
-        bad.born_ms,
-        bad.store_host if record is None else record.born_host,
-        bad.store_ms,
-        bad.store_host,
-        bad.reconsume_times,
-        bad.log_offset,
-        bad.size_bytes,
-    )

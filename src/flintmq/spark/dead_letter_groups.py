@@ -10,8 +10,9 @@
 
 RocketMQ writes down nowhere why a message died.  The reason is, in this order: a property that
 the user names; the error of the message's last outcome, where the outcomes of `flintmq.spark.run`
-were kept; why it cannot be decoded, where it cannot; else only how often it was tried.  Numbers and ids in errors are written as ``#``, so
-that the same error with another order number is the same reason.
+were kept; why it cannot be decoded, where it cannot; else only how often it was tried.  Numbers
+and ids in errors are written as ``#``, so that the same error with another order number is the
+same reason.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def _last_errors(spark: SparkSession, outcomes: DataFrame | str) -> DataFrame:
     if missing:
         reason = f"has no column {min(missing)}; outcomes have {', '.join(OUTCOME_SCHEMA.names)}"
         raise InvalidSetting("outcomes", str(outcomes)[:80], reason)
-    dead = rows.where(f.col("outcome") == OutcomeKind.DEAD.value)
+    dead = rows.where(f.col("outcome").isin(OutcomeKind.DEAD.value, OutcomeKind.BAD_RECORD.value))
     last = f.max_by("error", "started_time").alias("last_error")
     return dead.groupBy("message_id").agg(last)
 

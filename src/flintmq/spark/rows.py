@@ -59,7 +59,7 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
     from flintmq.spark.worker import make_ready
 
     make_ready()
-    bad_records = BadRecords(options.on_bad_record)
+    bad_records = BadRecords(options.on_bad_record, options.access, options.group)
     columns = Columns(
         options.shape,
         partition.parts,
