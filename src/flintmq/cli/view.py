@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from flintmq.cli.output import moment, print_line, print_table
+from flintmq.cli.output import moment, print_line, print_table, say
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 
 BODY_SHOWN = 60
@@ -41,6 +42,11 @@ def facts_of(message: ReceivedMessage) -> dict[str, object]:
     except UnicodeDecodeError:
         facts["body_base64"] = b64encode(message.body).decode()
     return facts
+
+
+def tell_bad(bad: BadRecord) -> None:
+    """Tell, on stderr, of a message that cannot be decoded; it is shown as it is stored."""
+    say(f"{bad}; it is shown as it is stored" if bad.raw else str(bad))
 
 
 def print_page(message: ReceivedMessage) -> None:

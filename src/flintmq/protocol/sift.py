@@ -7,6 +7,7 @@ record starts.
 
 `read_record` decodes one record in full, `bad_record` cuts out one that failed, and
 `sift_records` separates a buffer for readers of columns, which decode many records at once.
+`as_stored` shows a bad record to people, its body packed as it is.
 Properties are never a reason: bytes that are no UTF-8 become U+FFFD, as in Java.
 
 Invariant: a `BadRecord` has the size of its frame, so whoever goes on behind it meets the next one.
@@ -20,11 +21,12 @@ from typing import Final, NamedTuple
 from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord, MissingExtra
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.host import Host
-from flintmq.model.message import BODY_BYTES_MAX
+from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
 from flintmq.protocol.batch import BatchEntry, decode_batch
 from flintmq.protocol.compression import unpack
+from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Buffer, Record, decode_record, measure_record
 
 UNREADABLE: Final = (MalformedRecord, MalformedBody, BodyTooLarge, MissingExtra)
@@ -85,6 +87,32 @@ def bad_record(
         reason=error.reason if isinstance(error, MalformedRecord) else str(error),
         missing=error.package if isinstance(error, MissingExtra) else "",
         raw=bytes(buffer[at:stop]),
+    )
+
+
+def as_stored(bad: BadRecord) -> ReceivedMessage:
+    """A bad record for people to look at: its body and flags are as they are stored.
+
+    Its frame is known to be intact.  A topic that is no text is shown with U+FFFD.
+    """
+    _, fields, body_at, body_stop, topic_at, topic_stop, stop = measure_record(bad.raw, 0)
+    return ReceivedMessage(
+        topic=str(bad.raw[topic_at:topic_stop], "utf-8", "replace"),
+        broker=bad.broker,
+        queue_id=bad.queue_id,
+        queue_offset=bad.queue_offset,
+        log_offset=bad.log_offset,
+        body=bad.raw[body_at:body_stop],
+        properties=parse_properties(bad.raw[topic_stop + 2 : stop]),
+        flag=fields[4],
+        sys_flag=bad.sys_flag,
+        born_ms=bad.born_ms,
+        born_host=Host(fields[9], fields[10]),
+        store_ms=bad.store_ms,
+        store_host=bad.store_host,
+        reconsume_times=bad.reconsume_times,
+        prepared_offset=LogOffset(fields[15]),
+        stored_bytes=bad.size_bytes,
     )
 
 
