@@ -105,8 +105,8 @@ def spark_options_page() -> str:
         "## The source\n",
         *_options(option for option in SOURCE if option not in ACCESS),
         "### Its columns\n",
-        "Without `columns` all but the last two; with `schema=kafka` those of Spark's Kafka source, "
-        "and `bad_record` with `includeBadRecord`.\n",
+        "Without `columns` all but the last two; with `schema=kafka` those of Spark's Kafka source.\n",
+        "`bad_record` is there with `includeBadRecord`, or where `columns` names it.\n",
         *_columns(Shape(properties=Properties.MAP, bad_record=True)),
         "`schema=kafka`:\n",
         *_columns(Shape(KAFKA_COLUMNS, Form.KAFKA, bad_record=True)),

@@ -18,11 +18,9 @@ from flintmq.core.bad_rule import stops
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.errors import BrokerRefused
 from flintmq.model.bad_record import BadRecord
-from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import measure_record
+from flintmq.protocol.sift import as_stored
 from flintmq.spark.access import Line
 from flintmq.spark.bad_records import BadReports, undecodable
 from flintmq.spark.dead_letter_copies import DeadLetterCopies
@@ -51,7 +49,7 @@ class BadOutcomes:
                 raise undecodable(one, self._queue)
         fates = [self._fate(one) for one in bad]
         messages = as_listeners_see(
-            [_message(one, self._queue) for one in bad],
+            list(map(as_stored, bad)),
             self._queue,
             is_retry=self._queue.topic == self._settings.retry_topic,
             namespace=self._settings.namespace,
@@ -72,26 +70,3 @@ class BadOutcomes:
         self._reports.tell(bad, self._queue, became, level)
         reason = bad.reason[: ERROR_CHARACTERS_MAX - len(became) - 2]
         return Fate(OutcomeKind.BAD_RECORD, f"{reason}; {became}"[:ERROR_CHARACTERS_MAX])
-
-
-def _message(bad: BadRecord, queue: QueueRef) -> ReceivedMessage:
-    """What can be known of a bad record, for its row: no listener gets this."""
-    *_, topic_stop, stop = measure_record(bad.raw, 0)
-    return ReceivedMessage(
-        topic=bad.topic or queue.topic,
-        broker=bad.broker,
-        queue_id=bad.queue_id,
-        queue_offset=bad.queue_offset,
-        log_offset=bad.log_offset,
-        body=b"",
-        properties=parse_properties(bad.raw[topic_stop + 2 : stop]),
-        flag=0,
-        sys_flag=bad.sys_flag,
-        born_ms=bad.born_ms,
-        born_host=bad.store_host,
-        store_ms=bad.store_ms,
-        store_host=bad.store_host,
-        reconsume_times=bad.reconsume_times,
-        prepared_offset=bad.log_offset,
-        stored_bytes=bad.size_bytes,
-    )
