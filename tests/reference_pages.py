@@ -105,7 +105,7 @@ def spark_options_page() -> str:
         "## The source\n",
         *_options(option for option in SOURCE if option not in ACCESS),
         "### Its columns\n",
-        "Without `columns` all but the last two; with `schema=kafka` those of Spark's Kafka source.\n",
+        "Without `columns` all but the last two; with `schema=kafka` those of the Kafka source.\n",
         "`bad_record` is there with `includeBadRecord`, or where `columns` names it.\n",
         *_columns(Shape(properties=Properties.MAP, bad_record=True)),
         "`schema=kafka`:\n",

@@ -281,7 +281,8 @@ def rows_apart(made: list[Page]) -> Apart:
 
 def received_apart(made: list[Page]) -> Apart:
     """The same of messages that are read one by one."""
-    good, bad = [], []
+    good: list[dict[str, Any]] = []
+    bad: list[tuple[int, str, bytes]] = []
     for page in made:
         received = page.received()
         if received.fault is not None:

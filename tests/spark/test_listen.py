@@ -400,7 +400,8 @@ def test_bad_records_are_dead_letters_and_the_others_are_listened_to(
     create_topic(broker, name)
     register_group(broker, name)
     send_mixed(broker, name)
-    app, heard = app_of(broker, name), []
+    app = app_of(broker, name)
+    heard: list[str] = []
 
     @app.listener(name, ordered=ordered, batch_max=4)
     def hear(messages: Messages) -> None:

@@ -49,6 +49,9 @@ KINDS: dict[str, DataType] = {
     "array<struct<key:string,value:binary>>": ArrayType(
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
+    "struct<reason:string,raw:binary>": StructType(
+        [StructField("reason", StringType()), StructField("raw", BinaryType())]
+    ),
 }
 
 
