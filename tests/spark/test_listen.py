@@ -24,7 +24,9 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef, Span
+from flintmq.model.sys_flag import Compression, with_compression
 from flintmq.protocol.command import Command
+from flintmq.protocol.compression import pack as compress
 from flintmq.protocol.record import Record, decode_record
 from flintmq.spark.access import Access
 from flintmq.spark.listen import listen
@@ -33,7 +35,16 @@ from flintmq.spark.program import pack, read_program, unpack
 from flintmq.spark.queues import ReadPart
 from flintmq.spark.task import RemotePages
 from record_examples import record_positions
-from spark.bad_records import BAD, BAD_OFFSETS, COUNT, GARBAGE, GOOD, WORDS, send_mixed
+from spark.bad_records import (
+    BAD,
+    BAD_OFFSETS,
+    COUNT,
+    GARBAGE,
+    GOOD,
+    WORDS,
+    send_mixed,
+    send_with_flag,
+)
 from spark.support import BROKER, create_topic, send
 
 Messages = tuple[ReceivedMessage, ...]
@@ -472,3 +483,21 @@ def test_a_dead_letter_that_the_broker_refuses_holds_nothing_up(
     bad = [row for row in rows if row["outcome"] == "bad record"]
     assert all("no broker took it as a dead letter" in row["error"] for row in bad)
     assert sum(record.levelno == logging.ERROR for record in caplog.records) == len(BAD)
+
+
+def test_a_page_that_unpacks_to_too_much_reaches_its_listener_in_pieces(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = create_topic(broker, "wide")
+    for n in range(5):
+        body = compress(b"%d" % n * 4_000, Compression.ZLIB)
+        send_with_flag(broker, name, body, with_compression(0, Compression.ZLIB))
+    monkeypatch.setattr("flintmq.protocol.received.UNPACKED_BYTES_MAX", 10_000)
+    app = app_of(broker, name)
+    heard: list[ReceivedMessage] = []
+    app.listener(name)(heard.extend)
+
+    rows = rows_of(app, part_of(broker, name, 5))
+
+    assert [message.body for message in heard] == [b"%d" % n * 4_000 for n in range(5)]
+    assert outcomes(rows) == ["consumed"] * 5
