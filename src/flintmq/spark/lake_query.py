@@ -37,7 +37,7 @@ from flintmq.spark.lake_directory import LakeDirectory
 from flintmq.spark.look_first import as_texts, has_option, look_first
 from flintmq.spark.options import SourceOptions
 from flintmq.spark.progress import LiveLine, log_batch
-from flintmq.spark.shape import PROPERTIES, Form, Properties
+from flintmq.spark.shape import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.spark.source import RocketMQDataSource
 
 log = logger("flintmq.spark")
@@ -155,7 +155,8 @@ def day_of(moment: Column) -> Column:
 
 def _wanted(parsed: SourceOptions) -> tuple[str, ...]:
     shape = parsed.shape
-    return shape.columns + (() if shape.properties is Properties.OFF else (PROPERTIES,))
+    properties = () if shape.properties is Properties.OFF else (PROPERTIES,)
+    return shape.columns + properties + ((BAD_RECORD,) if shape.bad_record else ())
 
 
 def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:

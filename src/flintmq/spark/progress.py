@@ -22,14 +22,16 @@ log = logger("flintmq.spark")
 
 def log_batch(group: str, batch: BatchFigures) -> None:
     lag = "" if batch.lag is None else f", lag {batch.lag}"
+    bad = f", {batch.bad_records} bad records" if batch.bad_records else ""
     log.info(
-        "%s: batch %d, %d messages in %d ms, %.0f a second%s",
+        "%s: batch %d, %d messages in %d ms, %.0f a second%s%s",
         group,
         batch.batch_id,
         batch.messages,
         batch.duration_ms,
         batch.per_second,
         lag,
+        bad,
     )
 
 
@@ -41,6 +43,8 @@ def progress_text(group: str, figures: Figures) -> str:
         f"{figures.messages:,} messages",
         f"{figures.per_second:,.0f}/s",
     ]
+    if figures.bad_records:
+        parts.append(f"{figures.bad_records:,} bad records")
     if figures.lag is not None:
         parts.append(f"lag {figures.lag:,}")
     if figures.lag and figures.left_s is not None:
