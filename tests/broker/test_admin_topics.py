@@ -9,7 +9,7 @@ import pytest
 
 from broker.admin import code_of, done, join, make_topic, new_topic, refused, submit_send
 from broker.world import World, body_of
-from flintmq.broker.admin_topics import QUEUES_MAX
+from flintmq.broker.config import TOPIC_QUEUES_MAX
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
@@ -111,7 +111,7 @@ def test_a_name_that_may_not_be_is_refused(world: World, name: str, remark: str)
     "header",
     [
         new_topic("T", -1),
-        new_topic("T", QUEUES_MAX + 1),
+        new_topic("T", TOPIC_QUEUES_MAX + 1),
         new_topic("T", read_queue_count=2**31 - 1),
         new_topic("T", perm=-1),
         new_topic("T", perm=8),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
 from flintmq.broker.dispatch import Processor
-from flintmq.broker.names import topic_fault
+from flintmq.broker.names import extra_fault, require, topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.send_checks import MULTI_TAG
@@ -34,8 +34,8 @@ from flintmq.protocol.typed_request import TypedRequest
 
 log = logging.getLogger(__name__)
 
-QUEUES_MAX = 65_536
-"""Queues of one topic.  Several answers list them all."""
+TOPICS_PER_REQUEST_MAX = 1_000
+"""Topics that one request may make or name."""
 
 NOT_SET = "not set any response code"
 """The remark RocketMQ leaves in some answers that went well."""
@@ -62,6 +62,7 @@ def create_topic(
         order=header.order,
     )
     topic = _checked(state, asked)
+    state.topics.require_room([topic.topic_name])
     log.info("%s: topic %s is set", peer.address, topic.topic_name)
     state.topics.put(topic, now_ms)
     return Answer(remark=NOT_SET)
@@ -72,7 +73,10 @@ def create_topics(
 ) -> Outcome:
     """18: create or change several, all or none."""
     asked = TopicConfigList.from_body(request.body).topic_config_list
+    if len(asked) > TOPICS_PER_REQUEST_MAX:
+        raise _invalid(f"a request makes {TOPICS_PER_REQUEST_MAX} topics at most, not {len(asked)}")
     topics = [_checked(state, each) for each in asked]
+    state.topics.require_room(each.topic_name for each in topics)
     log.info("%s: %d topics are set", peer.address, len(topics))
     for topic in topics:
         state.topics.put(topic, now_ms)
@@ -85,16 +89,21 @@ def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
     fault = topic_fault(name)
     if fault is not None:
         raise _invalid(fault)
+    require(extra_fault(asked.extra))
     _refuse_system_topic(state, name)
     if asked.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
         remark = f"topicFilterType = [{asked.topic_filter_type[:80]}] value invalid"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    found = state.topics.find(name)
+    queues_max = state.config.topic_queues_max
+    if found is not None:  # what is there may stay, or become less
+        queues_max = max(queues_max, found.read_queue_nums, found.write_queue_nums)
     for count in (asked.read_queue_nums, asked.write_queue_nums):
-        if not 0 <= count <= QUEUES_MAX:
-            raise _invalid(f"a topic has 0 to {QUEUES_MAX} queues, not {count}")
+        if not 0 <= count <= queues_max:
+            remark = f"a topic has 0 to {queues_max} queues, not {count} (topicQueuesMax)"
+            raise _invalid(remark)
     if not 0 <= asked.perm <= PERM_MAX:
         raise _invalid(f"a permission is a number from 0 to {PERM_MAX}, not {asked.perm}")
-    found = state.topics.find(name)
     current = None if found is None else found.attributes or {}
     attributes = altered(current, asked.attributes or {}, TOPIC_ATTRIBUTES)
     extra = asked.extra or ({} if found is None else found.extra)
