@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from flintmq.broker.attributes import GROUP_ATTRIBUTES, altered
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.large import Work, answered
 from flintmq.broker.names import group_fault, require, used_group_fault, used_topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import NoFields, OfGroup
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
@@ -70,7 +72,15 @@ def all_groups(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """201."""
-    return Answer(body=state.groups.table().to_body())
+    table = state.groups.table()
+
+    def work() -> Work:
+        groups = table.subscription_group_table
+        empty = replace(table, subscription_group_table={})
+        written = table_in_parts(empty, "subscriptionGroupTable", groups.items())
+        return Answer(body=(yield from written))
+
+    return answered(work(), len(table.subscription_group_table))
 
 
 def one_group(

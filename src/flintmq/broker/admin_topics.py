@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.large import TOPICS_PER_REQUEST_MAX, Work, answered
 from flintmq.broker.names import extra_fault, require, topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
@@ -23,6 +24,7 @@ from flintmq.errors import DiskFailed
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import SYSTEM_TOPICS, Permission
 from flintmq.protocol.bodies.group import GroupList
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.subscription import GroupSubscription
 from flintmq.protocol.bodies.topic import SINGLE_TAG, TopicConfig, TopicConfigList, TopicList
@@ -33,9 +35,6 @@ from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from flintmq.protocol.typed_request import TypedRequest
 
 log = logging.getLogger(__name__)
-
-TOPICS_PER_REQUEST_MAX = 1_000
-"""Topics that one request may make or name."""
 
 NOT_SET = "not set any response code"
 """The remark RocketMQ leaves in some answers that went well."""
@@ -182,7 +181,14 @@ def all_topics(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """21."""
-    return Answer(body=state.topics.table().to_body())
+    table = state.topics.table()
+
+    def work() -> Work:
+        topics = table.topic_config_table
+        empty = replace(table, topic_config_table={})
+        return Answer(body=(yield from table_in_parts(empty, "topicConfigTable", topics.items())))
+
+    return answered(work(), len(table.topic_config_table))
 
 
 def one_topic(
@@ -204,17 +210,26 @@ def topic_stats(
     topic = state.topics.find(name)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-    extents = {}
-    for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
-        stop = state.log.max_offset(name, queue_id)
-        last_ms = state.log.lookup.store_ms(name, queue_id, QueueOffset(stop - 1)) if stop else 0
-        extents[QueueRef(name, state.config.broker_name, queue_id)] = QueueExtent(
-            last_update_timestamp=-1 if last_ms is None else last_ms,
-            max_offset=stop,
-            min_offset=state.log.min_offset(name, queue_id),
-        )
-    per_second = state.stats.per_second(TOPIC_PUT_NUMS, name, now_ms)
-    return Answer(body=TopicStats(offset_table=extents, topic_put_tps=per_second).to_body())
+    queue_count = max(topic.read_queue_nums, topic.write_queue_nums)
+
+    def work() -> Work:
+        per_second = state.stats.per_second(TOPIC_PUT_NUMS, name, now_ms)
+        extents = (_extent(state, name, queue_id) for queue_id in range(queue_count))
+        empty = TopicStats(topic_put_tps=per_second)
+        return Answer(body=(yield from table_in_parts(empty, "offsetTable", extents)))
+
+    return answered(work(), queue_count)
+
+
+def _extent(state: BrokerState, topic: str, queue_id: int) -> tuple[QueueRef, QueueExtent]:
+    stop = state.log.max_offset(topic, queue_id)
+    last_ms = state.log.lookup.store_ms(topic, queue_id, QueueOffset(stop - 1)) if stop else 0
+    extent = QueueExtent(
+        last_update_timestamp=-1 if last_ms is None else last_ms,
+        max_offset=stop,
+        min_offset=state.log.min_offset(topic, queue_id),
+    )
+    return QueueRef(topic, state.config.broker_name, queue_id), extent
 
 
 def groups_of_topic(

@@ -132,11 +132,16 @@ class Clients:
         """Groups with a member that want something of the topic."""
         return [name for name, found in self._consumers.items() if topic in found.subscriptions]
 
-    def producers(self, group: str) -> Sequence[Member]:
+    def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> Sequence[str]:
         return list(self._producers)
+
+    @property
+    def producer_count(self) -> int:
+        """Members of all producer groups."""
+        return sum(map(len, self._producers.values()))
 
     def producer_of_client(self, client_id: str) -> Member | None:
         """The connection of a producer by its client id, for replies."""

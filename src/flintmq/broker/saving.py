@@ -16,6 +16,18 @@ from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed
 from flintmq.store.tables import Tables
 
+PAUSE_FACTOR = 9
+"""Names that come without end are saved again after this many times as long as a save takes, so
+that saving is a tenth of what the broker does however many names there are."""
+
+PAUSE_S_MAX = 5.0
+"""What was made longer ago is saved, or being saved."""
+
+
+def save_pause(took_s: float) -> float:
+    """Seconds to wait after a save that took so long, when there are new names already."""
+    return min(PAUSE_FACTOR * took_s, PAUSE_S_MAX)
+
 
 @dataclass(slots=True)
 class Snapshot:
