@@ -296,6 +296,22 @@ def test_the_topic_table_is_shown_as_it_is_saved(world: World) -> None:
     assert TopicTable.from_body(body) == world.state.topics.table()
 
 
+def test_a_topic_that_has_more_queues_than_may_be_made_keeps_them(world: World) -> None:
+    """A directory of RocketMQ may have one, and so may one of an older release of ours."""
+    many = 4 * TOPIC_QUEUES_MAX
+    old = TopicConfig(topic_name="old", read_queue_nums=many, write_queue_nums=many)
+    world.state.topics.put(old, world.now_ms)
+
+    done(world, CREATE, new_topic("old", many - 1))
+    code, remark = refused(world, CREATE, new_topic("old", many))
+
+    assert code == ResponseCode.INVALID_PARAMETER
+    assert "topicQueuesMax" in str(remark)
+    found = world.state.topics.find("old")
+    assert found is not None
+    assert found.write_queue_nums == many - 1
+
+
 def test_one_topic_is_shown_as_real_brokers_show_it(world: World) -> None:
     make_topic(world, "5at", 1)
 

@@ -12,7 +12,7 @@ from flintmq.broker import clients as clients_module
 from flintmq.broker.clients import Clients, HeartbeatResult
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.peer import Peer
-from flintmq.broker.subscription_conflicts import SubscriptionConflict, Wishes
+from flintmq.broker.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
 from flintmq.errors import Overloaded
 from flintmq.model.group import MessageModel
 from flintmq.protocol.bodies.heartbeat import Heartbeat
@@ -321,7 +321,6 @@ def test_many_members_that_differ_are_one_line_and_a_count(
 ) -> None:
     """A line for every pair would be a way to fill the disk, and to stop the broker."""
     compared: list[str] = []
-    conflicts_of = clients_module.conflicts_of
 
     def counted(
         group: str, wishes: Wishes, others: Iterable[Wishes]

@@ -89,13 +89,12 @@ def test_all_groups_together_may_not_have_endless_offsets(monkeypatch: pytest.Mo
     offsets.reset("G", "T", 1, QueueOffset(1))
     offsets.commit("H", "T", 0, 1, WHO)
 
-    for act in (
-        lambda: offsets.commit("I", "T", 0, 1, WHO),
-        lambda: offsets.reset("I", "T", 0, QueueOffset(1)),
-        lambda: offsets.clone("G", "I", ["T"]),
-    ):
-        with pytest.raises(Overloaded):
-            act()
+    with pytest.raises(Overloaded):
+        offsets.commit("I", "T", 0, 1, WHO)
+    with pytest.raises(Overloaded):
+        offsets.reset("I", "T", 0, QueueOffset(1))
+    with pytest.raises(Overloaded):
+        offsets.clone("G", "I", ["T"])
 
     assert len(offsets) == 3
     assert offsets.topics_of("I") == []

@@ -71,7 +71,8 @@ class ConsumerFilters:
         self._topics_of: dict[str, set[str]] = {}
         self._count = 0
         self._characters = 0  # of all expressions
-        self.is_dirty = False
+        self.is_dirty = saved is None
+        """Whether it changed since it was last saved."""
         if saved is not None:
             self._load(saved, now_ms)
 
@@ -184,12 +185,16 @@ class ConsumerFilters:
 
     # Saving
 
-    def table(self, now_ms: int) -> FilterTable:
-        """All of it, to be saved, without what is dead for too long."""
+    def forget_dead(self, now_ms: int) -> None:
+        """Let go of what is dead for too long."""
         for topic, groups in list(self._topics.items()):
             for group, kept in list(groups.items()):
                 if kept.filter.dead and now_ms - kept.filter.dead_time >= DEAD_KEPT_MS:
                     self._remove(topic, group)
+
+    def table(self, now_ms: int) -> FilterTable:
+        """All of it, to be saved, without what is dead for too long."""
+        self.forget_dead(now_ms)
         return FilterTable(
             filter_data_by_topic={
                 topic: TopicFilters(

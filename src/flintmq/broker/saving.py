@@ -73,15 +73,20 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
     if has_offsets:
         offsets = state.offsets.table(now_ms)
         saves.append(lambda: tables.consumer_offsets.save(offsets))
-    delays, filters = state.delays.table(), state.filters.table(now_ms)
+    delays = state.delays.table()
     saves.append(lambda: tables.delay_offsets.save(delays))
-    saves.append(lambda: tables.filters.save(filters))
+    state.filters.forget_dead(now_ms)
+    has_filters = state.filters.is_dirty
+    if has_filters:
+        filters = state.filters.table(now_ms)
+        saves.append(lambda: tables.filters.save(filters))
     timers = state.timers.table()
     if timers is not None:
         saves.append(lambda: tables.timers.save(timers))
-    state.offsets.is_dirty = False
+    state.offsets.is_dirty = state.filters.is_dirty = False
 
     def give_back() -> None:
         state.offsets.is_dirty |= has_offsets
+        state.filters.is_dirty |= has_filters
 
     return Snapshot(saves, give_back)
