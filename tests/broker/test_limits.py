@@ -15,12 +15,14 @@ import pytest
 
 from broker.admin import done, join, new_topic, refused
 from broker.heartbeats import consumer, heartbeat, wants
-from broker.pulling import pull_header
+from broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
 from broker.world import SMALL_STORE, World
 from flintmq.broker import compile_budget, groups, members, send_checks
+from flintmq.broker import pull as pull_module
 from flintmq.broker.compile_budget import PEER_CHARACTERS, TEXT_CHARACTERS
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.names import CLIENT_ID_CHARACTERS_MAX, DERIVED_TOPIC_CHARACTERS_MAX
+from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.filter import sql_eval
 from flintmq.model.group import GROUP_CHARACTERS_MAX, MessageModel
@@ -267,6 +269,50 @@ def test_what_a_member_wants_is_kept_short_and_told_apart(world: World) -> None:
 
     assert conflict.text != conflict.other_text
     assert len(conflict.text) < 300
+
+
+def test_held_pulls_have_so_many_characters_of_subscriptions_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_module, "HELD_CHARACTERS_MAX", 30_000)
+    world.state.topics.ensure("T", 1, world.now_ms)
+
+    def ask(number: int) -> Answer | None:
+        tags = "||".join([f"t{number}", "x" * 10_000])
+        header = pull_header(
+            topic="T",
+            subscription=tags,
+            sys_flag=SUBSCRIPTION | SUSPEND,
+            suspend_timeout_millis=20_000,
+        )
+        return world.ask(RequestCode.PULL_MESSAGE, header)
+
+    answers = [ask(number) for number in range(10)]
+
+    assert [answer is None for answer in answers] == [True] * 3 + [False] * 7
+    assert world.state.held.characters < 40_000
+    world.engine.lost(world.peer, world.now_ms)
+    assert world.state.held.characters == 0
+    assert ask(11) is None
+
+
+def test_a_large_group_that_changes_all_the_time_is_told_seldom(world: World) -> None:
+    """Every change would be a message to every member."""
+    count = members.MANY_MEMBERS + 1
+    peers = [Peer(f"127.0.0.1:{50_000 + number}") for number in range(count)]
+    for number, peer in enumerate(peers):
+        said = heartbeat(f"c{number}", consumer("g", wants("T")))
+        world.state.clients.heartbeat(said, peer, "JAVA", 479, world.now_ms)
+    world.now_ms += 5_000
+
+    for number in range(20):
+        said = heartbeat("c0", consumer("g", wants("T"), wants(f"U{number}")))
+        world.ask(BEAT, None, said.to_body(), peer=peers[0])
+    at_once = len(world.told)
+    world.advance(world.state.config.client_scan_ms + 1)
+
+    assert at_once == count
+    assert len(world.told) == 2 * count
 
 
 # SQL92

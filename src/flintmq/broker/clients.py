@@ -63,6 +63,10 @@ class ConsumerGroupState:
     """By topic, as the last heartbeats said."""
     fingerprint: int = 0
     """Of the last heartbeat of any member; 0 is one of the old kind."""
+    told_ms: int = 0
+    """When the members were last told that the group changed."""
+    must_be_told: bool = False
+    """Whether it changed since then."""
     differences: Seldom = field(default_factory=Seldom)
     """Members that came, or changed their mind, and want something else than another."""
 

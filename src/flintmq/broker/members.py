@@ -50,6 +50,14 @@ LOCKED_AT_ONCE_MAX = 4_096
 """Queues that one request locks: each takes some 10 µs.  Clients lock those of one broker."""
 
 
+MANY_MEMBERS = 100
+"""Up to so many members are told of every change: a millisecond."""
+
+TOLD_AGAIN_MS = 1_000
+"""How long more members are not told again: who changes its mind all the time makes no more work
+than who does it once.  Clients look at their group every 20 s by themselves."""
+
+
 def heart_beat(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
@@ -70,7 +78,7 @@ def heart_beat(
                 lambda text: state.compiling.take(peer, text, now_ms),
             )
     for group in result.changed_groups:
-        _notify(state, group)
+        _notify(state, group, now_ms)
     return Answer(
         header=HeartbeatAnswer(supports_v2=True, subscription_changed=result.subscription_changed)
     )
@@ -86,6 +94,13 @@ def unregister_client(
     )
     _without_member(state, left, now_ms)
     return Answer()
+
+
+def tell_late(state: BrokerState, now_ms: int) -> None:
+    """Tell members of large groups of changes that came too soon after others."""
+    for found in state.clients.consumer_groups():
+        if found.must_be_told:
+            _notify(state, found.group, now_ms)
 
 
 def connection_lost(state: BrokerState, peer: Peer, now_ms: int) -> None:
@@ -212,11 +227,14 @@ def _without_member(state: BrokerState, groups: Iterable[str], now_ms: int) -> N
         if state.clients.consumer_group(group) is None:
             state.filters.unregister(group, now_ms)
         else:
-            _notify(state, group)
+            _notify(state, group, now_ms)
 
 
-def _notify(state: BrokerState, group: str) -> None:
-    """40: tell every member that the group changed, where that is wanted."""
+def _notify(state: BrokerState, group: str, now_ms: int) -> None:
+    """40: tell every member that the group changed, where that is wanted.
+
+    Members of a large group that changes all the time are told again later.
+    """
     found = state.clients.consumer_group(group)
     config = state.groups.find(group)
     if (
@@ -226,6 +244,10 @@ def _notify(state: BrokerState, group: str) -> None:
         or (config is not None and not config.notify_consumer_ids_changed_enable)
     ):
         return
+    if len(found.members) > MANY_MEMBERS and 0 <= now_ms - found.told_ms < TOLD_AGAIN_MS:
+        found.must_be_told = True
+        return
+    found.told_ms, found.must_be_told = now_ms, False
     note = new_request(
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
         OfConsumerGroup(consumer_group=group),
