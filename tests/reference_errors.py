@@ -60,6 +60,10 @@ ERRORS: Final = {
         "A tag or SQL92 expression cannot be compiled; the text shows where.",
         "Correct the expression.",
     ),
+    "ExpressionTooLarge": Advice(
+        "A tag or SQL92 expression has more words, tags or characters than a broker reads.",
+        "Name fewer values, or subscribe to less with several groups.",
+    ),
     "InvalidName": Advice(
         "A topic, group or property has a name that RocketMQ refuses.", "Choose another name."
     ),

@@ -210,6 +210,7 @@ def test_a_sync_that_fails_refuses_the_sends_that_waited_for_it(tmp_path: Path) 
 
             assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
             assert "service not available now" in (refused.remark or "")
+            assert str(tmp_path) not in (refused.remark or "")
             assert accepted.code == 0
             await channel.close(0)
 

@@ -31,8 +31,8 @@ from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_request
-from flintmq.broker.saving import Snapshot, take_names, take_positions
+from flintmq.broker.registration import register_parts
+from flintmq.broker.saving import Snapshot, save_pause, take_names, take_positions
 from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
@@ -365,7 +365,10 @@ class BrokerServer:
     async def _save_names(self) -> None:
         try:
             while self.state.has_new_names:
+                began = self._loop.time()
                 await self._write(take_names(self.state, self._tables))
+                if self.state.has_new_names:
+                    await asyncio.sleep(save_pause(self._loop.time() - began))
             self._names_wait = False
         except DiskFailed as failure:
             log.error("names are not saved, this is tried again: %s", failure)  # noqa: TRY400
@@ -393,13 +396,14 @@ class BrokerServer:
     # Name servers
 
     def announce_all(self) -> None:
-        self._spawn(self._announcer.tell(register_request(self.state, None)))
+        self._spawn(self._announcer.tell(register_parts(self.state, None, self.now_ms())))
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
         if self._stopped or not self.namesrv:
             then()
         else:
-            self._spawn(self._announcer.tell(register_request(self.state, topics), then))
+            parts = register_parts(self.state, topics, self.now_ms())
+            self._spawn(self._announcer.tell(parts, then))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
