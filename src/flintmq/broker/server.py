@@ -35,6 +35,7 @@ from flintmq.broker.saving import Snapshot, save_pause, take_names, take_positio
 from flintmq.broker.session import BrokerSession
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.filter.sql_eval import load_parser
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
@@ -139,6 +140,8 @@ class BrokerServer:
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
+        if config.property_filter:
+            broker._table_thread.submit(load_parser)  # the first filter must not hold up the loop
         return broker
 
     @property
