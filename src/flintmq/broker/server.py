@@ -36,6 +36,7 @@ from flintmq.broker.saving import Snapshot, save_pause, take_names, take_positio
 from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
@@ -155,6 +156,8 @@ class BrokerServer:
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
+        if config.property_filter:
+            broker._table_thread.submit(load_parser)  # the first filter must not hold up the loop
         return broker
 
     @property
