@@ -101,6 +101,12 @@ ERRORS: Final = {
         "A request message was sent, and no reply came in time. Somebody may have acted on it.",
         "Ask again, if the work may be done twice; see whether a consumer replies.",
     ),
+    "UndecodableRecord": Advice(
+        "A queue stops at a message that cannot be decoded, because `on_bad_record` says so or a "
+        "package to unpack it is missing.",
+        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or set "
+        "`on_bad_record` to `skip`.",
+    ),
     "MessagesLost": Advice(
         "Messages that were to be read are gone: deleted by retention, or the topic was made anew.",
         "Accept it with `failOnDataLoss=false`, or start elsewhere. Keep messages longer "

@@ -75,6 +75,9 @@ PUSH: Final = {
     "rebalance_interval_ms": "How often the queues are shared out anew; also when members change.",
     "sends_subscription": "Every pull brings its subscription along.",
     "unit_mode": "For RocketMQ's deployments in units.",
+    "on_bad_record": "A message that cannot be decoded: `dead_letter` has the broker copy it to "
+    "the group's dead letters, `skip` passes it over, `stop` ends the queue. Without it dead "
+    "letters, in broadcasting `skip`.",
     "strategy": "How queues are shared out: a function of `flintmq.core.allocate`, or your own; "
     "the same in all members.",
     "on_conflict": "When members of the group subscribe to something else: `error` refuses the "
@@ -99,6 +102,8 @@ PULL: Final = {
     "suspend_timeout_ms": "How long to wait for the answer to such a pull; more than `suspend_ms`.",
     "pull_timeout_ms": "How long to wait for the answer to a pull that is not kept.",
     "unit_mode": "For RocketMQ's deployments in units.",
+    "on_bad_record": "A message that cannot be decoded: `skip` passes it over, `stop` ends the "
+    "queue with `UndecodableRecord`.",
     "offset_store": "A store of your own for offsets.",
     "offsets_dir": "Where a broadcasting consumer keeps its file.",
 }

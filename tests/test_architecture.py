@@ -22,6 +22,8 @@ LAYERS = [  # a package may import only from lines below its own
     {"protocol", "filter"},
     {"model"},
     {"errors"},
+    {"logs"},
+    {"printable"},
 ]
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 
@@ -35,6 +37,7 @@ MAY_DO_IO = {
     "embedded",
     "sim",
     "broker/server.py",
+    "broker/announcing.py",
     "nameserver/server.py",
 }
 FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}
@@ -115,6 +118,18 @@ def test_names_and_sizes_are_for_people(path: Path) -> None:
             assert not node.name.startswith(("get_", "set_")), f"{node.name} is a getter"
             lines = (node.end_lineno or 0) - node.lineno + 1
             assert lines <= FUNCTION_LINES_MAX, f"{node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_what_is_logged_of_others_can_be_seen(path: Path) -> None:
+    """Modules log through `flintmq.logs.logger`, which writes out what a peer could hide."""
+    if path.name == "logs.py":
+        return
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "logging.getLogger":
+            (name,) = node.args
+            ours = ast.unparse(name) == "__name__" or "flintmq." in ast.unparse(name)
+            assert not ours, f"{path.name}:{node.lineno} must use flintmq.logs.logger"
 
 
 def test_every_package_has_its_place_in_the_layers() -> None:

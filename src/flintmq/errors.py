@@ -25,6 +25,7 @@ caller ever has to parse a message.
     ├── SendFailed               every try to send a message failed
     ├── PartlySent               only the first messages of a call were stored
     ├── NoReply                  a request message was sent, and nobody replied in time
+    ├── UndecodableRecord        a queue stops at a record that cannot be decoded
     ├── MessagesLost             messages that were to be read are gone from their queue
     ├── GroupConflict            the members of a consumer group do not agree
     ├── WrongState               a client that is not started, is stopped, or is of another process
@@ -42,6 +43,8 @@ from __future__ import annotations
 
 import errno
 from typing import ClassVar
+
+from flintmq.printable import printable
 
 
 class FlintError(Exception):
@@ -142,9 +145,7 @@ class InvalidExpression(FlintError):
 
     def __init__(self, expression: str, column: int, reason: str) -> None:
         super().__init__(expression, column, reason)
-        self.expression = expression
-        self.column = column
-        self.reason = reason
+        self.expression, self.column, self.reason = expression, column, reason
 
     def __str__(self) -> str:
         line_start = self.expression.rfind("\n", 0, self.column - 1) + 1
@@ -158,9 +159,7 @@ class InvalidName(FlintError):
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
         super().__init__(kind, name, reason)
-        self.kind = kind
-        self.name = name
-        self.reason = reason
+        self.kind, self.name, self.reason = kind, name, reason
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}: {self.reason}"
@@ -171,9 +170,7 @@ class InvalidSetting(FlintError):
 
     def __init__(self, setting: str, value: str, reason: str) -> None:
         super().__init__(setting, value, reason)
-        self.setting = setting
-        self.value = value
-        self.reason = reason
+        self.setting, self.value, self.reason = setting, value, reason
 
     def __str__(self) -> str:
         return f"{self.setting} {self.value!r}: {self.reason}"
@@ -184,8 +181,7 @@ class InvalidResult(FlintError):
 
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)
-        self.value = value
-        self.reason = reason
+        self.value, self.reason = value, reason
 
     def __str__(self) -> str:
         return f"{self.value} is no result: {self.reason}"
@@ -202,7 +198,7 @@ class Unreachable(FlintError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.address}: {self.reason}"
+        return printable(f"{self.address}: {self.reason}")
 
 
 class Overloaded(FlintError):
@@ -212,9 +208,7 @@ class Overloaded(FlintError):
 
     def __init__(self, what: str, limit: int, knob: str) -> None:
         super().__init__(what, limit, knob)
-        self.what = what
-        self.limit = limit
-        self.knob = knob
+        self.what, self.limit, self.knob = what, limit, knob
 
     def __str__(self) -> str:
         return f"{self.what} reached its limit of {self.limit} ({self.knob})"
@@ -225,13 +219,10 @@ class BrokerRefused(FlintError):
 
     def __init__(self, code: int, remark: str, address: str = "") -> None:
         super().__init__(code, remark, address)
-        self.code = code
-        self.remark = remark
-        self.address = address
+        self.code, self.remark, self.address = code, remark, address
 
     def __str__(self) -> str:
-        who = self.address or "broker"
-        return f"{who} answered {self.code}: {self.remark}"
+        return printable(f"{self.address or 'broker'} answered {self.code}: {self.remark}")
 
 
 class NoRoute(FlintError):
@@ -277,10 +268,7 @@ class PartlySent(FlintError):
 
     def __init__(self, topic: str, stored: int, total: int, reason: str) -> None:
         super().__init__(topic, stored, total, reason)
-        self.topic = topic
-        self.stored = stored
-        self.total = total
-        self.reason = reason
+        self.topic, self.stored, self.total, self.reason = topic, stored, total, reason
 
     def __str__(self) -> str:
         return (
@@ -296,12 +284,25 @@ class NoReply(FlintError):
 
     def __init__(self, topic: str, timeout_ms: int, reason: str) -> None:
         super().__init__(topic, timeout_ms, reason)
-        self.topic = topic
-        self.timeout_ms = timeout_ms
-        self.reason = reason
+        self.topic, self.timeout_ms, self.reason = topic, timeout_ms, reason
 
     def __str__(self) -> str:
         return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
+
+
+class UndecodableRecord(FlintError):
+    """A queue is not read any further: the record at ``offset`` cannot be decoded."""
+
+    def __init__(self, topic: str, broker: str, queue_id: int, offset: int, reason: str) -> None:
+        super().__init__(topic, broker, queue_id, offset, reason)
+        self.topic, self.broker, self.queue_id = topic, broker, queue_id
+        self.offset, self.reason = offset, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}/{self.broker}/{self.queue_id} at {self.offset} cannot be decoded: "
+            f"{self.reason}; go on at {self.offset + 1}, or set on_bad_record='skip'"
+        )
 
 
 class MessagesLost(FlintError):
@@ -332,9 +333,7 @@ class WrongState(FlintError):
 
     def __init__(self, what: str, state: str, reason: str) -> None:
         super().__init__(what, state, reason)
-        self.what = what
-        self.state = state
-        self.reason = reason
+        self.what, self.state, self.reason = what, state, reason
 
     def __str__(self) -> str:
         return f"{self.what} is {self.state}: {self.reason}"
@@ -345,9 +344,7 @@ class CorruptRecord(FlintError):
 
     def __init__(self, segment: str, position: int, reason: str) -> None:
         super().__init__(segment, position, reason)
-        self.segment = segment
-        self.position = position
-        self.reason = reason
+        self.segment, self.position, self.reason = segment, position, reason
 
     def __str__(self) -> str:
         return f"{self.segment} at byte {self.position}: {self.reason}"

@@ -34,3 +34,7 @@ class Surroundings:
 
     def flush(self) -> None:
         """Nothing is held back."""
+
+    def has_time(self) -> bool:
+        """A test's turn is as long as it likes."""
+        return True

@@ -6,6 +6,7 @@ bodies that are not what the code says, before and after the broker has somethin
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from flintmq.protocol.fields import write_fields
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.wire import decode_command, encode_command
+from test_logs import hidden
 
 SERVED = processors()
 
@@ -195,6 +197,55 @@ def test_every_code_is_answered_once_whatever_it_carries(
     requests += [(right, body) for body in BODIES]
     for fields, body in requests:
         check(code, wire.ask(code, fields, body), caplog)
+
+
+HIDDEN = "x\n2026-01-01 INFO forged\r\x1b[2J\x00\x9b31m\u202e"
+
+
+@pytest.mark.parametrize("code", list(RequestCode), ids=lambda code: str(code.name))
+def test_nothing_a_peer_sends_is_hidden_in_the_log(
+    wire: Wire, code: RequestCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every field in turn, all at once, and every text of a body, at the most talkative level."""
+    caplog.set_level(logging.DEBUG, "flintmq")
+    right = plain(code)
+    text = json.dumps(HIDDEN)
+    bodies = [
+        HIDDEN.encode(),
+        f"{HIDDEN}={HIDDEN}\n".encode(),
+        BODIES[6].replace(b"null", text.encode()).replace(b'"a"', text.encode()),
+        heartbeat_of(HIDDEN),
+        f'{{"offsetTable":{{{text}:1}},"topic":{text},"mqSet":[{{"topic":{text}}}]}}'.encode(),
+    ]
+    requests = [({**right, name: HIDDEN}, b"") for name in right]
+    requests += [({**right, name: right[name] + HIDDEN}, b"") for name in right]
+    requests += [(dict.fromkeys(right, HIDDEN), b"")]
+    requests += [(fields, body) for body in bodies for fields in (right, {})]
+    for fields, body in requests:
+        wire.ask(code, fields, body)
+
+    lines = [logging.Formatter().format(record) for record in caplog.records]
+    assert [line for line in lines if hidden(line)] == []
+
+
+def heartbeat_of(name: str) -> bytes:
+    """A client that is called so, in groups and with subscriptions that are called so too."""
+    consumer = {
+        "groupName": name,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "subscriptionDataSet": [
+            {"topic": name, "subString": name, "expressionType": "SQL92", "subVersion": 1}
+        ],
+    }
+    return json.dumps(
+        {
+            "clientID": name,
+            "producerDataSet": [{"groupName": name}],
+            "consumerDataSet": [consumer, {**consumer, "groupName": "g"}],
+        }
+    ).encode()
 
 
 def test_a_oneway_request_is_never_answered(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,7 @@ from broker.world import SMALL_STORE, World, header_of
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.pull import HOLD_MS_MAX
+from flintmq.broker.pull import HOLD_MS_MAX, HOLD_SHARES
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.subscription import SQL92
@@ -229,6 +229,22 @@ def test_too_many_do_not_wait(tmp_path: Path) -> None:
 
     assert answer is not None
     assert answer.code == 19
+
+
+def test_one_connection_cannot_take_all_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flintmq.broker.pull.HOLD_SHARE_MIN", 1)
+    poll = Poll(tmp_path, broker_config(holds_max=4 * HOLD_SHARES))
+    for _ in range(4):
+        poll.hold()
+
+    refused = pull(poll.world, sys_flag=WAITING, queue_offset=1)
+    other = poll.hold(peer=Peer("127.0.0.1:50000"))
+
+    assert refused is not None
+    assert refused.code == 19
+    assert poll.answer(other) is None
 
 
 def test_a_pull_commits_when_it_comes_and_not_when_it_is_answered(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Everything here goes through a connection, as a client's requests do.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,8 +18,9 @@ import pytest
 from broker.world import SMALL_STORE
 from flintmq.broker import server
 from flintmq.broker.config import BrokerConfig
+from flintmq.broker.runtime import runtime_table
 from flintmq.broker.server import BrokerServer
-from flintmq.errors import InvalidSetting, StoreLocked, Unreachable
+from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.aio import connect
 from flintmq.net.channel import Channel
@@ -488,5 +490,67 @@ def test_a_request_of_the_broker_reaches_its_client(tmp_path: Path) -> None:
             assert replies[0] is not None
             assert replies[0].remark == "here"
             assert replies[1] is None, "nobody is there to answer"
+
+    run(main())
+
+
+class BrokenDisk(Disk):
+    """The real disk until it is told to break for good."""
+
+    is_broken = False
+
+    def sync(self, path: Path) -> None:
+        if self.is_broken:
+            raise DiskFailed(str(path), "sync", "Input/output error", errno.EIO)
+        super().sync(path)
+
+
+def test_after_a_sync_that_failed_for_good_nothing_is_acknowledged_and_the_server_says_so(
+    tmp_path: Path,
+) -> None:
+    disk = BrokenDisk()
+
+    async def main() -> None:
+        async with serving(tmp_path, SYNC, disk=disk) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(b"kept"), 5_000)
+            disk.is_broken = True
+
+            refused = [await channel.call(sending(), 5_000)]
+            disk.is_broken = False
+            refused += [await channel.call(sending(), 5_000) for _ in range(3)]
+            async with asyncio.timeout(DEADLINE_S):
+                await broker.failed.wait()
+            pulled = await channel.call(pulling(0), 5_000)
+
+            assert {reply.code for reply in refused} == {ResponseCode.SERVICE_NOT_AVAILABLE}
+            assert all("start again" in (reply.remark or "") for reply in refused)
+            assert bodies_of(pulled)[0] == b"kept"
+            await channel.close(0)
+
+    with pytest.raises(DiskFailed, match="start again"):
+        run(main())
+
+
+def test_saves_that_fail_are_counted_and_tried_again(tmp_path: Path) -> None:
+    disk = RefusingDisk()
+    often = replace(ASYNC, save_offsets_ms=100)
+
+    async def main() -> None:
+        async with serving(tmp_path, often, disk=disk) as broker:
+            channel = await connected(broker)
+            await channel.call(sending(), 5_000)
+            await until(lambda: is_saved(tmp_path, "T") and not broker.state.has_new_names)
+            disk.changes_left = 0
+            committed = await channel.call(commit("TOOLS_CONSUMER", 1), 5_000)
+            assert committed.code == ResponseCode.SUCCESS
+            await until(lambda: broker.state.failed_saves >= 2)
+
+            disk.changes_left = None
+            table = tmp_path / "config" / "consumerOffset.json"
+            await until(lambda: table.is_file() and b"T@TOOLS_CONSUMER" in table.read_bytes())
+
+            assert int(runtime_table(broker.state, broker.now_ms())["failedSaves"]) >= 2
+            await channel.close(0)
 
     run(main())

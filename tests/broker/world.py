@@ -165,7 +165,9 @@ class World:
         return self._opaque
 
     def settle(self) -> None:
-        """End the turn and sync."""
+        """Finish answers that are computed in parts, end the turn and sync."""
+        while self.engine.stepping:
+            self.engine.step(lambda: False)
         self.engine.end_turn(self.now_ms)
         plan = self.state.log.begin_sync()
         if plan is not None:

@@ -17,11 +17,15 @@ from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
 from flintmq.broker.put import append
 from flintmq.cli.app import app
+from flintmq.cli.process import warn_if_open
+from flintmq.errors import Unreachable
 from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
-from flintmq.net.tls import ClientTls
+from flintmq.net.address import Address
+from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import OfTopic
 from net.certificates import Authority
+from net.ports import port_with_one_below
 
 FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
 
@@ -115,6 +119,35 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
     assert code == 1
     assert f"flintmq: listen address '{where}': " in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("command", ["serve", "broker"])
+def test_the_fast_port_is_served_and_told_unless_it_is_turned_off(
+    tmp_path: Path, command: str
+) -> None:
+    port = port_with_one_below(2)
+    below = f"127.0.0.1:{port - 2}"
+    flag = "--broker-listen" if command == "serve" else "--listen"
+    given = [command, flag, f"127.0.0.1:{port}", "--data", str(tmp_path)]
+    given += ["--namesrv-listen", ANYWHERE] if command == "serve" else ["--namesrv", nobody()]
+
+    with running(*given) as served:
+        found = ask(below, RequestCode.GET_BROKER_RUNTIME_INFO)
+        served.stop()
+    with running(*given, FLINTMQ_FAST_PORT="0") as without:
+        with pytest.raises(Unreachable):
+            ask(below, RequestCode.GET_BROKER_RUNTIME_INFO)
+        without.stop()
+
+    assert found.code == 0
+    assert f"fast port, for all but pulls: {below}" in served.errors
+    assert "fast port" not in without.errors
+
+
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 def test_a_directory_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
@@ -214,6 +247,59 @@ def test_tls_is_spoken_when_there_is_a_certificate(tmp_path: Path) -> None:
         reply = ask(served.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO, tls=trusting)
 
     assert reply.code == ResponseCode.SUCCESS
+
+
+def test_with_a_client_authority_nobody_is_served_without_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    tls = ("--tls-cert", authority.sign("server"), "--tls-client-ca", authority.ca_file)
+
+    with running(
+        "serve", *FREE, *tls, "--tls-mode", "enforcing", "--data", tmp_path / "store"
+    ) as served:
+        known = ClientTls(ca_file=authority.ca_file, certificate_file=authority.sign("client"))
+        for address in (served.namesrv, served.broker):
+            ask(address, RequestCode.GET_BROKER_CLUSTER_INFO, tls=known)
+            for stranger in (None, ClientTls(ca_file=authority.ca_file)):
+                with pytest.raises(Unreachable):
+                    ask(address, RequestCode.GET_BROKER_CLUSTER_INFO, tls=stranger)
+
+
+@pytest.mark.parametrize("mode", [(), ("--tls-mode", "permissive"), ("--tls-mode", "off")])
+@pytest.mark.parametrize("command", ["serve", "broker"])
+def test_a_client_authority_is_refused_in_a_mode_that_serves_plain_clients(
+    tmp_path: Path, command: str, mode: tuple[str, ...]
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    tls = ("--tls-cert", authority.sign("server"), "--tls-client-ca", authority.ca_file)
+
+    code, said = failing(command, *tls, *mode, "--data", tmp_path / "store")
+
+    assert code == 1
+    assert "--tls-mode enforcing" in said
+
+
+@pytest.mark.parametrize(
+    ("mode", "warning"),
+    [
+        (TlsMode.OFF, "without TLS and access control"),
+        (TlsMode.PERMISSIVE, "clients without TLS are served too"),
+        (TlsMode.ENFORCING, "without access control"),
+    ],
+)
+def test_who_is_open_to_the_network_is_warned_in_every_mode(
+    capsys: pytest.CaptureFixture[str], mode: TlsMode, warning: str
+) -> None:
+    warn_if_open([Address("192.0.2.1", 1)], ServerTls("server.pem", mode=mode))
+
+    assert warning in capsys.readouterr().err
+
+
+def test_who_takes_only_known_clients_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
+    tls = ServerTls("server.pem", client_ca_file="ca.pem", mode=TlsMode.ENFORCING)
+
+    warn_if_open([Address("192.0.2.1", 1)], tls)
+
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", ["serve", "broker", "namesrv"])

@@ -141,3 +141,14 @@ def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
         write_offsets(tmp_path / "file" / "offsets.json", offsets(1))
     with pytest.raises(DiskFailed, match="read"):
         read_offsets(tmp_path / "dir.json")
+
+
+def test_the_file_and_its_directories_are_for_their_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "offsets" / "client" / "group" / "offsets.json"
+    write_offsets(path, offsets(1))
+    write_offsets(path, offsets(2))
+
+    modes = {each.stat().st_mode & 0o777 for each in (path, path.with_name("offsets.json.bak"))}
+
+    assert modes == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in list(path.parents)[:3]} == {0o700}

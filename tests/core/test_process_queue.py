@@ -183,3 +183,39 @@ def test_it_behaves_like_a_sorted_map(pulls: list[set[int]], chance: object) -> 
         assert queue.size_bytes == sum(model.values())
         assert queue.lowest == min(model, default=None)
         assert queue.settled_to == min(model, default=highest + 1)
+
+
+# Offsets without a message
+
+
+def test_an_offset_that_is_passed_over_is_settled() -> None:
+    cached = ProcessQueue()
+
+    cached.pass_over(QueueOffset(4))
+
+    assert (cached.settled_to, cached.count) == (5, 0)
+
+
+def test_nothing_from_a_held_offset_on_is_settled_until_it_is_released() -> None:
+    cached = ProcessQueue()
+    first, last = several(3, 5)
+    cached.put([first, last])
+    cached.hold(QueueOffset(4))
+
+    cached.remove([last])
+    assert (cached.lowest, cached.settled_to, cached.count) == (3, 3, 2)
+    cached.remove([first])
+    assert (cached.lowest, cached.settled_to, cached.count, cached.span) == (4, 4, 1, 1)
+    cached.release(QueueOffset(4))
+    assert (cached.lowest, cached.settled_to, cached.count) == (None, 6, 0)
+
+
+def test_a_held_offset_is_never_taken() -> None:
+    cached = ProcessQueue()
+    cached.put(several(3, 5))
+    cached.hold(QueueOffset(4))
+
+    assert [message.queue_offset for message in cached.take(9)] == [3, 5]
+    assert not cached.has_untaken
+    cached.commit()
+    assert cached.settled_to == 4

@@ -11,9 +11,10 @@ from flintmq.core.pull_answers import (
     NoneMatched,
     NoNewMessage,
     OffsetMoved,
+    Unreadable,
     read_pull_answer,
 )
-from flintmq.errors import BrokerRefused, MalformedHeader, MalformedRecord, RemoteProtocolError
+from flintmq.errors import BrokerRefused, MalformedHeader, RemoteProtocolError
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.command import Command
@@ -82,9 +83,35 @@ def test_what_follows_a_broken_record_is_pulled_again() -> None:
     assert answer.fault is not None
 
 
-def test_an_answer_of_nothing_readable_is_an_error() -> None:
-    with pytest.raises(MalformedRecord):
-        read_pull_answer(reply(0, body=b"\0" * 100), QUEUE, "b:1")
+def test_an_answer_of_nothing_readable_says_so_and_where_it_would_lead() -> None:
+    answer = read_pull_answer(reply(0, body=b"\0" * 100), QUEUE, "b:1")
+
+    assert isinstance(answer, Unreadable)
+    assert (answer.next_offset, answer.max_offset) == (9, 40)
+    assert answer.fault.reason
+
+
+def test_bad_records_come_beside_the_messages_and_the_answer_leads_past_them() -> None:
+    wrong = bytearray(record(8))
+    wrong[8:12] = b"\0\0\0\1"  # its checksum
+
+    answer = read_pull_answer(reply(0, body=record(7) + bytes(wrong)), QUEUE, "b:1")
+
+    assert isinstance(answer, Found)
+    assert ([m.queue_offset for m in answer.messages], answer.next_offset) == ([7], 9)
+    assert [(bad.queue_offset, bad.broker) for bad in answer.bad] == [(8, "broker-a")]
+    assert answer.fault is None
+
+
+def test_a_broken_frame_behind_a_bad_record_is_pulled_again_from_there() -> None:
+    wrong = bytearray(record(7))
+    wrong[8:12] = b"\0\0\0\1"
+
+    answer = read_pull_answer(reply(0, body=bytes(wrong) + b"\0" * 100), QUEUE, "b:1")
+
+    assert isinstance(answer, Found)
+    assert (len(answer.bad), answer.next_offset) == (1, 8)
+    assert answer.fault is not None
 
 
 def test_any_other_code_is_a_refusal_with_the_address() -> None:

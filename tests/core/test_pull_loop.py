@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.messages import QUEUE, offsets_of, received, several
 from flintmq.core.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Pull, Report
+from flintmq.core.bad_rule import broken_frame
 from flintmq.core.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer
+from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
 from flintmq.core.pull_loop import (
     IDLE_MS_MAX,
     WARN_EVERY,
@@ -24,6 +27,7 @@ from flintmq.core.pull_loop import (
 )
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, FlintError, MalformedRecord, Unreachable
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset
 
 ALL = TopicSubscription("orders")
@@ -38,6 +42,7 @@ class Pulling:
         limits = Limits.of(self.settings, 1, ordered=ordered)
         self.loop = PullLoop(QUEUE, QueueOffset(start), self.cached, self.settings, limits, 0)
         self.reports: list[Report] = []
+        self.bad: Sequence[BadRecord] = ()
 
     def look(self, now_ms: int = 0, **gate: Any) -> Pull | None:
         found = self.loop.look(Gate(**{"subscription": ALL, **gate}), now_ms)
@@ -52,7 +57,7 @@ class Pulling:
         return pull
 
     def answer(self, pull: Pull, answer: PullAnswer, now_ms: int = 0) -> list[int]:
-        messages, odd = self.loop.answered(pull, answer, now_ms)
+        messages, odd, self.bad = self.loop.answered(pull, answer, now_ms)
         self.reports += odd
         return offsets_of(messages)
 
@@ -309,12 +314,114 @@ def test_an_empty_answer_that_leads_back_is_followed_and_told() -> None:
     assert "asked from 7, the answer lies before it, at 3" in pulling.reports[0].text
 
 
+def test_a_slave_that_does_not_have_the_offset_is_not_asked_again_and_again_at_full_speed() -> None:
+    """Slaves of both releases answer 20 with the offset that was asked for."""
+    pulling = Pulling(start=7)
+
+    assert pulling.answer(pulling.pulled(), NoneMatched(at(7))) == []
+
+    assert (pulling.loop.next_offset, pulling.waits) == (7, (Reason.FAILED, 3_000))
+    assert pulling.reports == []
+
+
 def test_records_that_cannot_be_read_are_told() -> None:
     pulling = Pulling()
     answer = Found(at(8), messages=several(7), fault=MalformedRecord(99, "bad magic"))
 
     assert pulling.answer(pulling.pulled(), answer) == [7]
     assert "bad magic" in pulling.reports[0].text
+
+
+# Records that cannot be decoded
+
+
+def bad(offset: int, **more: Any) -> BadRecord:
+    known = broken_frame(QUEUE, at(offset), "no zlib stream")
+    return replace(known, **{"raw": b"record", "log_offset": 5, **more})
+
+
+@pytest.mark.parametrize("rule", ["dead_letter", "skip"])
+def test_the_queue_goes_on_behind_bad_records_and_each_is_told_once(rule: str) -> None:
+    pulling = Pulling(on_bad_record=rule)
+    records = [bad(7), bad(9)]
+
+    found = pulling.answer(pulling.pulled(), Found(at(11), messages=several(8, 10), bad=records))
+
+    assert found == [8, 10]
+    assert pulling.bad == records
+    assert (pulling.loop.next_offset, pulling.loop.bad_count) == (11, 2)
+    assert [report.kind for report in pulling.reports] == ["bad record"] * 2
+    assert [report.level for report in pulling.reports] == [logging.WARNING] * 2
+    assert "orders/broker-a/0 at 7 cannot be decoded: no zlib stream" in pulling.reports[0].text
+    assert pulling.look() is not None
+
+
+def test_a_queue_that_stops_gives_what_is_before_and_pulls_no_more() -> None:
+    pulling = Pulling(on_bad_record="stop")
+    answer = Found(at(11), messages=several(7, 9, 10), bad=[bad(8)])
+
+    assert pulling.answer(pulling.pulled(), answer) == [7]
+    assert pulling.bad == []
+    assert pulling.loop.next_offset == 8
+    assert pulling.look() is None
+    assert pulling.waits[0] is Reason.BAD_RECORD
+    assert pulling.reports[0].level == logging.ERROR
+    assert "move its offset to 9" in pulling.reports[0].text
+
+
+def test_a_missing_package_stops_a_queue_that_would_skip_and_loses_nothing() -> None:
+    pulling = Pulling(on_bad_record="skip")
+
+    pulling.answer(pulling.pulled(), Found(at(9), messages=several(8), bad=[bad(7, missing="lz4")]))
+
+    assert pulling.loop.next_offset == 7
+    assert pulling.look() is None
+    assert "install lz4" in pulling.reports[0].text
+
+
+def test_bad_records_before_the_offset_that_was_asked_are_dropped() -> None:
+    pulling = Pulling()
+
+    assert pulling.answer(pulling.pulled(), Found(at(9), messages=several(8), bad=[bad(6)])) == [8]
+    assert pulling.bad == []
+    assert pulling.loop.bad_count == 0
+
+
+def test_an_answer_that_leads_nowhere_but_has_a_bad_record_leads_behind_it() -> None:
+    pulling = Pulling()
+
+    pulling.answer(pulling.pulled(), Found(at(7), messages=[], bad=[bad(7)]))
+
+    assert pulling.loop.next_offset == 8
+
+
+def test_an_answer_without_an_intact_frame_is_pulled_again_and_then_given_up() -> None:
+    pulling = Pulling(pull_error_delay_ms=10)
+    broken = Unreadable(at(39), fault=MalformedRecord(0, "bad magic"))
+    for number in range(2):
+        pulling.answer(pulling.pulled(), broken, number)
+        assert pulling.waits == (Reason.FAILED, number + 10)
+        assert pulling.loop.next_offset == 7
+
+    pulling.answer(pulling.pulled(), broken, 2)
+
+    assert [one.queue_offset for one in pulling.bad] == [7]
+    assert (pulling.loop.next_offset, pulling.loop.bad_count) == (8, 1)
+    assert pulling.waits == (Reason.READY, 2)
+    assert "skipped, the broker cannot copy it" in pulling.reports[-1].text
+
+
+def test_answers_without_a_frame_count_only_in_a_row() -> None:
+    pulling = Pulling()
+    broken = Unreadable(at(39), fault=MalformedRecord(0, "bad magic"))
+    for _ in range(2):
+        pulling.answer(pulling.pulled(), broken)
+    pulling.answer(pulling.pulled(), Found(at(8), messages=several(7)))
+
+    pulling.answer(pulling.pulled(), broken)
+
+    assert pulling.loop.next_offset == 8
+    assert pulling.loop.bad_count == 0
 
 
 # Failures

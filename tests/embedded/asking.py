@@ -35,8 +35,9 @@ def cluster(namesrv: str) -> dict[str, str]:
     return {name: entry.broker_addrs[0] for name, entry in table.items()}
 
 
-def send(broker: str, topic: str, body: bytes = b"hello", properties: str = "") -> Command:
-    header = SendMessageV2(
+def header_of(topic: str, properties: str = "") -> SendMessageV2:
+    """To queue 0 of a topic, which is made if there is none."""
+    return SendMessageV2(
         producer_group="producers",
         topic=topic,
         default_topic="TBW102",
@@ -47,7 +48,10 @@ def send(broker: str, topic: str, body: bytes = b"hello", properties: str = "") 
         flag=0,
         properties=properties,
     )
-    reply = ask(broker, RequestCode.SEND_MESSAGE_V2, header, body)
+
+
+def send(broker: str, topic: str, body: bytes = b"hello", properties: str = "") -> Command:
+    reply = ask(broker, RequestCode.SEND_MESSAGE_V2, header_of(topic, properties), body)
     assert reply.code == ResponseCode.SUCCESS, reply
     return reply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from embedded.asking import ask, cluster, pull, route, send
 from flintmq.broker.config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
-from flintmq.errors import InvalidSetting, StoreLocked, Unreachable
+from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -225,3 +226,20 @@ def test_it_is_found_where_users_look_for_it() -> None:
     assert "EmbeddedBroker" in dir(flintmq)
     with pytest.raises(AttributeError, match="no attribute"):
         _ = flintmq.Frobnicator
+
+
+def test_a_broker_whose_directory_was_deleted_says_so_and_refuses(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    broker = EmbeddedBroker(directory, flush="sync").start()
+    try:
+        send(broker.broker, "orders")
+        assert broker.failure is None
+        shutil.rmtree(directory)
+
+        with pytest.raises(AssertionError, match="code=14"):
+            send(broker.broker, "orders")
+        broker.wait_for(lambda: broker.failure is not None)
+        assert "deleted or moved" in str(broker.failure)
+    finally:
+        with pytest.raises(DiskFailed, match="deleted or moved"):
+            broker.stop()

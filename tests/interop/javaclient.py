@@ -30,6 +30,9 @@ END_TIMEOUT_S = 20.0
 ERRORS_TAIL_BYTES = 8_000
 JVM_FLAGS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+FAST_CHANNEL = {"com.rocketmq.sendMessageWithVIPChannel": "true"}
+"""What vipChannelEnabled of every client begins with."""
+
 Event = dict[str, Any]
 
 _prefixes = (f"p{number}_" for number in itertools.count())
@@ -133,13 +136,22 @@ class JavaClient(_Jvm):
 
     Consumers look for changes of their group and topics every second, unless ``patient``: then
     they do so every 20 s as they would by themselves, and see a change sooner only if told.
+    ``fast`` ones use the fast port of brokers for what they may.
     """
 
     def __init__(
-        self, version: str, namesrv: str, directory: Path, *, patient: bool = False
+        self,
+        version: str,
+        namesrv: str,
+        directory: Path,
+        *,
+        patient: bool = False,
+        fast: bool = False,
     ) -> None:
-        hasty = {"rocketmq.client.rebalance.waitInterval": "1000"}
-        super().__init__("Play", [namesrv], version, directory, {} if patient else hasty)
+        props = {} if patient else {"rocketmq.client.rebalance.waitInterval": "1000"}
+        if fast:
+            props |= FAST_CHANNEL
+        super().__init__("Play", [namesrv], version, directory, props)
 
     def play(self, scenario: str, prefix: str | None = None) -> Events:
         """Play one scenario and return what was seen.
@@ -160,9 +172,10 @@ class JavaClient(_Jvm):
 class MqAdmin(_Jvm):
     """The command ``mqadmin`` of one release; called with a command and its arguments."""
 
-    def __init__(self, version: str, namesrv: str, directory: Path) -> None:
+    def __init__(self, version: str, namesrv: str, directory: Path, *, fast: bool = False) -> None:
         home = directory / "home"
-        super().__init__("Tools", [], version, directory, {"rocketmq.home.dir": str(home)})
+        props = {"rocketmq.home.dir": str(home), **(FAST_CHANNEL if fast else {})}
+        super().__init__("Tools", [], version, directory, props)
         self.namesrv = namesrv
         (home / "conf").mkdir(parents=True, exist_ok=True)
         (home / "conf" / "logback_tools.xml").write_text(LOGBACK)  # 4.9 demands one

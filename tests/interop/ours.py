@@ -80,13 +80,21 @@ def chosen_kind() -> Kind:
 
 @contextmanager
 def serving(
-    directory: Path, *, kind: Kind | None = None, flush: str = "sync", **settings: Any
+    directory: Path,
+    *,
+    kind: Kind | None = None,
+    flush: str = "sync",
+    port: int = 0,
+    **settings: Any,
 ) -> Iterator[Served]:
-    """A broker with the settings above and these, under RocketMQ's names."""
+    """A broker with the settings above and these, under RocketMQ's names.
+
+    Ours listens on the port; a real one chooses its own.
+    """
     kind = kind or chosen_kind()
     wanted = {**SETTINGS, **settings}
     if kind is Kind.OURS:
-        with _serving_ours(directory, flush, wanted) as served:
+        with _serving_ours(directory, flush, port, wanted) as served:
             running.append(served)
             try:
                 yield served
@@ -104,12 +112,14 @@ def serving(
 
 
 @contextmanager
-def _serving_ours(directory: Path, flush: str, settings: dict[str, Any]) -> Iterator[Served]:
+def _serving_ours(
+    directory: Path, flush: str, port: int, settings: dict[str, Any]
+) -> Iterator[Served]:
     config = directory / "broker.conf"
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     command = [
         *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory / "data")),
-        *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
+        *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", f"127.0.0.1:{port}"),
         *("--flush", flush, "--config", str(config)),
     ]
     errors = directory / "serve.err"

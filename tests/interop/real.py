@@ -301,8 +301,9 @@ class RealRocketMQ:
 def free_port() -> int:
     """A port that is free together with its neighbours: a broker also takes -2 and +1."""
     for port in random.sample(PORTS, len(PORTS)):
-        if port not in _handed_out and all(map(_is_free, (port - 2, port, port + 1))):
-            _handed_out.add(port)
+        taken = {port - 2, port, port + 1}
+        if not taken & _handed_out and all(map(_is_free, taken)):
+            _handed_out.update(taken)
             return port
     raise RuntimeError("no free port")
 

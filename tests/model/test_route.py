@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from flintmq.model.queue import QueueRef
-from flintmq.model.route import QUEUES_MAX, BrokerReplicas, QueueCounts, Route
+from flintmq.model.route import (
+    BROKERS_MAX,
+    QUEUES_MAX,
+    REPLICAS_MAX,
+    BrokerReplicas,
+    QueueCounts,
+    Route,
+)
 from flintmq.model.topic import READ_WRITE, Permission
 
 A = BrokerReplicas("c", "a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})
@@ -85,3 +92,25 @@ def test_a_route_cannot_have_endless_queues(read: int, write: int) -> None:
 def test_a_broker_cannot_have_fewer_than_no_queues(read: int, write: int) -> None:
     with pytest.raises(ValueError, match="fewer"):
         QueueCounts("a", read, write, READ_WRITE)
+
+
+def test_a_route_of_too_many_brokers_is_refused() -> None:
+    """A client connects to each of them; a bad name server could send it anywhere."""
+    brokers = tuple(
+        BrokerReplicas("c", f"b{number}", {0: f"10.0.0.1:{number}"})
+        for number in range(BROKERS_MAX + 1)
+    )
+    counts = tuple(QueueCounts(each.broker, 1, 1, READ_WRITE) for each in brokers)
+
+    assert len(Route(brokers[1:], counts[1:]).publish_queues("t")) == BROKERS_MAX
+    with pytest.raises(ValueError, match="brokers"):
+        Route(brokers, ())
+    with pytest.raises(ValueError, match="brokers"):
+        Route((), counts)
+
+
+def test_a_broker_of_too_many_replicas_is_refused() -> None:
+    addresses = {number: f"10.0.0.1:{number}" for number in range(REPLICAS_MAX + 1)}
+
+    with pytest.raises(ValueError, match="replicas"):
+        Route((BrokerReplicas("c", "a", addresses),), ())

@@ -39,6 +39,7 @@ from nameserver.servers import (
     topic_table,
 )
 from net.support import CALL_MS
+from test_logs import hidden
 
 ADDRESS = "10.0.0.1:10911"
 NOTHING = NoFields()
@@ -345,7 +346,7 @@ def test_every_code_has_its_header_in_the_catalogue() -> None:
     assert PROCESSORS.keys() <= REQUEST_HEADERS.keys()
 
 
-HUGE = "x" * 200_000
+HUGE = "x" * 30_000  # a dozen of them fit a header
 WRONG = ("", "not a number", "-1", "99999999999999999999", "null", "true", HUGE)
 BODIES = (
     b"",
@@ -400,6 +401,32 @@ def test_no_request_ends_a_connection_or_goes_unanswered(
     run(main())
 
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_nothing_a_peer_sends_is_hidden_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "flintmq")
+    nasty = "x\n2026-01-01 INFO forged\r\x1b[2J\x00\x9b31m\u202e"
+    numbers = {"brokerId": "0", "bodyCrc32": "0", "compressed": "false"}
+
+    async def main() -> None:
+        async with name_server() as server:
+            channel = await connect(str(server.address))
+            for code in CODES:
+                all_nasty = dict.fromkeys(field_names(code), nasty)
+                for fields in (all_nasty, {**all_nasty, **numbers}):
+                    one = request(code)
+                    for body in (b"", nasty.encode(), f"{nasty}={nasty}".encode()):
+                        asked = msgspec.structs.replace(one, fields=write_fields(fields), body=body)
+                        await channel.call(asked, CALL_MS)
+            strange = registration(broker=nasty, cluster=nasty)
+            await channel.call(register_request(strange), CALL_MS)
+            await channel.close()
+
+    run(main())
+
+    lines = [logging.Formatter().format(record) for record in caplog.records]
+    assert lines
+    assert [line for line in lines if hidden(line)] == []
 
 
 def test_a_missing_field_is_named() -> None:

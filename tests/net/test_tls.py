@@ -116,7 +116,9 @@ def test_a_server_may_ask_for_the_certificate_of_its_clients(
     run: Run, authority: Authority, ask: Ask
 ) -> None:
     async def main() -> None:
-        tls = ServerTls(authority.sign("mutual"), client_ca_file=authority.ca_file)
+        tls = ServerTls(
+            authority.sign("mutual"), client_ca_file=authority.ca_file, mode=TlsMode.ENFORCING
+        )
         known = ClientTls(
             ca_file=authority.ca_file, certificate_file=authority.sign("client", hosts=())
         )
@@ -126,7 +128,18 @@ def test_a_server_may_ask_for_the_certificate_of_its_clients(
             with pytest.raises(Unreachable, match="certificate_file sets one"):
                 await ask(server, ClientTls(ca_file=authority.ca_file))
 
+            with pytest.raises(Unreachable):
+                await ask(server, None)
+
     run(main())
+
+
+@pytest.mark.parametrize("mode", [TlsMode.PERMISSIVE, TlsMode.OFF])
+def test_no_server_asks_for_certificates_and_serves_those_without(
+    authority: Authority, mode: TlsMode
+) -> None:
+    with pytest.raises(InvalidSetting, match="--tls-mode enforcing"):
+        ServerTls(authority.sign("lax"), client_ca_file=authority.ca_file, mode=mode)
 
 
 @both
@@ -338,7 +351,9 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     with pytest.raises(InvalidSetting, match="certificate_file"):
         ServerTls(str(no_pem)).context()
     with pytest.raises(InvalidSetting, match="client_ca_file"):
-        ServerTls(authority.sign("fine"), client_ca_file=str(no_pem)).context()
+        ServerTls(
+            authority.sign("fine"), client_ca_file=str(no_pem), mode=TlsMode.ENFORCING
+        ).context()
 
 
 def test_passwords_are_not_shown() -> None:

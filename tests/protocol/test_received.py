@@ -1,4 +1,4 @@
-"""A pull answer becomes messages up to the first record that cannot be read, which is reported."""
+"""A pull answer becomes messages and bad records, up to the first frame that cannot be cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.errors import MalformedRecord, MissingExtra
+from flintmq.errors import MalformedRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
@@ -20,6 +20,7 @@ from flintmq.protocol.compression import pack
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.received import Received, decode_messages
 from flintmq.protocol.record import Record, crc_of, decode_record, encode_record
+from flintmq.protocol.sift import sift_records
 from record_examples import EXAMPLE, mutated, property_strings, records
 
 BATCH = NEED_UNWRAP | INNER_BATCH
@@ -140,9 +141,12 @@ def test_a_packed_inner_batch_is_unpacked_and_split() -> None:
     assert [message.body for message in received.messages] == [b"a", b"b"]
 
 
-BAD = [
+BROKEN = [
     EXAMPLE[:50],
     bytes(200),
+    EXAMPLE[:4] + bytes(4) + EXAMPLE[8:],
+]
+BAD = [
     with_body(b"no zlib", 1),
     with_body(b"x", 1 | 7 << 8),
     with_body(pack(bytes(2000), Compression.ZLIB), 1),
@@ -150,6 +154,7 @@ BAD = [
     with_body(b"no batch", BATCH),
     with_body(b"", BATCH),
     EXAMPLE.replace(b"hi", b"ho"),
+    EXAMPLE.replace(b"\x01T\0", b"\x01\xff\0"),
 ]
 
 
@@ -164,14 +169,65 @@ def test_a_topic_that_reaches_beyond_its_record_is_none() -> None:
     assert received.fault is not None
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_a_bad_record_ends_the_reading_and_is_reported(bad: bytes) -> None:
-    received = decode(EXAMPLE + EXAMPLE + bad + EXAMPLE, body_bytes_max=1999)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_frame_ends_the_reading_and_is_reported(broken: bytes) -> None:
+    received = decode(EXAMPLE + EXAMPLE + broken + EXAMPLE)
 
     assert len(received.messages) == 2
+    assert received.bad == []
     assert received.fault is not None
     assert received.fault.position == 2 * len(EXAMPLE)
     assert received.fault.reason
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_record_that_cannot_be_decoded_is_set_aside_and_the_reading_goes_on(
+    bad: bytes, careful: bool
+) -> None:
+    octets = bad + EXAMPLE + bad + bad + EXAMPLE
+    buffer = memoryview(octets) if careful else octets
+
+    received = decode_messages(
+        buffer, broker="broker-a", queue_id=7, offset_delta=2, body_bytes_max=1999
+    )
+
+    assert received.fault is None
+    assert [message.body for message in received.messages] == [b"hi", b"hi"]
+    assert [one.raw for one in received.bad] == [bad] * 3
+    one = received.bad[0]
+    assert (one.broker, one.queue_id, one.queue_offset, one.log_offset) == ("broker-a", 7, 7, 1024)
+    assert one.topic == ("" if b"\x01\xff\0" in bad else "T")
+    assert one.offset_message_id == received.messages[0].offset_message_id
+    assert one.store_ms == received.messages[0].store_ms
+    assert one.size_bytes == len(bad)
+    assert one.reason
+    assert one.missing == ""
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_sifting_leaves_the_good_records_and_says_where_the_bad_ones_were(bad: bytes) -> None:
+    sifted = sift_records(
+        EXAMPLE + bad + EXAMPLE + bad + EXAMPLE[:50],
+        broker="broker-a",
+        queue_id=7,
+        body_bytes_max=1999,
+    )
+
+    assert sifted.good == EXAMPLE + EXAMPLE
+    assert [one.raw for one in sifted.bad] == [bad, bad]
+    assert sifted.positions == [len(EXAMPLE), 2 * len(EXAMPLE) + len(bad)]
+    assert sifted.fault is not None
+    assert sifted.fault.position == 2 * (len(EXAMPLE) + len(bad))
+
+
+def test_properties_that_are_no_text_are_read_with_replacement_characters() -> None:
+    record = with_body(b"hi", 0, properties=b"TAGS\x01\xff\xfe\x02\xc3\x01x\x02\x01\x02KEYS")
+
+    received = decode(EXAMPLE + record)
+
+    assert received.bad == []
+    assert dict(received.messages[1].properties) == {"TAGS": "\ufffd\ufffd", "\ufffd": "x"}
 
 
 def test_a_checksum_may_be_missing_or_left_unread() -> None:
@@ -193,13 +249,29 @@ def test_all_bodies_of_an_answer_share_one_limit(monkeypatch: pytest.MonkeyPatch
     assert received.fault is not None
 
 
+def test_bodies_that_unpack_too_far_use_up_the_room_of_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(received_module, "UNPACKED_BYTES_MAX", 5000)
+    bomb = with_body(pack(bytes(9000), Compression.ZLIB), 1)
+
+    received = decode(bomb * 5, body_bytes_max=2000)
+
+    assert len(received.bad) == 2
+    assert received.fault is not None
+    assert received.fault.position == 2 * len(bomb)
+
+
 def test_a_missing_package_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = with_body(pack(b"x", Compression.LZ4), 257)
     monkeypatch.setitem(sys.modules, "lz4", None)
     monkeypatch.setitem(sys.modules, "lz4.frame", None)
 
-    with pytest.raises(MissingExtra):
-        decode(packed)
+    received = decode(EXAMPLE + packed + EXAMPLE)
+
+    assert len(received.messages) == 2
+    assert received.bad[0].missing == "lz4"
+    assert "pip install" in received.bad[0].reason
 
 
 @settings(max_examples=150, deadline=None)
@@ -229,4 +301,5 @@ def test_the_quick_way_reads_what_the_careful_one_reads(
     careful = decode_messages(memoryview(octets), broker="broker-a", **options)
 
     assert quick.messages == careful.messages
+    assert quick.bad == careful.bad
     assert str(quick.fault) == str(careful.fault)

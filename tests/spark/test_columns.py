@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flintmq.core.read_span import EVERYTHING, Page, Wanted
-from flintmq.errors import FlintError, MalformedRecord, MissingExtra
+from flintmq.errors import FlintError, MalformedRecord, MissingExtra, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
@@ -28,10 +28,11 @@ from flintmq.protocol.received import decode_messages
 from flintmq.protocol.record import Record, crc_of, decode_record, encode_record, record_size
 from flintmq.spark import columns as columns_module
 from flintmq.spark import page_rows as page_rows_module
+from flintmq.spark.bad_records import BadRecords
 from flintmq.spark.columns import Columns
 from flintmq.spark.queues import ReadPart
 from flintmq.spark.schema import arrow_schema
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
+from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
 from record_examples import (
     EXAMPLE,
     STORES,
@@ -258,13 +259,41 @@ GOOD = st.lists(page_records(), min_size=1, max_size=3).map(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(GOOD | mutated(GOOD) | st.binary(max_size=100), min_size=1, max_size=3))
-def test_what_messages_refuse_is_refused_with_the_same_error(some: list[bytes]) -> None:
+def test_bad_records_and_broken_frames_are_those_of_the_reader_of_messages(
+    some: list[bytes],
+) -> None:
     made = [page_of(octets, *ALL) for octets in some]
 
-    assert outcome(partial(read_rows, MAP, made)) == outcome(partial(by_messages, made))
+    assert outcome(partial(rows_apart, made)) == outcome(partial(received_apart, made))
 
 
-def outcome(read: Callable[[], list[dict[str, Any]]]) -> object:
+Apart = tuple[list[dict[str, Any]], list[tuple[int, str, bytes]]]
+
+
+def rows_apart(made: list[Page]) -> Apart:
+    """The rows of messages, and where and what the bad records are."""
+    found = read_rows(replace(MAP, bad_record=True), made)
+    bad = [(row["queue_offset"], row["bad_record"]) for row in found if row["bad_record"]]
+    assert all(row["body"] is None for row in found if row["bad_record"])
+    good = [row for row in found if row.pop("bad_record") is None]
+    return good, [(offset, one["reason"], one["raw"]) for offset, one in bad]
+
+
+def received_apart(made: list[Page]) -> Apart:
+    """The same of messages that are read one by one."""
+    good: list[dict[str, Any]] = []
+    bad: list[tuple[int, str, bytes]] = []
+    for page in made:
+        received = page.received()
+        if received.fault is not None:
+            raise received.fault
+        own = own_properties(page, EVERYTHING)
+        good += [expected(*one) for one in zip(received.messages, own, strict=True)]
+        bad += [(one.queue_offset, one.reason, one.raw) for one in received.bad]
+    return good, bad
+
+
+def outcome(read: Callable[[], Apart]) -> object:
     try:
         return read()
     except FlintError as error:
@@ -309,15 +338,16 @@ def test_a_page_that_does_not_end_with_a_record_is_not_mended_by_the_next() -> N
     assert caught.value.position == 0
 
 
-def test_a_topic_that_is_no_text_is_refused_where_it_stands_in_its_own_page() -> None:
+def test_a_topic_that_is_no_text_makes_its_own_record_bad_and_no_other() -> None:
     bad = EXAMPLE.replace(b"\x01T\x00", b"\x01\xff\x00")
     assert bad != EXAMPLE
-    page = page_of(EXAMPLE + bad)
+    page = page_of(EXAMPLE + bad + EXAMPLE)
 
-    with pytest.raises(MalformedRecord, match="UTF-8") as caught:
-        read_rows(RAW, [page_of(EXAMPLE), page])
+    found = read_rows(replace(RAW, bad_record=True), [page_of(EXAMPLE), page])
 
-    assert caught.value.position == len(EXAMPLE)
+    assert [row["body"] for row in found] == [b"hi", b"hi", None, b"hi"]
+    assert [row["topic"] for row in found] == ["orders"] * 4
+    assert found[2]["bad_record"] == {"reason": "the topic is not UTF-8", "raw": bad}
 
 
 def test_tags_are_compared_where_they_are_no_column() -> None:
@@ -426,9 +456,83 @@ def test_times_are_microseconds_of_utc_or_null() -> None:
 def test_a_wrong_checksum_is_found_unless_it_is_not_looked_for() -> None:
     page = page_of(EXAMPLE + EXAMPLE.replace(b"hi", b"ho"))
 
-    with pytest.raises(MalformedRecord, match="checksum"):
-        page_rows(RAW, page)
+    bodies = [row["body"] for row in page_rows(RAW, page)]
+
+    assert bodies == [b"hi", None]
     assert len(page_rows(RAW, page, verify_crc=False)) == 2
+
+
+def bad_record(n: int, tags: str = "a") -> bytes:
+    """A record that says it is packed, and is not."""
+    return record(n, body=b"no frame", sys_flag=1, properties=f"TAGS\x01{tags}".encode())
+
+
+def test_a_rule_says_whether_a_bad_record_has_a_row_and_it_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    page = page_of(record(0) + bad_record(1) + record(2) + bad_record(3) + record(4), 0, 3)
+
+    kept = page_rows(RAW, page)
+    reported = caplog.messages.copy()
+    skipped = page_rows(RAW, page, bad_records=BadRecords(OnBadRecord.SKIP))
+    with pytest.raises(UndecodableRecord) as caught:
+        page_rows(RAW, page, bad_records=BadRecords(OnBadRecord.STOP))
+
+    assert [row["queue_offset"] for row in kept] == [0, 1, 2]
+    assert (kept[1]["body"], kept[1]["tags"], kept[1]["sys_flag"]) == (None, "a", 1)
+    assert [row["queue_offset"] for row in skipped] == [0, 2]
+    assert len(reported) == 1
+    assert reported[0].startswith("orders/broker-a/3 at 1 cannot be decoded: ")
+    assert "zlib" in reported[0]
+    assert (caught.value.topic, caught.value.offset) == ("orders", 1)
+
+
+def test_a_bad_record_that_nobody_wants_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    page = page_of(bad_record(0, "a") + bad_record(1, "b") + with_properties(2, "TAGS\x01b"))
+
+    found = page_rows(RAW, page, wanted=Wanted.by(tags="b"))
+
+    assert [(row["queue_offset"], row["body"]) for row in found] == [(1, None), (2, b"hi")]
+    assert len(caplog.messages) == 1
+
+
+def test_many_bad_records_of_a_task_are_counted_after_the_first_hundred(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    page = page_of(b"".join(map(bad_record, range(250))), 0, 250)
+
+    with BadRecords(OnBadRecord.SKIP) as bad_records:
+        assert page_rows(RAW, page, bad_records=bad_records) == []
+
+    assert bad_records.reports.count == 250
+    assert len(caplog.messages) == 101
+    assert caplog.messages[-1] == "150 more records cannot be decoded"
+
+
+def test_bad_records_of_several_queues_are_reported_with_their_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    parts = [other_queue(number) for number in range(2)]
+    pages = [replace(page_of(record(0) + bad_record(1)), queue=part.span.queue) for part in parts]
+
+    (batches) = list(Columns(Shape(("queue_id", "body")), parts).read(pages))
+
+    found = rows(batches, Shape(("queue_id", "body")))
+    assert [tuple(row.values()) for row in found] == [(0, b"hi"), (0, None), (1, b"hi"), (1, None)]
+    assert [text.partition(" at ")[0] for text in caplog.messages] == [
+        str(part.span.queue) for part in parts
+    ]
+
+
+def test_a_page_that_unpacks_to_too_much_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_rows_module, "UNPACKED_BYTES_MAX", 5000)
+    body = pack(bytes(4000), Compression.ZLIB)
+    page = page_of(b"".join(record(n, body=body, sys_flag=1) for n in range(3)) + bad_record(3))
+
+    batches = list(Columns(Shape(("body",)), [PART]).read([page]))
+
+    found = [batch.column(0).to_pylist() for batch in batches]
+    assert found == [[bytes(4000)], [bytes(4000)], [bytes(4000), None]]
 
 
 def test_a_missing_package_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:

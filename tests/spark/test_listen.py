@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,19 +15,36 @@ import pyarrow as pa
 import pytest
 
 from flintmq.client.admin import Admin
-from flintmq.core.actions import SendBack
+from flintmq.core.actions import DeadLetterRecord, SendBack
 from flintmq.core.app import App
-from flintmq.core.consumer_requests import send_back_request
+from flintmq.core.consumer_requests import dead_letter_request, send_back_request
+from flintmq.core.read_span import EVERYTHING
 from flintmq.core.results import Ack, DeadLetter, Retry
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import FlintError
+from flintmq.errors import FlintError, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef, Span
+from flintmq.model.sys_flag import Compression, with_compression
 from flintmq.protocol.command import Command
+from flintmq.protocol.compression import pack as compress
+from flintmq.protocol.record import Record, decode_record
+from flintmq.spark.access import Access
 from flintmq.spark.listen import listen
 from flintmq.spark.outcome import OUTCOME_ARROW, OUTCOME_SCHEMA, outcome_batch
 from flintmq.spark.program import pack, read_program, unpack
 from flintmq.spark.queues import ReadPart
+from flintmq.spark.task import RemotePages
+from record_examples import record_positions
+from spark.bad_records import (
+    BAD,
+    BAD_OFFSETS,
+    COUNT,
+    GARBAGE,
+    GOOD,
+    WORDS,
+    send_mixed,
+    send_with_flag,
+)
 from spark.support import BROKER, create_topic, send
 
 Messages = tuple[ReceivedMessage, ...]
@@ -251,7 +269,7 @@ def test_a_message_that_nobody_takes_fails_the_task(
     app = app_of(broker, "keepers")
     app.listener("kept")(lambda messages: Retry() if messages[0].body == b"1" else None)
     monkeypatch.setattr("flintmq.spark.returns.send_back_request", _of_nothing)
-    monkeypatch.setattr("flintmq.spark.returns.fetch_route", _no_route)
+    monkeypatch.setattr("flintmq.spark.masters.fetch_route", _no_route)
 
     with pytest.raises(FlintError):
         rows_of(app, part_of(broker, "kept", 2))
@@ -262,6 +280,13 @@ def _of_nothing(ask: SendBack, group: str, *, unit_mode: bool) -> Command:
     elsewhere = ask.message._replace(log_offset=LogOffset(10**12))
     asked = msgspec.structs.replace(ask, message=elsewhere)
     return send_back_request(asked, group, unit_mode=unit_mode)
+
+
+def _of_no_record(ask: DeadLetterRecord, group: str, tries_max: int, *, unit_mode: bool) -> Command:
+    """The same for a record."""
+    elsewhere = replace(ask.bad, log_offset=LogOffset(10**12))
+    asked = msgspec.structs.replace(ask, bad=elsewhere)
+    return dead_letter_request(asked, group, tries_max, unit_mode=unit_mode)
 
 
 def _no_route(*_args: object) -> Any:
@@ -362,3 +387,117 @@ def test_an_app_travels_by_value_and_its_secrets_are_not_shown(broker: EmbeddedB
 
 def _closure(number: int) -> Callable[[Messages], int]:
     return lambda messages: number
+
+
+def dead_records(servers: EmbeddedBroker, group: str) -> list[Record]:
+    """The dead letters of a group as they are stored, which may be impossible to decode."""
+    topic = f"%DLQ%{group}"
+    count = stored(servers, topic)
+    span = Span(QueueRef(topic, BROKER, 0), QueueOffset(0), QueueOffset(count))
+    pages = RemotePages(Access((servers.namesrv,)))
+    octets = [page.records for page in pages.pages(ReadPart(span, servers.broker), EVERYTHING, 32)]
+    return [
+        decode_record(some, at, verify_crc=False)
+        for some in octets
+        for at in record_positions(some)
+    ]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_bad_records_are_dead_letters_and_the_others_are_listened_to(
+    broker: EmbeddedBroker, ordered: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"bad-{ordered}".lower()
+    create_topic(broker, name)
+    register_group(broker, name)
+    send_mixed(broker, name)
+    app = app_of(broker, name)
+    heard: list[str] = []
+
+    @app.listener(name, ordered=ordered, batch_max=4)
+    def hear(messages: Messages) -> None:
+        heard.extend(message.body.decode() for message in messages)
+
+    rows = rows_of(app, part_of(broker, name, COUNT))
+
+    assert heard == GOOD
+    by_offset = {row["queue_offset"]: row for row in rows}
+    assert len(rows) == len(by_offset) == COUNT
+    assert {n for n, row in by_offset.items() if row["outcome"] == "bad record"} == {*BAD_OFFSETS}
+    for offset, kind in BAD_OFFSETS.items():
+        row = by_offset[offset]
+        assert WORDS[kind] in row["error"]
+        became = "no broker took it" if kind == "checksum" else "it is a dead letter of the group"
+        assert became in row["error"]  # brokers do not look up a record with a wrong checksum
+        assert (row["topic"], row["queue_topic"], len(row["message_id"])) == (name, name, 32)
+        reports = [text for text in caplog.messages if f"{name}/{BROKER}/0 at {offset} " in text]
+        assert len(reports) == 1
+        assert WORDS[kind] in reports[0]
+    dead = dead_records(broker, name)
+    assert [record.body for record in dead[:3]] == [GARBAGE] * 3
+    assert [record.sys_flag for record in dead[:3]] == [sys_flag for sys_flag, _ in BAD.values()][
+        :3
+    ]
+    assert len(dead) == len(BAD) - 1
+
+
+def test_bad_records_are_skipped_or_fail_the_task_as_the_app_says(broker: EmbeddedBroker) -> None:
+    name = create_topic(broker, "bad-rules")
+    register_group(broker, name)
+    send_mixed(broker, name)
+    heard: list[ReceivedMessage] = []
+    skipping = app_of(broker, name, on_bad_record="skip")
+    skipping.listener(name)(heard.extend)
+    stopping = app_of(broker, name, on_bad_record="stop")
+    stopping.listener(name)(heard.extend)
+    alone = app_of(broker, name, model="broadcasting")
+    alone.listener(name)(heard.extend)
+
+    rows = rows_of(skipping, part_of(broker, name, COUNT))
+    with pytest.raises(UndecodableRecord, match=rf"{name}/{BROKER}/0 at 1 cannot be decoded"):
+        rows_of(stopping, part_of(broker, name, COUNT))
+    broadcast = rows_of(alone, part_of(broker, name, COUNT))
+
+    assert [message.body.decode() for message in heard] == GOOD + GOOD
+    for some in (rows, broadcast):
+        assert Counter(outcomes(some)) == {"consumed": len(GOOD), "bad record": len(BAD)}
+        bad = [row for row in some if row["outcome"] == "bad record"]
+        assert all(row["error"].endswith("it is skipped") for row in bad)
+    assert stored(broker, f"%DLQ%{name}") == 0
+
+
+def test_a_dead_letter_that_the_broker_refuses_holds_nothing_up(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = create_topic(broker, "bad-refused")
+    register_group(broker, name)
+    send_mixed(broker, name)
+    app = app_of(broker, name)
+    app.listener(name)(lambda _messages: None)
+    monkeypatch.setattr("flintmq.spark.dead_letter_copies.PAUSE_S", 0)
+    monkeypatch.setattr("flintmq.spark.dead_letter_copies.dead_letter_request", _of_no_record)
+
+    rows = rows_of(app, part_of(broker, name, COUNT))
+
+    assert Counter(outcomes(rows)) == {"consumed": len(GOOD), "bad record": len(BAD)}
+    bad = [row for row in rows if row["outcome"] == "bad record"]
+    assert all("no broker took it as a dead letter" in row["error"] for row in bad)
+    assert sum(record.levelno == logging.ERROR for record in caplog.records) == len(BAD)
+
+
+def test_a_page_that_unpacks_to_too_much_reaches_its_listener_in_pieces(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = create_topic(broker, "wide")
+    for n in range(5):
+        body = compress(b"%d" % n * 4_000, Compression.ZLIB)
+        send_with_flag(broker, name, body, with_compression(0, Compression.ZLIB))
+    monkeypatch.setattr("flintmq.protocol.received.UNPACKED_BYTES_MAX", 10_000)
+    app = app_of(broker, name)
+    heard: list[ReceivedMessage] = []
+    app.listener(name)(heard.extend)
+
+    rows = rows_of(app, part_of(broker, name, 5))
+
+    assert [message.body for message in heard] == [b"%d" % n * 4_000 for n in range(5)]
+    assert outcomes(rows) == ["consumed"] * 5

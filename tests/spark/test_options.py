@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.tls import ClientTls
 from flintmq.spark.options import Limits, SourceOptions, shape_of
 from flintmq.spark.places import OfEach, OfGroup, TheseQueues, Topics, TopicsLike
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
+from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
 
 LEAST = {"namesrv": "localhost:9876", "subscribe": "orders"}
 
@@ -351,3 +352,44 @@ def test_options_of_kafka_say_what_to_give_instead() -> None:
     assert "namesrv" in refusal({"kafka.bootstrap.servers": "a:1"}).reason
     assert "consumerGroup" in refusal({"kafka.group.id": "a"}).reason
     assert "no meaning here" in refusal({"kafka.security.protocol": "a"}).reason
+
+
+# Records that cannot be decoded
+
+
+def test_a_record_that_cannot_be_decoded_has_a_row_unless_told_otherwise() -> None:
+    assert parse().on_bad_record is OnBadRecord.QUARANTINE
+    assert parse({"onBadRecord": "Skip"}).on_bad_record is OnBadRecord.SKIP
+    assert parse({"includeBadRecord": "true"}).shape == Shape(bad_record=True)
+    chosen = parse({"columns": "Bad_Record,body"}).shape
+    assert chosen == Shape(("body",), bad_record=True)
+    kafka = shape_of({"schema": "kafka", "includeBadRecord": "true"})
+    assert kafka == Shape(KAFKA_COLUMNS, Form.KAFKA, bad_record=True)
+
+
+def test_dead_letters_are_for_streams_of_a_group() -> None:
+    dead = {"onBadRecord": "dead_letter"}
+
+    options = parse({**dead, "consumerGroup": "g"}, stream=True)
+
+    assert options.on_bad_record is OnBadRecord.DEAD_LETTER
+    assert "consumerGroup" in str(refusal(dead, stream=True))
+    assert "a batch writes nothing" in str(refusal({**dead, "consumerGroup": "g"}))
+    with pytest.raises(InvalidSetting, match="takes no messages"):
+        alone({"store": "d", "subscribe": "t", "consumerGroup": "g", **dead}, stream=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"onBadRecord": "lose"}, "quarantine, dead_letter, skip, stop"),
+        ({"onBadRecord": "skip", "includeBadRecord": "true"}, "bad_record, which is asked for"),
+        ({"onBadRecord": "stop", "columns": "bad_record,body"}, "bad_record, which is asked for"),
+        ({"columns": "bad_record", "includeBadRecord": "false"}, "contradicts columns"),
+        ({"columns": "badrecord"}, "there are .*bad_record"),
+    ],
+)
+def test_rules_for_bad_records_that_make_no_sense_are_refused(
+    given: dict[str, str], said: str
+) -> None:
+    assert re.search(said, str(refusal(given)))

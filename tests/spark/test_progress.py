@@ -80,6 +80,26 @@ def test_the_line_says_rate_lag_and_time_left(caplog: pytest.LogCaptureFixture) 
     assert "batch 0, 1000 messages in 500 ms, 2000 a second, lag 120000" in caplog.text
 
 
+def test_bad_records_are_counted_where_there_are_some(caplog: pytest.LogCaptureFixture) -> None:
+    figures = Figures()
+    counted = [{"flintmq": {"bad_records": count}} for count in (2, 0, 3)]
+    batches = figures.take(
+        progress(n, 10, 10 * (n + 1), 30) | {"observedMetrics": told}
+        for n, told in enumerate(counted)
+    )
+    with caplog.at_level(logging.INFO):
+        for batch in batches:
+            log_batch("billing", batch)
+
+    assert figures.bad_records == 5
+    assert "30 messages  20/s  5 bad records  lag 0" in progress_text("billing", figures)
+    assert [text.partition("lag ")[2] for text in caplog.messages] == [
+        "20, 2 bad records",
+        "10",
+        "0, 3 bad records",
+    ]
+
+
 def test_the_line_is_drawn_on_a_terminal_only() -> None:
     figures = Figures()
     figures.take([progress(0, 10, 10, 10)])

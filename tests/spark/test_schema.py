@@ -17,6 +17,8 @@ SHAPES = [
     Shape(KAFKA_COLUMNS, Form.KAFKA),
     Shape(("value", "key"), Form.KAFKA),
     Shape(()),
+    Shape(("body",), properties=Properties.MAP, bad_record=True),
+    Shape(("value",), Form.KAFKA, bad_record=True),
 ]
 
 

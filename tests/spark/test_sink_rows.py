@@ -49,6 +49,9 @@ KINDS: dict[str, DataType] = {
     "array<struct<key:string,value:binary>>": ArrayType(
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
+    "struct<reason:string,raw:binary>": StructType(
+        [StructField("reason", StringType()), StructField("raw", BinaryType())]
+    ),
 }
 
 
@@ -180,7 +183,7 @@ def test_what_the_source_gives_can_be_written_as_it_is() -> None:
         "topic string, broker string, queue_id int, queue_offset long, message_id string, "
         "tags string, keys array<string>, body binary, flag int, sys_flag int, "
         "born_time timestamp, store_time timestamp, reconsume_times int, "
-        "properties map<string,string>"
+        "properties map<string,string>, bad_record struct<reason:string,raw:binary>"
     )
     row = {"topic": "t", "broker": "b", "queue_id": 1, "body": b"x", "flag": 2}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -248,3 +249,17 @@ def test_a_queue_that_no_topic_can_have_is_named(tmp_path: Path) -> None:
     assert "queue 999999999 of 'T' is served by no broker" in note
     assert str(tmp_path / "consumequeue" / "T" / "999999999") in note
     assert report.is_good
+
+
+@pytest.mark.parametrize("step_ms", [2_000, 3_600_000, 400 * 86_400_000])
+def test_a_clock_that_was_set_back_is_noted_and_not_wrong(tmp_path: Path, step_ms: int) -> None:
+    with closing(open_store(tmp_path)) as log:
+        for number in range(3):
+            store(log, keys=(f"k{number}",), now_ms=START_MS + number)
+        for number in range(3, 6):
+            store(log, keys=(f"k{number}",), now_ms=START_MS - step_ms + number)
+        log.flush()
+
+    assert texts(tmp_path) == []
+    notes = texts(tmp_path, Severity.NOTE)
+    assert [note for note in notes if "the clock was set back" in note]

@@ -1,10 +1,12 @@
 """When the disk refuses, a turn is there as a whole or not at all, reads go on, nothing half
-written is ever shown, and the store works again as soon as the disk does.
+written is ever shown.  The store works again as soon as a full disk does; after any other failure
+it acknowledges nothing more until it is opened again.
 """
 
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,9 @@ from store.stored import SMALL, START_MS, bodies, draft, draft_of, open_store, s
 EXTENDED = replace(SMALL, extended_queues=True)
 """Queues that are written with each turn."""
 
-KINDS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT]
+PASSING = [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EMFILE]
+LASTING = [errno.EIO, errno.EROFS, errno.ENOENT, errno.EFBIG]
+WHERE = pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue_ext/B"])
 
 
 class FailingDisk(Disk):
@@ -31,6 +35,7 @@ class FailingDisk(Disk):
         self.number = 0
         self.fails_in = ""  # part of the paths that fail
         self.fails_to_sync = False
+        self.sync_number = errno.ENOSPC
         self.written: list[tuple[str, int, int]] = []
 
     def write(self, path: Path, at: int, chunks: Sequence[Buffer]) -> None:
@@ -44,7 +49,7 @@ class FailingDisk(Disk):
 
     def sync(self, path: Path) -> None:
         if self.fails_to_sync:
-            raise DiskFailed(str(path), "sync", "refused", errno.EIO)
+            raise DiskFailed(str(path), "sync", "refused", self.sync_number)
         super().sync(path)
 
     def _check(self, path: Path, operation: str) -> None:
@@ -70,8 +75,8 @@ def later(times: int = 1) -> int:
     return START_MS + times * MEND_INTERVAL_MS
 
 
-@pytest.mark.parametrize("number", KINDS)
-@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue_ext/B"])
+@pytest.mark.parametrize("number", [*PASSING, *LASTING])
+@WHERE
 def test_a_turn_that_fails_anywhere_never_was(tmp_path: Path, where: str, number: int) -> None:
     disk = FailingDisk()
     log = open_store(tmp_path, EXTENDED, disk)
@@ -91,8 +96,8 @@ def test_a_turn_that_fails_anywhere_never_was(tmp_path: Path, where: str, number
     assert not log.lookup.by_key("A", "a1", 32, 0, 2**62).views
 
 
-@pytest.mark.parametrize("number", KINDS)
-@pytest.mark.parametrize("where", ["commitlog", "consumequeue", "consumequeue_ext/B"])
+@pytest.mark.parametrize("number", PASSING)
+@WHERE
 def test_the_store_works_again_when_the_disk_does(tmp_path: Path, where: str, number: int) -> None:
     disk = FailingDisk()
     log = open_store(tmp_path, EXTENDED, disk)
@@ -109,6 +114,32 @@ def test_the_store_works_again_when_the_disk_does(tmp_path: Path, where: str, nu
     log.close()
     log = open_store(tmp_path, EXTENDED)
     assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0", b"b1"])
+
+
+@pytest.mark.parametrize("number", LASTING)
+@WHERE
+def test_after_a_failure_that_does_not_pass_nothing_more_is_taken(
+    tmp_path: Path, where: str, number: int
+) -> None:
+    disk = FailingDisk()
+    log = open_store(tmp_path, EXTENDED, disk)
+    turn(log, ("A", b"a0"), ("B", b"b0"))
+    disk.number, disk.fails_in = number, where
+    with pytest.raises(DiskFailed, match="start again"):
+        turn(log, ("A", b"lost"), ("B", b"lost"))
+
+    disk.number = 0
+    for times in range(1, 4):
+        with pytest.raises(DiskFailed, match="start again"):
+            turn(log, ("A", b"lost"), now_ms=later(times))
+    assert log.failed is log.why_not is not None
+    assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0"], [b"b0"])
+    with pytest.raises(DiskFailed, match="start again"):
+        log.close()
+
+    log = open_store(tmp_path, EXTENDED)
+    turn(log, ("A", b"a1"))
+    assert (bodies(log, "A"), bodies(log, "B")) == ([b"a0", b"a1"], [b"b0"])
 
 
 @pytest.mark.parametrize("torn_bytes", [0, 7, 150, 100_000])
@@ -185,12 +216,12 @@ def test_mending_is_not_tried_at_every_append(tmp_path: Path) -> None:
 
         def wipe(self, path: Path, start: int, stop: int) -> bool:
             self.wipes += 1
-            raise DiskFailed(str(path), "write", "refused", errno.EIO)
+            raise DiskFailed(str(path), "write", "refused", errno.EACCES)
 
     disk = CountedDisk()
     log = open_store(tmp_path, EXTENDED, disk)
     store(log)
-    disk.number, disk.fails_in = errno.EIO, "consumequeue"
+    disk.number, disk.fails_in = errno.EACCES, "consumequeue"
     with pytest.raises(DiskFailed):
         store(log)
 
@@ -259,6 +290,27 @@ def test_after_a_failed_sync_the_bytes_are_written_again_before_the_next(tmp_pat
     assert bodies(log) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("number", LASTING)
+def test_a_sync_that_failed_for_good_is_never_tried_again_as_if_all_were_clean(
+    tmp_path: Path, number: int
+) -> None:
+    disk = FailingDisk()
+    disk.sync_number = number
+    log = open_store(tmp_path, SMALL, disk)
+    store(log, b"a")
+    fail_a_sync(log, disk)
+    disk.fails_to_sync = False
+    disk.written.clear()
+
+    with pytest.raises(DiskFailed, match="start again"):
+        store(log, b"b", now_ms=later())
+    with pytest.raises(DiskFailed, match="start again"):
+        log.begin_sync()
+
+    assert log.durable_to == 0
+    assert disk.written == []
+
+
 def test_bytes_the_system_lost_are_not_written_again_as_if_they_were_there(tmp_path: Path) -> None:
     disk = FailingDisk()
     log = open_store(tmp_path, SMALL, disk)
@@ -304,3 +356,101 @@ def test_a_store_that_cannot_be_closed_cleanly_leaves_its_abort_file(tmp_path: P
     assert (tmp_path / "abort").exists()
     log = open_store(tmp_path)
     assert bodies(log) == [b"a"]
+
+
+# A directory that was taken away
+
+
+def taken_away(directory: Path, how: str) -> None:
+    if how == "deleted":
+        shutil.rmtree(directory)
+    elif how == "moved":
+        directory.rename(directory.with_name("elsewhere"))
+    elif how == "replaced":
+        directory.rename(directory.with_name("elsewhere"))
+        shutil.copytree(directory.with_name("elsewhere"), directory)
+    elif how == "file deleted":
+        (directory / "commitlog" / f"{0:020d}").unlink()
+    elif how == "file replaced":
+        path = directory / "commitlog" / f"{0:020d}"
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+
+
+WAYS = ["deleted", "moved", "replaced", "file deleted", "file replaced"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_nothing_is_durable_in_a_directory_that_was_taken_away(tmp_path: Path, how: str) -> None:
+    directory = tmp_path / "store"
+    log = open_store(directory, SMALL)
+    store(log, b"kept")
+    taken_away(directory, how)
+    store(log, b"written to a file without a name")
+
+    with pytest.raises(DiskFailed, match="deleted or moved"):
+        log.begin_sync()
+
+    assert log.durable_to == 0
+    with pytest.raises(DiskFailed, match="deleted or moved"):
+        store(log, b"more", now_ms=later())
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "file deleted"])
+def test_a_file_that_goes_while_it_is_synced_is_not_durable(tmp_path: Path, how: str) -> None:
+    directory = tmp_path / "store"
+    log = open_store(directory, SMALL)
+    store(log, b"kept")
+    plan = log.begin_sync()
+    assert plan is not None
+
+    taken_away(directory, how)
+    plan.run()
+
+    with pytest.raises(DiskFailed, match="deleted or moved"):
+        log.finish_sync(plan)
+    assert log.durable_to == 0
+
+
+def test_a_directory_that_was_deleted_is_not_made_again(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    log = open_store(directory, SMALL)
+    store(log, b"kept")
+    shutil.rmtree(directory)
+
+    for _ in range(3):
+        store(log, b"x" * 1000)
+    with pytest.raises(DiskFailed, match="deleted or moved"):
+        store(log, b"for the next file" + b"x" * 1000)
+
+    assert not directory.exists()
+
+
+def test_a_deleted_directory_is_noticed_without_a_write(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    log = open_store(directory, SMALL)
+    shutil.rmtree(directory)
+
+    with pytest.raises(DiskFailed, match="deleted or moved"):
+        log.begin_sync()
+
+
+def test_files_we_remove_while_they_are_synced_are_no_failure(tmp_path: Path) -> None:
+    log = open_store(tmp_path, EXTENDED)
+    turn(log, ("A", b"a0"), ("B", b"b0"))
+    while log.end_offset < 3 * SMALL.commit_log_file_bytes:
+        store(log, b"x" * 1000, topic="C", keys=("k",))
+    plan = log.begin_sync(thorough=True)
+    assert plan is not None
+
+    log.delete_topic("A")
+    removed = log.retain(START_MS + 10_000 * 3_600_000, due=True)
+    plan.run()
+    log.finish_sync(plan)
+
+    assert removed > 0
+    assert plan.missing
+    assert log.failed is None
+    assert log.durable_to == log.end_offset
+    log.close()

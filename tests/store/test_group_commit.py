@@ -106,13 +106,47 @@ def test_a_failed_sync_promises_nothing_and_is_due_again() -> None:
     assert (log.files, log.directories) == ((Path("a"),), (Path(),))
 
 
-def test_a_file_removed_meanwhile_needs_no_sync() -> None:
+def test_a_file_we_removed_meanwhile_needs_no_sync() -> None:
     disk = SyncedDisk()
     disk.number = errno.ENOENT
     commit = GroupCommit(disk, LogOffset(0))
-    plan = begun(commit, DirtyFiles((Path("gone"),)), 100)
+    log = DirtyFiles((Path("queue/old"),), (Path("queue"),))
+    plan = begun(commit, log, 100)
 
     plan.run()
+    log.removed(Path("queue/old"))
     commit.finish(plan)
 
     assert commit.durable_to == 100
+
+
+def test_a_file_somebody_else_removed_is_a_failure() -> None:
+    disk = SyncedDisk()
+    disk.number = errno.ENOENT
+    commit = GroupCommit(disk, LogOffset(0))
+    log = DirtyFiles((Path("old"), Path("gone")))
+    plan = begun(commit, log, 100)
+
+    plan.run()
+    log.removed(Path("old"))
+    with pytest.raises(DiskFailed, match="gone"):
+        commit.finish(plan)
+
+    assert commit.durable_to == 0
+    assert log.files == (Path("gone"),)
+
+
+def test_a_file_made_again_must_be_there() -> None:
+    disk = SyncedDisk()
+    commit = GroupCommit(disk, LogOffset(0))
+    log = DirtyFiles()
+    log.removed(Path("queue/0"))
+    log.wrote(Path("queue/0"))
+    plan = begun(commit, log, 100)
+    disk.number = errno.ENOENT
+
+    plan.run()
+    with pytest.raises(DiskFailed):
+        commit.finish(plan)
+
+    assert commit.durable_to == 0

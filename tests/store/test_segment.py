@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset
 from flintmq.store.disk import Disk
 from flintmq.store.segment import Segment
+from store.stored import SMALL, bodies, open_store, store
 
 
 class CountingDisk(Disk):
@@ -59,3 +65,43 @@ def test_the_view_outlives_the_file(tmp_path: Path) -> None:
     del segment
 
     assert bytes(view[:4]) == b"kept"
+
+
+class NarrowDisk(Disk):
+    """The disk of a process that may map only so many files."""
+
+    def __init__(self, maps_max: int) -> None:
+        super().__init__()
+        self._maps_max = maps_max
+        self._maps = 0
+
+    def map(self, path: Path) -> memoryview:
+        if self._maps == self._maps_max:
+            raise DiskFailed(str(path), "map", "Cannot allocate memory", errno.ENOMEM)
+        self._maps += 1
+        return super().map(path)
+
+    def can_map(self, size_bytes: int) -> bool:
+        return size_bytes <= self._maps_max * SMALL.commit_log_file_bytes
+
+
+def test_a_store_is_not_opened_when_its_files_cannot_all_be_mapped(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path)) as log:
+        while log.end_offset <= 2 * SMALL.commit_log_file_bytes:
+            store(log, b"x" * 1000)
+
+    with pytest.raises(DiskFailed, match=r"ulimit -v.*mappedFileSizeCommitLog"):
+        open_store(tmp_path, disk=NarrowDisk(2))
+
+    open_store(tmp_path, disk=NarrowDisk(3)).close()
+
+
+def test_what_is_in_a_file_that_cannot_be_mapped_is_not_acknowledged(tmp_path: Path) -> None:
+    log = open_store(tmp_path, disk=NarrowDisk(1))
+    for _ in range(3):
+        store(log, b"x" * 1000)
+
+    with pytest.raises(DiskFailed, match="cannot map"):
+        store(log, b"for the next file" + b"x" * 1000)
+
+    assert len(bodies(log)) == 3

@@ -6,8 +6,6 @@ them names a file or a command.  They last until the broker stops; broker.conf i
 
 from __future__ import annotations
 
-import logging
-
 from flintmq.broker.admin_topics import between_turns
 from flintmq.broker.config_file import SETTINGS, BrokerSettings, changed_config, settings_texts
 from flintmq.broker.dispatch import Processor
@@ -16,6 +14,7 @@ from flintmq.broker.peer import Peer
 from flintmq.broker.runtime import runtime_table
 from flintmq.broker.state import BrokerState
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -24,7 +23,7 @@ from flintmq.protocol.headers.setting import BrokerConfigAnswer
 from flintmq.protocol.headers.stats import ViewBrokerStats
 from flintmq.protocol.typed_request import TypedRequest
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 KEY_CHARACTERS_SHOWN = 80
 """How much of a key that a peer sent is told back to it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from msgspec.structs import replace
 
 from flintmq.broker.admin_topics import QUEUES_MAX
@@ -13,13 +11,14 @@ from flintmq.broker.names import group_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
+from flintmq.logs import logger
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import NoFields, OfGroup
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
 from flintmq.protocol.typed_request import TypedRequest
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def create_group(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from flintmq.broker.admin_progress import (
     all_progress,
     correction_offsets,
@@ -15,12 +13,13 @@ from flintmq.broker.dispatch import Processor
 from flintmq.broker.outcome import Answer, Outcome
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
+from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common import NoFields
 from flintmq.protocol.headers.group import CloneGroupOffset
 from flintmq.protocol.typed_request import TypedRequest
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def clone_offsets(

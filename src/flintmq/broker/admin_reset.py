@@ -7,7 +7,6 @@ connected now.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from flintmq.broker.admin_topics import NOT_SET
@@ -16,6 +15,7 @@ from flintmq.broker.outcome import Answer, Ask, Outcome, Refusal, Tell
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
 from flintmq.errors import MalformedBody
+from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies import reset
 from flintmq.protocol.bodies.reset import ResetOffsets
@@ -27,7 +27,7 @@ from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import CLIENT_RESET_SINCE, version_name
 from flintmq.store.consume_queue import Bound
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 BY_TIME = -1
 """An offset that says: by the time."""

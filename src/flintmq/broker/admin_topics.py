@@ -6,7 +6,6 @@ for the end of a turn that has records; its answer comes after it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from flintmq.broker.send_checks import MULTI_TAG
 from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import TOPIC_PUT_NUMS
 from flintmq.errors import DiskFailed
+from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import SYSTEM_TOPICS, Permission
 from flintmq.protocol.bodies.group import GroupList
@@ -32,7 +32,7 @@ from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from flintmq.protocol.typed_request import TypedRequest
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 QUEUES_MAX = 65_536
 """Queues of one topic.  Several answers list them all."""

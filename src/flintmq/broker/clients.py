@@ -10,7 +10,6 @@ Invariant: ``_memberships`` names exactly the groups a connection is a member of
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,11 +24,12 @@ from flintmq.broker.subscription_conflicts import (
     wishes_of,
 )
 from flintmq.errors import Overloaded
+from flintmq.logs import logger
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
 from flintmq.protocol.bodies.subscription import Subscription
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 CONNECTION_GROUPS_MAX = 10_000
 """Groups one connection may be a member of.  A process has a handful; more is an attack."""

@@ -29,6 +29,9 @@ class BrokerConfig:
     broker_id: int = 0
     region: str = "DefaultRegion"
     trace_on: bool = True
+    fast_port: bool = True
+    """Listen two ports below as well, where RocketMQ's fast channel goes; not when the system
+    chooses the port."""
     store: StoreConfig = field(default_factory=StoreConfig)
 
     permission: int = int(READ_WRITE)
@@ -92,8 +95,8 @@ class BrokerConfig:
             raise ValueError("broker_name and cluster must not be empty")
         if not 0 <= self.permission <= int(READ_WRITE | Permission.INHERIT):
             raise ValueError("permission must be 0 to 7")
-        if self.broker_id < 0:
-            raise ValueError("broker_id must be >= 0")
+        if self.broker_id != 0:
+            raise ValueError("broker_id must be 0: only masters are served")
         for name in ("default_topic_queues", "pull_count_max", "holds_max", "timers_max"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be > 0")

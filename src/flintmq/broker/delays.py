@@ -14,7 +14,6 @@ Invariant: everything before a level's position was delivered or skipped.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from flintmq.broker.destinations import Undeliverable, destination
@@ -29,6 +28,7 @@ from flintmq.broker.redelivery import (
     waits_until,
 )
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
@@ -40,7 +40,7 @@ from flintmq.store.queue_extension import is_address
 if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 READ_UNITS = 64
 """Units of a level that are read ahead."""

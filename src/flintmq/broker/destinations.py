@@ -18,19 +18,19 @@ topic does not have.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.redelivery import Home
 from flintmq.broker.send_checks import has_queue, name_fault
+from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
 from flintmq.protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RETRY_QUEUES = 1
 """Queues of a retry topic that a message in wait makes again, as RocketMQ's default is."""

@@ -17,7 +17,6 @@ Invariant: a request that wants an answer gets exactly one, unless RocketMQ give
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -26,22 +25,24 @@ import msgspec
 
 from flintmq.broker.chores import Chore
 from flintmq.broker.dispatch import Processor, processors
+from flintmq.broker.failures import failure_answer, not_available, unsupported
 from flintmq.broker.held_pulls import HeldPull
 from flintmq.broker.members import connection_lost
-from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Refusal, Stored
+from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull import pull_again
 from flintmq.broker.quick_send import QuickSends, SentGroup
 from flintmq.broker.state import BrokerState
-from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
+from flintmq.broker.stepping import SteppedRequest, Stepping
+from flintmq.errors import DiskFailed, Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
-from flintmq.protocol.headers.send import SendRefusal
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.config import Flush
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Request: TypeAlias = TypedRequest[Any]
 
@@ -102,6 +103,7 @@ class Engine:
         self._unwritten: list[_Parked | SentGroup] = []
         self._unsynced: deque[_Parked | SentGroup] = deque()
         self._unannounced: list[tuple[Peer, Request, Answer]] = []
+        self.stepping = Stepping()
         self.deadlines_moved = True
         """Whether `next_due_ms` may be earlier than when it was last asked for."""
         self._due_ms = 0  # what it said then
@@ -126,7 +128,7 @@ class Engine:
         try:
             outcome = processor(request, self.state, peer, now_ms)
         except Exception as error:
-            outcome = self._failure(request, peer, error)
+            outcome = failure_answer(self.state, request, peer, error)
         if topics.version is not version and isinstance(outcome, Answer):
             self._drain_outbox()
             self._unannounced.append((peer, request, outcome))
@@ -148,8 +150,17 @@ class Engine:
     def lost(self, peer: Peer, now_ms: int) -> None:
         """A connection is gone."""
         self.state.held.drop(peer)
+        self.stepping.drop(peer)
         connection_lost(self.state, peer, now_ms)
         self._drain_outbox()
+
+    def step(self, is_over: Callable[[], bool]) -> None:
+        """Go on with answers that are computed in parts until the time is over."""
+        for work, outcome in self.stepping.run(is_over):
+            self.deadlines_moved = True
+            if isinstance(outcome, Exception):
+                outcome = failure_answer(self.state, work.request, work.peer, outcome)
+            self._settle(work.request, work.peer, outcome)
 
     # Turns
 
@@ -179,6 +190,7 @@ class Engine:
                 grown = state.log.write()
             except DiskFailed as error:
                 failure = error
+                state.put_times.not_written()
                 log.error("%d requests refused: %s", len(parked), error)  # noqa: TRY400
             for callback in callbacks:
                 self.deadlines_moved = True
@@ -203,7 +215,9 @@ class Engine:
 
     def sync_failed(self, failure: DiskFailed) -> None:
         """A sync failed: whoever waits for it must send again."""
-        log.error("%d requests refused: %s", len(self._unsynced), failure)
+        if self._unsynced or failure is not self.state.log.failed:  # that one is told once
+            log.error("%d requests refused: %s", len(self._unsynced), failure)
+        self.state.put_times.not_synced()
         while self._unsynced:
             self._answer_unsynced(self._unsynced.popleft(), failure)
 
@@ -211,6 +225,11 @@ class Engine:
     def wants_sync(self) -> bool:
         """Whether somebody waits for the medium."""
         return bool(self._unsynced)
+
+    @property
+    def waits_up_to(self) -> int | None:
+        """Where in the log the last one who waits for the medium ends, if anybody does."""
+        return self._stop(self._unsynced[-1]) if self._unsynced else None
 
     # The clock
 
@@ -245,9 +264,12 @@ class Engine:
         return due_ms
 
     def release_holds(self, now_ms: int) -> None:
-        """Answer every held pull: the broker is about to stop."""
+        """Answer every held pull and every large answer: the broker is about to stop."""
         for pull in self.state.held.drain():
             self._pull_again(pull, now_ms)
+        for work in self.stepping.drain():
+            answer = Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the broker is stopping")
+            self.refuse(work.request, work.peer, answer)
 
     # Inside
 
@@ -273,6 +295,11 @@ class Engine:
             self.state.held.add(HeldPull(request, peer, outcome))
         elif isinstance(outcome, Ask):
             self._ask(request, peer, outcome)
+        elif isinstance(outcome, Steps):
+            try:
+                self.stepping.add(SteppedRequest(peer, request, outcome))
+            except Overloaded as error:
+                self.refuse(request, peer, failure_answer(self.state, request, peer, error))
 
     def _ask(self, request: Request, peer: Peer, ask: Ask) -> None:
         def then(reply: Command | None) -> None:
@@ -280,7 +307,7 @@ class Engine:
             try:
                 outcome = ask.then(reply)
             except Exception as error:
-                outcome = self._failure(request, peer, error)
+                outcome = failure_answer(self.state, request, peer, error)
             self._settle(request, peer, outcome)
 
         self._port.ask_client(ask.peer, ask.request, ask.timeout_ms, then)
@@ -303,7 +330,7 @@ class Engine:
         try:
             outcome = pull_again(pull.request, self.state, pull.peer, now_ms)
         except Exception as error:
-            outcome = self._failure(pull.request, pull.peer, error)
+            outcome = failure_answer(self.state, pull.request, pull.peer, error)
         self._settle(pull.request, pull.peer, outcome)
 
     def _park_or_answer(self, parked: list[_Parked | SentGroup]) -> None:
@@ -349,36 +376,3 @@ class Engine:
             self.state.outbox = []
             for each in outbox:
                 self._port.tell(each.peer, each.request)
-
-    def _failure(self, request: Request, peer: Peer, error: Exception) -> Answer:
-        """What a peer is told about an error that came out of a processor."""
-        if isinstance(error, Refusal):
-            return error.answer
-        if isinstance(error, DiskFailed):
-            return not_available(self.state, error)
-        header = SendRefusal(trace_on=_text(self.state), region=self.state.config.region)
-        if isinstance(error, Overloaded):
-            return Answer(ResponseCode.SYSTEM_BUSY, header, remark=f"[OVERLOAD]{error}")
-        if isinstance(error, BodyTooLarge):
-            return Answer(ResponseCode.MESSAGE_ILLEGAL, header, remark=str(error))
-        if isinstance(error, FlintError):
-            log.info("%s: request %d failed: %s", peer.address, request.code, error)
-        else:
-            log.error("%s: request %d failed", peer.address, request.code, exc_info=error)
-        return Answer(ResponseCode.SYSTEM_ERROR, header, remark=f"{type(error).__name__}: {error}")
-
-
-def unsupported(code: int) -> Answer:
-    remark = f" request type {code} not supported"
-    return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-
-
-def not_available(state: BrokerState, failure: DiskFailed) -> Answer:
-    """The store takes nothing now."""
-    header = SendRefusal(trace_on=_text(state), region=state.config.region)
-    remark = f"service not available now. {failure}"
-    return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, header, remark=remark)
-
-
-def _text(state: BrokerState) -> str:
-    return "true" if state.config.trace_on else "false"

@@ -15,7 +15,6 @@ Invariant: every filter in here compiles, and has the bits of `BLOOM`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from msgspec.structs import replace
 from flintmq.broker.subscriptions import predicate_of, properties_of, selection_of
 from flintmq.errors import InvalidExpression
 from flintmq.filter.bloom import bloom_filter
+from flintmq.logs import logger
 from flintmq.model.properties import RETRY_TOPIC
 from flintmq.protocol.bodies.filter_table import BloomBits, FilterTable, GroupFilter, TopicFilters
 from flintmq.protocol.bodies.subscription import SQL92, Subscription
@@ -33,7 +33,7 @@ from flintmq.store.selection import Selection
 if TYPE_CHECKING:
     from flintmq.filter.sql_eval import SqlPredicate
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 BLOOM = bloom_filter()
 

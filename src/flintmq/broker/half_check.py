@@ -19,7 +19,6 @@ op messages there are have been read; and a message that only waits is not count
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from flintmq.broker.half_ops import EndMarks
@@ -27,6 +26,7 @@ from flintmq.broker.outcome import Refusal, Tell
 from flintmq.broker.put import append
 from flintmq.broker.redelivery import Allowance, home_of, rebuilt, record_of
 from flintmq.errors import FlintError, LocalProtocolError
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.group import TRANSACTION_GROUP
 from flintmq.model.message_id import offset_id
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
     from flintmq.errors import DiskFailed
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PART_RECORDS_MAX = 500
 """Records one part of a round looks at."""

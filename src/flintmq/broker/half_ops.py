@@ -7,10 +7,10 @@ without a gap, so that the marks of half messages still ahead are read again nex
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from flintmq.broker.redelivery import record_of
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
     from flintmq.protocol.record import Record
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 OP_TAG = "d"
 OP_SEPARATOR = ","

@@ -71,6 +71,10 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._count
 
+    def count_of(self, peer: Peer) -> int:
+        """How many of them one connection has."""
+        return len(self._peers.get(peer, ()))
+
     def add(self, pull: HeldPull) -> None:
         """Hold a pull until something takes it out."""
         hold = pull.hold

@@ -7,7 +7,6 @@ they must be quick.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,8 +15,9 @@ import msgspec
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
+from flintmq.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 E = TypeVar("E")
 

@@ -6,19 +6,18 @@ about the pull, not part of it: when it cannot be stored, the pull is answered a
 
 from __future__ import annotations
 
-import logging
-
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.put import NewMessage, append
 from flintmq.broker.state import BrokerState
 from flintmq.errors import FlintError
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.offset import OffsetMoved
 from flintmq.protocol.headers.pull import PullMessage
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def note_moved(state: BrokerState, header: PullMessage, offset_new: int, now_ms: int) -> None:

@@ -7,15 +7,15 @@ is handed out once to the next pull and keeps commits out until then.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
 from flintmq.errors import Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.offset import ConsumerOffsets
 from flintmq.protocol.bodies.version import DataVersion
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 SEPARATOR = "@"
 """Between topic and group in the saved table; neither name may hold it."""

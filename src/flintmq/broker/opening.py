@@ -10,7 +10,6 @@ would make is named in the log, and neither makes a topic larger than `QUEUES_MA
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +25,13 @@ from flintmq.broker.half_messages import HalfMessages
 from flintmq.broker.held_pulls import HeldPulls
 from flintmq.broker.offsets import Offsets
 from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.put_times import PutTimes
 from flintmq.broker.queue_locks import QueueLocks
 from flintmq.broker.state import BrokerState
 from flintmq.broker.stats import Stats
 from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
@@ -39,7 +40,7 @@ from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def open_state(
@@ -59,6 +60,7 @@ def open_state(
     try:
         config = replace(config, store=messages.config)
         tables = Tables(disk, directory)
+        stats = Stats(now_ms, config.cluster)
         state = BrokerState(
             config=config,
             address=address,
@@ -74,7 +76,8 @@ def open_state(
             delays=DelaySchedule(tables.delay_offsets.load()),
             timers=Timers(tables.timers.load(), messages.timer_progress()),
             halves=HalfMessages(),
-            stats=Stats(now_ms, config.cluster),
+            stats=stats,
+            put_times=PutTimes(stats.puts, now_ms),
             pick=pick,
             started_ms=now_ms,
             own_ids=OwnIds(host, process_id, now_ms),

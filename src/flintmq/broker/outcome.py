@@ -4,6 +4,7 @@
     Stored    once the turn's records are written, and with sync flush once they are durable
     Hold      later: when the queue grows, or at a deadline; then the pull runs once more
     Ask       after a client was asked; what it said decides
+    Steps     in a few turns: the answer is large and is computed in parts
     None      never: the request wants no answer, or RocketMQ gives none
 
 A check that fails raises `Refusal`, which is an answer too.
@@ -11,7 +12,7 @@ A check that fails raises `Refusal`, which is an answer too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import msgspec
@@ -68,7 +69,18 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     then: Callable[[Command | None], Outcome]
 
 
-Outcome: TypeAlias = "Answer | Stored | Hold | Ask | None"
+class Steps(msgspec.Struct, frozen=True, gc=False):
+    """An answer that takes more than a few milliseconds: computed in parts, between other work.
+
+    ``work`` yields None at least once in a millisecond of its work and returns the outcome.
+    Between two steps anything may change: it copies what it walks over before its first step,
+    and looks up what it names.
+    """
+
+    work: Generator[None, None, Outcome]
+
+
+Outcome: TypeAlias = "Answer | Stored | Hold | Ask | Steps | None"
 
 
 class Tell(msgspec.Struct, frozen=True, gc=False):

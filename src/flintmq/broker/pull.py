@@ -52,6 +52,12 @@ LARGE_ANSWER_BYTES: Final = 4 * 1024 * 1024
 HOLD_MS_MAX: Final = 3_600_000
 """No pull is held for longer, whatever it asks for."""
 
+HOLD_SHARES: Final = 4
+"""One connection may have this part of all holds.  A client has one for each of its queues."""
+
+HOLD_SHARE_MIN: Final = 1_000
+"""And no fewer than these, however few holds there are."""
+
 _LARGE = TransferLimits(
     memory_bytes=LARGE_ANSWER_BYTES,
     memory_count=READ_BYTES_MAX,
@@ -136,7 +142,7 @@ def _pull(
     if code == SUCCESS:
         _count_found(state, header, result, now_ms)
     else:
-        if code == NOT_FOUND and is_first and header.sys_flag & _SUSPEND and _may_hold(state):
+        if code == NOT_FOUND and is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer):
             until_ms = now_ms + _hold_ms(state, header)
             offset = QueueOffset(header.queue_offset)
             return Hold(topic_name, queue_id, offset, until_ms, wanted)
@@ -208,8 +214,13 @@ def _suggested_broker(state: BrokerState, group: GroupConfig, result: ReadResult
     return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
 
 
-def _may_hold(state: BrokerState) -> bool:
-    return not state.is_stopping and len(state.held) < state.config.holds_max
+def _may_hold(state: BrokerState, peer: Peer) -> bool:
+    holds_max = state.config.holds_max
+    return (
+        not state.is_stopping
+        and len(state.held) < holds_max
+        and state.held.count_of(peer) < max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
+    )
 
 
 def _hold_ms(state: BrokerState, header: PullMessage) -> int:

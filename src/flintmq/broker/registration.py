@@ -10,7 +10,6 @@ milliseconds, and nobody is served meanwhile.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, MalformedBody
+from flintmq.logs import logger
 from flintmq.model.topic import READ_WRITE
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
@@ -30,7 +30,7 @@ from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
 if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 NO_HA_ADDRESS = ""
 """Where slaves would fetch the log from.  The field must be there, and nobody may."""

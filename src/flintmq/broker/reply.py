@@ -9,7 +9,6 @@ those who look later.  So a reply that cannot be stored is handed over all the s
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from flintmq.broker.hooks import Sending, Sent, run_hooks
@@ -22,6 +21,7 @@ from flintmq.broker.send_checks import SendHeader, SendRequest, check_send
 from flintmq.broker.send_properties import mark, waits_for_medium
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, Overloaded
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import LogOffset
 from flintmq.model.topic import AUTO_CREATE_TOPIC
@@ -34,7 +34,7 @@ from flintmq.store.message_log import Appended
 if TYPE_CHECKING:
     from flintmq.broker.dispatch import Processor
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PUSH_TIMEOUT_MS = 10_000
 """How long the asking client may take to accept a reply."""

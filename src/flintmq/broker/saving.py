@@ -48,6 +48,7 @@ def take_names(state: BrokerState, tables: Tables) -> Snapshot:
     state.topics.is_dirty = state.groups.is_dirty = False
 
     def give_back() -> None:
+        state.failed_saves += 1
         state.topics.is_dirty |= has_topics
         state.groups.is_dirty |= has_groups
 
@@ -70,6 +71,7 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
     state.offsets.is_dirty = False
 
     def give_back() -> None:
+        state.failed_saves += 1
         state.offsets.is_dirty |= has_offsets
 
     return Snapshot(saves, give_back)

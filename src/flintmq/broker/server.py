@@ -14,52 +14,56 @@ change: messages without a topic are out of reach.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeAlias
 
+from flintmq.broker.announcing import LEAVE_MS, Announcer
 from flintmq.broker.answers import encode_answer
 from flintmq.broker.chores import upkeep
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
+from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_request, registering, unregister_request
+from flintmq.broker.registration import register_request
 from flintmq.broker.saving import Snapshot, take_names, take_positions
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
 from flintmq.net.aio import Channels, resolve
 from flintmq.net.channel import Channel
 from flintmq.net.clock import wall_ms
-from flintmq.net.drive import drive_async
-from flintmq.net.server import SERVER_LIMITS, Gate, Server, ServerLimits, no_gate, serve
+from flintmq.net.limits import CUT_MS, LINGER_MS
+from flintmq.net.parts import InParts
+from flintmq.net.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
+from flintmq.net.session import Session
+from flintmq.net.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
+from flintmq.net.watchdog import LoopWatch, Stalls
 from flintmq.protocol.command import Command
 from flintmq.store.disk import Disk
 from flintmq.store.group_commit import SyncPlan
 from flintmq.store.tables import Tables
 
-log = logging.getLogger(__name__)
-
-UNREGISTER_MS = 3_000
-"""How long a broker that stops waits for its name servers."""
+log = logger(__name__)
 
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
 
+STOP_LIMIT_MS = 20_000
+"""Over the whole of a stop: its steps with limits of their own, and five seconds for the store."""
+
 ROUND_FILES = 64
 """Queues that one sync may cover beside the log: whoever waits for it waits no longer."""
-
-ANNOUNCE_MS = 1_000
-"""How long who made a topic waits for slow name servers before it is answered."""
 
 ASKS_MAX = 1_000
 """Questions to clients that may be open at once; more count as not answered."""
@@ -79,18 +83,22 @@ class BrokerServer:
         client_tls: ClientTls | None,
     ) -> None:
         self.state = state
+        self._watch = LoopWatch(state.stalls)
         self.engine = Engine(state, self)
-        self.registered = asyncio.Event()
-        """Set once every name server that could be reached has been told."""
+        self.failed = asyncio.Event()
+        """Set when nothing is ever stored again: `stop` it, and it raises why."""
         self.namesrv = tuple(str(address) for address in namesrv)
         self._tables = tables
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
         self._outgoing = Channels(tls=client_tls)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
+        self.registered = self._announcer.registered
         self._disk_thread = ThreadPoolExecutor(1, "flintmq-sync")
         self._table_thread = ThreadPoolExecutor(1, "flintmq-tables")
         self._turn_due = False
+        self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._syncing: asyncio.Future[None] | None = None
@@ -99,7 +107,7 @@ class BrokerServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._chores = upkeep(self, clock())
         self._stopped = False
-        self._server: Server
+        self.listeners: Listeners
 
     @classmethod
     async def start(
@@ -120,12 +128,15 @@ class BrokerServer:
         """Open the store, listen, and tell the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
-        server = await serve(
-            listen, lambda ch: gate(BrokerSession(started[0], ch), ch), tls=tls, limits=limits
-        )
+        stalls = Stalls()
+
+        def open_session(channel: Channel, read: ReadRequest) -> Session:
+            return gate(BrokerSession(started[0], channel, read), channel)
+
+        listeners = await listen_both(listen, open_session, config, tls, limits, stalls)
         try:
-            told = advertise or server.address
-            told = Address(told.host, told.port or server.address.port)
+            told = advertise or listeners.main.address
+            told = Address(told.host, told.port or listeners.main.address.port)
             state, tables = open_state(
                 directory,
                 config,
@@ -135,11 +146,12 @@ class BrokerServer:
                 now_ms=clock(),
                 disk=disk,
             )
+            state.stalls = stalls
             broker = cls(state, tables, namesrv, clock, client_tls)
         except BaseException:
-            await server.stop(0)
+            await asyncio.gather(*(each.stop(0) for each in listeners))
             raise
-        broker._server = server
+        broker.listeners = listeners
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
@@ -148,7 +160,7 @@ class BrokerServer:
     @property
     def address(self) -> Address:
         """Where it listens."""
-        return self._server.address
+        return self.listeners.main.address
 
     @property
     def peers(self) -> tuple[Peer, ...]:
@@ -163,29 +175,38 @@ class BrokerServer:
         """No new sends; answer, sync and save everything; leave the name servers; close."""
         if self._stopped:
             return
-        self._stopped = True
-        self.state.is_stopping = True
+        self._stopped = self.state.is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._leave()
+        self._watch.stop()
+        stopping = Stopping("the broker", STOP_LIMIT_MS)
+        await stopping.step("leaving the name servers", self._announcer.leave(), LEAVE_MS)
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
-        try:
-            async with asyncio.timeout(STOP_MS / 1000):
-                await self._save()
-        except (DiskFailed, TimeoutError) as error:
-            log.error("stopping without saving the last changes: %s", error)  # noqa: TRY400
-        await self._server.stop()
+        if not await stopping.step("saving", self._save(), STOP_MS):
+            log.error("stopping without saving the last changes")
+        await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
+        await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
+        stopping.failures.clear()  # they are logged; of the store the caller is told too
+        is_closed = await stopping.step("closing the store", self._close_store())
+        self._disk_thread.shutdown(wait=is_closed)
+        self._table_thread.shutdown(wait=is_closed and "saving" not in stopping.cut)
+        for failure in stopping.failures:
+            raise failure
+        if not is_closed:
+            raise DiskFailed("the store", "close", "the disk does not answer")
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._outgoing.close()
+
+    async def _close_store(self) -> None:
         while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
         await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
-        self._disk_thread.shutdown()
-        self._table_thread.shutdown()
 
     # What the engine asks for
 
@@ -236,17 +257,30 @@ class BrokerServer:
         """End the turn when every connection that has something to say has said it."""
         if not self._turn_due:
             self._turn_due = True
+            self.state.put_times.begin(self.now_ms())
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._turn_due = False
-        now_ms = self.now_ms()
+        started_s, now_ms = perf_counter(), self.now_ms()
         self.engine.end_turn(now_ms)
         self._after_turn(now_ms)
+        self.state.stalls.note(perf_counter() - started_s, "a turn of the store")
+
+    def _step(self, is_over: Callable[[], bool]) -> bool:
+        self.engine.step(is_over)
+        self.turn_is_due()
+        return bool(self.engine.stepping)
 
     def _after_turn(self, now_ms: int) -> None:
+        self.state.put_times.end(self.engine.waits_up_to, now_ms, self.now_ms)
+        if self.engine.stepping:
+            self._large_answers.go_on()
         if self.engine.wants_sync:
             self.sync_soon()
+        if self.state.log.failed is not None and not self.failed.is_set():
+            self.failed.set()
+            log.critical("nothing is stored any more: %s", self.state.log.failed)
         if self.state.has_new_names and not (self._names_wait or self._stopped):
             self._names_wait = True
             self._spawn(self._save_names())
@@ -263,11 +297,12 @@ class BrokerServer:
             self._timer = None
         if self._stopped:
             return
-        now_ms = self.now_ms()
+        started_s, now_ms = perf_counter(), self.now_ms()
         for chore in self._chores:
             chore.run_if_due(now_ms)
         self.engine.tick(now_ms)
         self._after_turn(now_ms)
+        self.state.stalls.note(perf_counter() - started_s, "work that fell due")
 
     def _wake_at(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:
@@ -302,6 +337,7 @@ class BrokerServer:
             self.engine.sync_failed(failure)
         else:
             self.engine.durable()
+            self.state.put_times.durable(self.state.log.durable_to, self.now_ms())
         if done is not None and not done.done():
             done.set_result(None)
         if self.engine.wants_sync or self.state.log.has_round:
@@ -357,35 +393,13 @@ class BrokerServer:
     # Name servers
 
     def announce_all(self) -> None:
-        self._spawn(self._register(register_request(self.state, None)))
+        self._spawn(self._announcer.tell(register_request(self.state, None)))
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
         if self._stopped or not self.namesrv:
             then()
         else:
-            self._spawn(self._register(register_request(self.state, topics), then))
-
-    async def _register(self, command: Command, then: Callable[[], None] | None = None) -> None:
-        telling = asyncio.gather(*(self._register_at(each, command) for each in self.namesrv))
-        if then is not None:
-            await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
-            then()
-        await telling
-        self.registered.set()
-
-    async def _register_at(self, namesrv: str, command: Command) -> None:
-        try:
-            telling = registering(self.state, namesrv, command, self.now_ms())
-            await drive_async(telling, self._outgoing.make)
-        except FlintError as error:
-            log.warning("not registered: %s", error)
-
-    async def _leave(self) -> None:
-        command = unregister_request(self.state)
-        calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self.namesrv)
-        for outcome in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(outcome, FlintError):
-                log.info("name server %s", outcome)
+            self._spawn(self._announcer.tell(register_request(self.state, topics), then))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

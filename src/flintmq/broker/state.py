@@ -23,6 +23,7 @@ from flintmq.broker.hooks import Hooks
 from flintmq.broker.offsets import Offsets
 from flintmq.broker.outcome import Tell
 from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.put_times import PutTimes
 from flintmq.broker.queue_locks import QueueLocks
 from flintmq.broker.registration import Told
 from flintmq.broker.stats import Stats
@@ -30,6 +31,7 @@ from flintmq.broker.timers import Timers
 from flintmq.broker.topics import Topics
 from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
+from flintmq.net.watchdog import Stalls
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.store.message_log import MessageLog
 
@@ -59,6 +61,7 @@ class BrokerState:
     timers: Timers
     halves: HalfMessages
     stats: Stats
+    put_times: PutTimes
     pick: Callable[[int], int]
     """A random number from 0 to below the argument."""
     started_ms: int
@@ -67,6 +70,8 @@ class BrokerState:
     hooks: Hooks = field(default_factory=Hooks)
     outbox: list[Tell] = field(default_factory=list)
     after_write: list[AfterWrite] = field(default_factory=list)
+    pull_ms_max: int = 0
+    """How long the slowest pull took to be served."""
     unsynced_count: int = 0
     unsynced_bytes: int = 0
     """Sends that wait for the medium now."""
@@ -74,6 +79,10 @@ class BrokerState:
     """Which settings are in force, for tools that ask."""
     told: Told | None = None
     """What the name servers were told last, so that it need not be encoded again."""
+    failed_saves: int = 0
+    """How often names or tables could not be saved."""
+    stalls: Stalls = field(default_factory=Stalls)
+    """How often the loop was blocked."""
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
 
@@ -87,3 +96,4 @@ class BrokerState:
         self.clients.carry(delta_ms)
         self.locks.carry(delta_ms)
         self.stats.carry(delta_ms)
+        self.put_times.carry(delta_ms)

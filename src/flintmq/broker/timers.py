@@ -18,7 +18,6 @@ Invariant: a message of the queue that was read is in the heap, under way, or do
 
 from __future__ import annotations
 
-import logging
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,9 @@ from flintmq.broker.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.stats import TIMER_DELIVERED_NUMS
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
+from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import TIMER_TOPIC
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
     from flintmq.protocol.record import Record
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 READ_RECORDS = 1_000
 """Messages of the timer topic that one turn reads, some 10 ms of work."""
@@ -131,8 +132,16 @@ class Timers:
 
     def waiting_count(self, state: BrokerState) -> int:
         """How many messages wait, with those of the turn under way."""
-        unread = max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
-        return len(self._heap) + len(self._under_way) + unread + self._unwritten
+        read = len(self._heap) + len(self._under_way)
+        return read + self.unread_count(state) + self._unwritten
+
+    def unread_count(self, state: BrokerState) -> int:
+        """Messages of the timer topic that are not looked at yet."""
+        return max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
+
+    def behind_ms(self, now_ms: int) -> int:
+        """How long the first message that waits should have been delivered already."""
+        return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
 
     def _note_written(self) -> None:
         self._unwritten = 0
@@ -302,6 +311,7 @@ class Timers:
         for topic, (count, size_bytes) in sent.items():
             self.delivered_count += count
             state.stats.sent(topic, count, size_bytes, now_ms)
+            state.stats.add(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms, count=count)
 
     def _skip(self, offset: QueueOffset, reason: str) -> None:
         self.unreadable_count += 1

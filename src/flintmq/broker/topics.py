@@ -7,12 +7,12 @@ request; what the broker makes itself is not checked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from flintmq.broker.config import BrokerConfig
+from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
 from flintmq.model.topic import (
     AUTO_CREATE_TOPIC,
@@ -40,7 +40,7 @@ TOPICS_MAX = 100_000
 
 _INHERIT = int(Permission.INHERIT)
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Topics:

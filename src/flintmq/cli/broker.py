@@ -22,6 +22,7 @@ from flintmq.cli.process import (
     say,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
     warn_if_open,
 )
 from flintmq.errors import FlintError, InvalidSetting
@@ -142,7 +143,7 @@ TlsClientCa = Annotated[
         "--tls-client-ca",
         envvar="FLINTMQ_TLS_CLIENT_CA",
         metavar="FILE",
-        help="Take only clients with a certificate signed by this one.",
+        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
         show_default=False,
     ),
 ]
@@ -152,6 +153,15 @@ Mode = Annotated[
         "--tls-mode",
         envvar="FLINTMQ_TLS_MODE",
         help="permissive also takes clients without TLS on the same port; enforcing does not.",
+    ),
+]
+FastPort = Annotated[
+    bool,
+    typer.Option(
+        "--fast-port/--no-fast-port",
+        envvar="FLINTMQ_FAST_PORT",
+        help="Also listen two ports below, where RocketMQ's fast channel (vipChannelEnabled) and "
+        "rocketmq-dashboard go.",
     ),
 ]
 Level = Annotated[
@@ -179,10 +189,11 @@ def choose(
     flush: Flush | None,
     advertise: str | None,
     file: Path | None,
+    fast_port: bool = True,
 ) -> Chosen:
     """Settings of all sources, the stronger over the weaker."""
     settings = BrokerSettings() if file is None else _read(file)
-    config = settings.config
+    config = replace(settings.config, fast_port=fast_port)
     if name is not None:
         if not name.strip():
             raise InvalidSetting("name", name, "it must not be empty")
@@ -227,6 +238,7 @@ def broker(
     flush: HowToFlush = None,
     advertise: Advertise = None,
     config: Config = None,
+    fast_port: FastPort = True,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -237,7 +249,13 @@ def broker(
     """Run a broker until it is told to stop."""
     try:
         chosen = choose(
-            data=data, listen=listen, name=name, flush=flush, advertise=advertise, file=config
+            data=data,
+            listen=listen,
+            name=name,
+            flush=flush,
+            advertise=advertise,
+            file=config,
+            fast_port=fast_port,
         )
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
         servers = chosen.namesrv or (NAMESRV_HERE,)
@@ -271,7 +289,7 @@ async def _serve(
     try:
         await server.registered.wait()
         typer.echo(f"flintmq ready broker={server.state.address} data={chosen.directory}")
-        await stopping.wait()
+        await stopping_or_failed(stopping, server.failed)
     finally:
         await server.stop()
 

@@ -33,7 +33,7 @@ from flintmq.cli.output import (
     say,
 )
 from flintmq.cli.times import Since, Until, parse_times
-from flintmq.cli.view import facts_of, print_page, short_body
+from flintmq.cli.view import facts_of, print_page, short_body, tell_bad
 from flintmq.client.config import ClientSettings
 from flintmq.core.dead_letters import DeadLetter, ReplayTo
 from flintmq.errors import FlintError
@@ -217,7 +217,7 @@ def _chosen(admin: Admin, group: str, choice: Choice) -> Iterator[DeadLetter]:
     found = [
         letter
         for located in admin.dead_letter_spans(group)
-        for letter in map(DeadLetter.of, admin.read(located))
+        for letter in map(DeadLetter.of, admin.read(located, on_bad=tell_bad))
         if choice.fits(letter)
     ]
     found.sort(key=lambda letter: letter.message.store_ms)

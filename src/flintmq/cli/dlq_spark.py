@@ -190,8 +190,9 @@ def bulk_replay(
     """Send many dead letters again, from tasks of Spark. Shows first which, and asks.
 
     --where sees the columns topic, day, reason, tries, message_id, tags, keys, properties, body,
-    born_time and store_time. The dead letters themselves stay: who replays twice sends twice,
-    unless the second run has the log of the first.
+    born_time, store_time and bad_reason. Dead letters that cannot be decoded are not sent. The dead
+    letters themselves stay: who replays twice sends twice, unless the second run has the log of
+    the first.
     """
     if output is Output.JSON and not yes and not dry_run:
         give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
@@ -212,7 +213,8 @@ def bulk_replay(
             **options,
         )
         if not plan.messages:
-            give_up(f"{group} has no such dead letter", SAYS_NO)
+            bad = f" that can be decoded; {plan.bad_records} cannot" if plan.bad_records else ""
+            give_up(f"{group} has no such dead letter{bad}", SAYS_NO)
         if output is Output.TABLE:
             _show(plan, to, rate)
             if not dry_run and not yes:
@@ -250,6 +252,8 @@ def _show(plan: ReplayPlan, to: ReplayTo, rate: float) -> None:
     print_table(("topic", "day", "dead letters"), lines[:SHOWN_MAX])
     if plan.without_topic:
         say(f"{plan.without_topic} do not say which topic they came from and are left out")
+    if plan.bad_records:
+        say(f"{plan.bad_records} cannot be decoded and are left out")
     seconds = round(plan.messages / rate)
     print_line(
         f"{plan.messages} dead letters to the {to}, {rate:g} a second: {seconds} seconds or more"
@@ -275,6 +279,7 @@ def _print_facts(plan: ReplayPlan, to: ReplayTo, result: Replayed | None) -> Non
             "to": to,
             "chosen": plan.chosen,
             "without_topic": plan.without_topic,
+            "bad_records": plan.bad_records,
             "sent": 0 if result is None else result.sent,
             "failed": 0 if result is None else result.failed,
             "passed_over": 0 if result is None else result.passed_over,

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from flintmq.cli.connection import connected
 from flintmq.cli.known import require_group
@@ -28,6 +29,7 @@ from flintmq.cli.output import (
 )
 from flintmq.client.config import ClientSettings
 from flintmq.net.clock import monotonic_ms
+from flintmq.printable import printable
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
@@ -118,7 +120,8 @@ def _watch(looks: Iterator[GroupLag], output: Output) -> None:
             _show_all(
                 looks,
                 lambda found, trend, by_queue: live.update(
-                    Group(_trend_table(found, by_queue), _sentence(found, trend)), refresh=True
+                    Group(_trend_table(found, by_queue), Text(_sentence(found, trend))),
+                    refresh=True,
                 ),
             )
 
@@ -153,7 +156,7 @@ def _trend_facts(found: GroupLag, trend: LagTrend) -> dict[str, object]:
 
 
 def _sentence(found: GroupLag, trend: LagTrend) -> str:
-    return (
+    return printable(
         f"{found.group} is {found.lag} messages behind, consumes {_rate(trend.consumed_per_s)}, "
         f"gets {_rate(trend.stored_per_s)}, {_drain(trend)}"
     )

@@ -9,7 +9,7 @@ import typer
 from flintmq.cli.connection import connected
 from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
 from flintmq.cli.times import Since, Until, parse_times
-from flintmq.cli.view import facts_of, print_found, print_page
+from flintmq.cli.view import facts_of, print_found, print_page, tell_bad
 from flintmq.client.config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
 
@@ -80,13 +80,20 @@ def find(
             found = _find_by_id(admin, message_id, topic)
         elif key is not None:
             found = admin.messages_by_key(
-                topic, key, count_max=count, start_ms=start_ms, stop_ms=stop_ms
+                topic,
+                key,
+                count_max=count,
+                start_ms=start_ms,
+                stop_ms=stop_ms,
+                on_bad=tell_bad,
             )
         elif since is None and until is None:
             raise InvalidSetting("key", "", "give --key, --id, --since or --until")
         else:
             wanted = Wanted.by(tags=tag, sql=sql)
-            found = admin.messages_by_time(topic, start_ms, stop_ms, wanted=wanted, count_max=count)
+            found = admin.messages_by_time(
+                topic, start_ms, stop_ms, wanted=wanted, count_max=count, on_bad=tell_bad
+            )
     _print_found(found, output)
     if not found:
         give_up(f"{topic} has no such message", SAYS_NO)
@@ -95,11 +102,11 @@ def find(
 def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[ReceivedMessage, ...]:
     """Both kinds of id look alike: with a topic it is first taken for a unique id."""
     if topic is not None:
-        found = admin.messages_by_id(topic, message_id)
+        found = admin.messages_by_id(topic, message_id, on_bad=tell_bad)
         if found:
             return found
     try:
-        message = admin.message_at(message_id)
+        message = admin.message_at(message_id, on_bad=tell_bad)
     except InvalidName as error:
         if topic is not None:
             give_up(f"{topic} has no message {message_id}", SAYS_NO)

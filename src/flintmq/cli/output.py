@@ -1,4 +1,4 @@
-"""What the commands that ask a cluster have in common: how they print and how they end.
+r"""What the commands that ask a cluster have in common: how they print and how they end.
 
     exit 0   done
     exit 1   the answer is no: not found, refused, nothing there
@@ -7,10 +7,14 @@
 
 Results go to stdout, as tables for people or as JSON for programs; everything else goes to
 stderr.  An error is one sentence and, where there is one, what to do about it.
+
+What others wrote, names and bodies, is shown to people as `printable` does: no terminal obeys it,
+and it is never read as markup.  JSON has every value as it is, such characters as ``\uXXXX``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,6 +26,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from flintmq.errors import (
     BrokerRefused,
@@ -33,6 +38,7 @@ from flintmq.errors import (
     NoRoute,
     Unreachable,
 )
+from flintmq.printable import is_shown, printable, printable_lines
 from flintmq.protocol.codes import ResponseCode
 
 SAYS_NO = 1
@@ -97,15 +103,29 @@ def give_up(sentence: str, code: int = SAYS_NO, hint: str | None = None) -> NoRe
 
 def say(line: str) -> None:
     """One line for people, on stderr."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]flintmq:[/] {escape(line)}")
+    line = escape(printable_lines(line))
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]flintmq:[/] {line}")
 
 
 def print_json(facts: object) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
+    for line in msgspec.json.format(msgspec.json.encode(facts), indent=2).decode().split("\n"):
+        typer.echo(_safe_json(line))
 
 
 def print_json_line(facts: object) -> None:
-    typer.echo(msgspec.json.encode(facts).decode())
+    typer.echo(_safe_json(msgspec.json.encode(facts).decode()))
+
+
+def _safe_json(text: str) -> str:
+    """The same values; what a terminal could obey is within strings, and is escaped there."""
+    if text.isprintable():
+        return text
+    return "".join(c if is_shown(c) else json.dumps(c)[1:-1] for c in text)
+
+
+def shown(text: object) -> str:
+    """Text of others as a part of markup."""
+    return escape(printable(str(text)))
 
 
 def print_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
@@ -125,12 +145,14 @@ def make_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> Table:
     ]
     table = Table(*columns)
     for row in rows:
-        table.add_row(*("-" if cell is None else escape(str(cell)) for cell in row))
+        table.add_row(*("-" if cell is None else shown(cell) for cell in row))
     return table
 
 
 def print_line(what: object) -> None:
-    Console(soft_wrap=True, highlight=False).print(what)
+    """A line of text, or something that `rich` draws."""
+    drawn = Text(printable(what)) if isinstance(what, str) else what
+    Console(soft_wrap=True, highlight=False).print(drawn)
 
 
 def moment(time_ms: int | None) -> str | None:

@@ -1,7 +1,8 @@
 """What the commands that serve have in common: the log, limits, signals and how they end.
 
     exit 0   it was asked to stop, by SIGTERM or SIGINT, and everything is stored
-    exit 1   it could not start, or what it stores is not all stored: why is on stderr
+    exit 1   it could not start, the disk failed, what it stores is not all stored, or its stop
+             took too long: why is on stderr
     exit 2   the command line makes no sense
 
 The log goes to stderr.  Only the line that says it is ready goes to stdout, so that a script
@@ -11,22 +12,26 @@ can wait for it.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Coroutine
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any, NoReturn, assert_never
 
 import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.loop import run
-from flintmq.net.tls import ServerTls
+from flintmq.net.tls import ServerTls, TlsMode
+from flintmq.printable import printable_lines
 
 NOT_STARTED = 1
 
@@ -35,6 +40,9 @@ FILES_WANTED = 65_536
 
 YOUNG_OBJECTS = 20_000
 """New objects before the collector looks for cycles among them; a millisecond of work."""
+
+STOP_LIMIT_S = 30
+"""From the signal to the end of the process: the limits of a broker and a name server, and some."""
 
 FAR_AWAY = ("192.0.2.1", 9)
 """A documentation address: nobody is there, but the way to it starts at our outer address."""
@@ -69,23 +77,36 @@ def give_up(error: FlintError) -> NoReturn:
 
 def say(line: str) -> None:
     """One line for people, on stderr."""
-    typer.echo(f"flintmq: {line}", err=True)
+    typer.echo(f"flintmq: {printable_lines(line)}", err=True)
 
 
 def stop_signal() -> asyncio.Event:
-    """Set when the process is asked to stop.  Asked once more, it ends at once."""
+    """Set when the process is asked to stop.  Asked once more, it ends at once.
+
+    The signal is taken between any two steps of Python, not by the loop: a loop that is blocked
+    hears nothing.  What has not ended after `STOP_LIMIT_S` is cut, and every thread is shown.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
 
-    def stop() -> None:
-        stopping.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        if sys.__stderr__ is not None:
+            faulthandler.dump_traceback_later(STOP_LIMIT_S, exit=True, file=sys.__stderr__)
+        loop.call_soon_threadsafe(stopping.set)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        signal.signal(number, stop)
     return stopping
+
+
+async def stopping_or_failed(stopping: asyncio.Event, failed: asyncio.Event) -> None:
+    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 def ease_collector() -> None:
@@ -165,7 +186,17 @@ def choose_advertised(listen: Address, advertise: str | None) -> Address | None:
 def warn_if_open(listens: list[Address], tls: ServerTls | None) -> None:
     """Say so when others can reach us and nothing keeps them out."""
     opened = [str(listen) for listen in listens if not is_loopback(listen.host)]
-    if not opened or (tls is not None and tls.client_ca_file is not None):
+    if not opened:
         return
-    lacking = "access control" if tls is not None else "TLS and access control"
+    match TlsMode.OFF if tls is None else tls.mode:
+        case TlsMode.OFF:
+            lacking = "TLS and access control"
+        case TlsMode.PERMISSIVE:
+            lacking = "access control, and clients without TLS are served too"
+        case TlsMode.ENFORCING:
+            if tls is not None and tls.client_ca_file is not None:
+                return
+            lacking = "access control"
+        case other:
+            assert_never(other)
     say(f"warning: {' and '.join(opened)} is open to the network without {lacking}")

@@ -21,6 +21,7 @@ from flintmq.cli.broker import (
     Chosen,
     Config,
     Data,
+    FastPort,
     HowToFlush,
     Level,
     Mode,
@@ -38,6 +39,7 @@ from flintmq.cli.process import (
     say,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
     warn_if_open,
 )
 from flintmq.errors import FlintError
@@ -79,6 +81,7 @@ def serve(
     advertise: Advertise = None,
     config: Config = None,
     name: Name = None,
+    fast_port: FastPort = True,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -94,6 +97,7 @@ def serve(
             flush=flush,
             advertise=advertise,
             file=config,
+            fast_port=fast_port,
         )
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
@@ -135,6 +139,6 @@ async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> Non
         typer.echo(
             f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
         )
-        await stopping.wait()
+        await stopping_or_failed(stopping, broker.failed)
     finally:
         await servers.stop()

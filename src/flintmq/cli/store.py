@@ -19,11 +19,12 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from flintmq.cli.output import print_json, shown
 from flintmq.errors import FlintError
+from flintmq.printable import printable
 from flintmq.store.check import Progress as Tell
 from flintmq.store.check import Report, check_store
 from flintmq.store.config import StoreConfig
@@ -56,7 +57,7 @@ def check(directory: Directory, output: As = Output.TABLE) -> None:
         _require_store(directory)
         report = check_store(disk, directory, StoreConfig(), tell)
     if output is Output.JSON:
-        _print_json(_check_facts(report))
+        print_json(_check_facts(report))
     else:
         _print_report(report)
     if not report.is_good:
@@ -70,7 +71,7 @@ def show(directory: Directory, output: As = Output.TABLE) -> None:
         _require_store(directory)
         listing = show_store(disk, directory, StoreConfig())
     if output is Output.JSON:
-        _print_json(msgspec.to_builtins(listing))
+        print_json(msgspec.to_builtins(listing))
     else:
         _print_listing(listing)
 
@@ -81,7 +82,7 @@ def _complaining() -> Iterator[None]:
     try:
         yield
     except FlintError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]flintmq:[/] {escape(str(error))}")
+        Console(stderr=True, soft_wrap=True).print(f"[red]flintmq:[/] {shown(error)}")
         raise typer.Exit(NOT_LOOKED_AT) from None
 
 
@@ -92,7 +93,7 @@ def _require_store(directory: Path) -> None:
     reason = "has no commitlog" if directory.is_dir() else "is no directory"
     console = Console(stderr=True, soft_wrap=True)
     console.print(
-        f"[red]flintmq:[/] {escape(str(directory))} {reason}: "
+        f"[red]flintmq:[/] {shown(directory)} {reason}: "
         "give the directory that a broker calls storePathRootDir"
     )
     raise typer.Exit(NOT_LOOKED_AT)
@@ -108,10 +109,6 @@ def _progress() -> Iterator[Tell]:
     ) as bar:
         task = bar.add_task("log", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _print_json(facts: object) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
 def _check_facts(report: Report) -> dict[str, object]:
@@ -139,7 +136,7 @@ def _print_report(report: Report) -> None:
     console = Console(soft_wrap=True, highlight=False)
     for finding in report.findings.kept:
         colour = _COLOURS[finding.severity]
-        console.print(f"[{colour}]{finding.severity.value:>5}[/]  {escape(str(finding))}")
+        console.print(f"[{colour}]{finding.severity.value:>5}[/]  {shown(finding)}")
     kept = len(report.findings.kept)
     left_out = sum(report.findings.count(kind) for kind in Severity) - kept
     if left_out:
@@ -171,14 +168,14 @@ def _print_listing(listing: Listing) -> None:
         markup=False,
     )
     for remark in listing.remarks:
-        console.print(remark, style="yellow", markup=False)
+        console.print(printable(remark), style="yellow", markup=False)
     queues = Table(
         Column("topic", overflow="fold"), "queue", "min", "max", "bytes", "oldest", "newest"
     )
     for queue in listing.queues:
         numbers = (queue.queue_id, queue.min_offset, queue.max_offset, queue.size_bytes)
         times = (_time(queue.oldest_ms), _time(queue.newest_ms))
-        queues.add_row(escape(queue.topic), *map(str, numbers), *times)
+        queues.add_row(shown(queue.topic), *map(str, numbers), *times)
     console.print(queues)
     if listing.groups:
         groups = Table(
@@ -191,7 +188,7 @@ def _print_listing(listing: Listing) -> None:
         for one in listing.groups:
             lag = "" if one.lag is None else str(one.lag)
             groups.add_row(
-                escape(one.group), escape(one.topic), str(one.queue_id), str(one.committed), lag
+                shown(one.group), shown(one.topic), str(one.queue_id), str(one.committed), lag
             )
         console.print(groups)
     if listing.delays:

@@ -4,6 +4,8 @@ First what is there already, from the place that was asked for, oldest first ove
 then what comes, queue by queue as it arrives.  A broker that goes away is waited for, and
 queues that are new are found within `LOOK_AGAIN_S`.
 
+A message that cannot be decoded is printed as it is stored, and told of on stderr.
+
 Nothing is committed, and no other consumer notices.  Ctrl-C ends it with exit code 0; the
 other exit codes are those of `output`.
 """
@@ -25,7 +27,7 @@ from flintmq.cli.connection import connected
 from flintmq.cli.output import As, Output, print_json_line, say
 from flintmq.cli.places import PLACES_HELP, Last, parse_beginning
 from flintmq.cli.template import CODES, USUAL, Template
-from flintmq.cli.view import facts_of
+from flintmq.cli.view import facts_of, tell_bad
 from flintmq.client.config import ClientSettings
 from flintmq.core.read_span import Wanted
 from flintmq.core.spans import END, START, LocatedSpan, ToEnd
@@ -132,14 +134,15 @@ tail.__doc__ = (
 
 
 def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
-    shown, line = 0, Template(template)
+    shown, line, for_people = 0, Template(template), sys.stdout.isatty()
 
     def show(message: ReceivedMessage) -> None:
         nonlocal shown
         if output is Output.JSON:
             print_json_line(facts_of(message))
         else:
-            typer.echo(line.fill(message), nl=False)
+            text = line.fill(message, for_people=for_people)
+            typer.echo(text, nl=False, color=True)  # or a pipe would lose what looks like a colour
         shown += 1
         if shown == count:
             raise _Enough
@@ -151,7 +154,7 @@ def _backlog(
     admin: Admin, spans: tuple[LocatedSpan, ...], wanted: Wanted
 ) -> Iterator[ReceivedMessage]:
     """What is there, in the order it was stored; each queue is in that order already."""
-    readings = [admin.read(located, wanted) for located in spans]
+    readings = [admin.read(located, wanted, on_bad=tell_bad) for located in spans]
     return heapq.merge(*readings, key=lambda message: message.store_ms)
 
 
@@ -222,7 +225,7 @@ async def _follow_queue(
     while True:
         try:
             page = follower.answered(await admin.make(follower.call()))
-            messages = page.messages(wanted)
+            messages = page.shown(wanted, tell_bad)
         except Unreachable as error:
             if not is_away:
                 say(f"no answer from {error}; trying again until it is back")

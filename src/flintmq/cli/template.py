@@ -1,7 +1,8 @@
 r"""How a message is printed: a format string with %-codes, as kcat has them.
 
-Nothing is added: a format that wants a line says ``\n``.  Codes that kcat has mean what they
-mean there; a queue is what Kafka calls a partition, keys are what it calls the key.
+Nothing is added: a format that wants a line says ``\n``.  For people, what others wrote is shown
+as `printable` does, a body with its lines; for programs it is as it is.  Codes that kcat has mean
+what they mean there; a queue is what Kafka calls a partition, keys are what it calls the key.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from flintmq.cli.output import moment
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
+from flintmq.printable import printable, printable_lines
 
 USUAL: Final = r"%d %b/%p/%o %g %s\n"
 """How a message is printed unless told otherwise."""
@@ -39,6 +41,8 @@ CODES: Final[Mapping[str, tuple[str, Text]]] = {
     "%": ("a percent sign", lambda _: "%"),
 }
 
+_BODY: Final = CODES["s"][1]
+
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _PART: Final = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)|([^%\\]+)", re.DOTALL)
 
@@ -49,8 +53,10 @@ class Template:
     def __init__(self, text: str) -> None:
         self._parts: list[str | Text] = [_part(text, *found) for found in _PART.findall(text)]
 
-    def fill(self, message: ReceivedMessage) -> str:
-        return "".join(part if isinstance(part, str) else part(message) for part in self._parts)
+    def fill(self, message: ReceivedMessage, *, for_people: bool = False) -> str:
+        """The text of a message; ``for_people`` it can be shown on a terminal."""
+        written = _shown if for_people else _raw
+        return "".join(written(part, message) for part in self._parts)
 
 
 def _part(text: str, code: str, byte: str, escape: str, plain: str) -> str | Text:
@@ -68,6 +74,16 @@ def _part(text: str, code: str, byte: str, escape: str, plain: str) -> str | Tex
         return _ESCAPES[escape]
     reason = r"it ends in the middle, or has an escape other than \n \t \r \0 \\ \xNN"
     raise InvalidSetting("format", text, reason)
+
+
+def _raw(part: str | Text, message: ReceivedMessage) -> str:
+    return part if isinstance(part, str) else part(message)
+
+
+def _shown(part: str | Text, message: ReceivedMessage) -> str:
+    if isinstance(part, str):
+        return part
+    return printable_lines(part(message)) if part is _BODY else printable(part(message))
 
 
 def _listed(properties: Mapping[str, str]) -> str:

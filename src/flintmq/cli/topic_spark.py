@@ -111,4 +111,6 @@ def _print(found: TopicReport) -> None:
         most = [each for each in counts if each.topic == "*"][:SHOWN_MAX]
         if most:
             print_table((what, "messages"), ((each.name, each.messages) for each in most))
-    print_line(f"{total['retries']} retries, {total['dead_letters']} dead letters")
+    told = f"{total['retries']} retries, {total['dead_letters']} dead letters"
+    bad = total["bad_records"]
+    print_line(f"{told}, {bad} records that cannot be decoded" if bad else told)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from flintmq.cli.output import moment, print_line, print_table
+from flintmq.cli.output import moment, print_line, print_table, say
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
+from flintmq.printable import printable_lines
 
 BODY_SHOWN = 60
 """Characters of a body in a table."""
@@ -43,6 +45,11 @@ def facts_of(message: ReceivedMessage) -> dict[str, object]:
     return facts
 
 
+def tell_bad(bad: BadRecord) -> None:
+    """Tell, on stderr, of a message that cannot be decoded; it is shown as it is stored."""
+    say(f"{bad}; it is shown as it is stored" if bad.raw else str(bad))
+
+
 def print_page(message: ReceivedMessage) -> None:
     """Everything about one message, for people."""
     facts = facts_of(message)
@@ -54,7 +61,7 @@ def print_page(message: ReceivedMessage) -> None:
     rows = [*facts.items(), *sorted((f"property {name}", v) for name, v in properties.items())]
     print_table(("field", "value"), ([name, None if v is None else str(v)] for name, v in rows))
     print_line("")
-    print_line(Text(str(body)))  # so that it is never read as markup
+    print_line(Text(printable_lines(str(body))))  # with the lines it has
 
 
 def print_found(messages: Iterable[ReceivedMessage]) -> None:

@@ -41,7 +41,7 @@ from flintmq.core.dead_letters import (
 )
 from flintmq.core.group_diagnosis import GroupDiagnosis, diagnose_group
 from flintmq.core.lag import group_lag
-from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted
+from flintmq.core.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
@@ -170,14 +170,21 @@ class Admin:
         return self.hold(replay(self.name_servers, group, letter, to=to, now_ms=now_ms))
 
     def read(
-        self, located: spans.LocatedSpan, wanted: Wanted = EVERYTHING
+        self,
+        located: spans.LocatedSpan,
+        wanted: Wanted = EVERYTHING,
+        *,
+        on_bad: OnBad = ignore,
     ) -> Iterator[ReceivedMessage]:
-        """The messages of a span, pulled as they are asked for."""
+        """The messages of a span, pulled as they are asked for.
+
+        One that cannot be decoded comes as it is stored, and ``on_bad`` is told of it.
+        """
         reader = SpanReader(located.span, located.address, wanted=wanted)
         while (call := reader.call()) is not None:
             with self._lock:
                 reply = self._make(call)
-            yield from reader.answered(reply).messages(wanted)
+            yield from reader.answered(reply).shown(wanted, on_bad)
 
     def hold(self, conversation: PausingConversation[T]) -> T:
         """Hold any conversation of `core` over this admin's connections."""

@@ -34,7 +34,7 @@ from flintmq.core.dead_letters import (
 )
 from flintmq.core.group_diagnosis import GroupDiagnosis, diagnose_group
 from flintmq.core.lag import group_lag
-from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted
+from flintmq.core.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore
 from flintmq.core.routes import NameServers
 from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
@@ -151,13 +151,20 @@ class Admin:
         return await self.hold(replay(self.name_servers, group, letter, to=to, now_ms=now_ms))
 
     async def read(
-        self, located: spans.LocatedSpan, wanted: Wanted = EVERYTHING
+        self,
+        located: spans.LocatedSpan,
+        wanted: Wanted = EVERYTHING,
+        *,
+        on_bad: OnBad = ignore,
     ) -> AsyncIterator[ReceivedMessage]:
-        """The messages of a span, pulled as they are asked for."""
+        """The messages of a span, pulled as they are asked for.
+
+        One that cannot be decoded comes as it is stored, and ``on_bad`` is told of it.
+        """
         reader = SpanReader(located.span, located.address, wanted=wanted)
         while (call := reader.call()) is not None:
             reply = await self.make(call)
-            for message in reader.answered(reply).messages(wanted):
+            for message in reader.answered(reply).shown(wanted, on_bad):
                 yield message
 
     async def hold(self, conversation: PausingConversation[T]) -> T:

@@ -8,16 +8,16 @@ nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from flintmq.core.results import ReturnKind
+from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RETURN_KIND = "ConsumeContextType"
 """The property under which hooks and traces of RocketMQ look for how a listener ended."""

@@ -40,6 +40,7 @@ from flintmq.client.served import Served
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import Found, NameServers, Routes, ask_name_servers, fetch_route, no_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute
+from flintmq.logs import logger
 from flintmq.model.group import with_namespace, without_namespace
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import MASTER_ID, Route
@@ -49,7 +50,7 @@ from flintmq.net.clock import monotonic_ms
 from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 T = TypeVar("T")
 

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-log = logging.getLogger("flintmq.client")
+from flintmq.logs import logger
+
+log = logger("flintmq.client")
 
 EVENTS_MAX: Final = 1_000
 """Enough to look back over hours of ordinary trouble, and a few hundred kilobytes."""

@@ -7,13 +7,13 @@ after all hooks, since nothing may change a request that is signed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from flintmq.logs import logger
 from flintmq.protocol.command import Command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class RequestHook(Protocol):

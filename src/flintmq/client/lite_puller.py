@@ -31,7 +31,7 @@ from flintmq.core.pull_answers import Found, OffsetMoved
 from flintmq.core.start_offset import StartOffset, choose_start_offset
 from flintmq.core.stream_requests import StreamPull
 from flintmq.core.subscriptions import TopicSubscription
-from flintmq.errors import FlintError, Unreachable
+from flintmq.errors import FlintError, UndecodableRecord, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -177,7 +177,11 @@ class LitePuller:
 
     def _take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction], list[Settled]]:
         with self._guard:
-            batch, actions = self._machine.take(now_ms)
+            try:
+                batch, actions = self._machine.take(now_ms)
+            except UndecodableRecord as stop:
+                topic, *place = stop.args
+                raise UndecodableRecord(self._engine.user_name(topic), *place) from None
             return batch, actions, self._machine.auto_commit(now_ms)
 
     def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:

@@ -27,6 +27,10 @@ DIRECTORY_VARIABLE = "FLINTMQ_OFFSETS_DIR"
 USUAL_DIRECTORY = ".rocketmq_offsets"
 FILE_NAME = "offsets.json"
 
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+"""What this makes is for its owner alone."""
+
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Half a million queues; a file beyond it is none of ours."""
 
@@ -65,8 +69,8 @@ def write_offsets(path: Path, offsets: Mapping[QueueRef, QueueOffset]) -> None:
     content = LocalOffsets(offset_table=dict(sorted(offsets.items()))).to_file()
     fresh = path.with_name(path.name + ".tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        _make_directory(path.parent)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
@@ -78,6 +82,13 @@ def write_offsets(path: Path, offsets: Mapping[QueueRef, QueueOffset]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise DiskFailed(str(path), "write", reason, error.errno or 0) from None
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and those it is in, for their owner alone."""
+    if not path.is_dir():
+        _make_directory(path.parent)
+        path.mkdir(DIRECTORY_MODE, exist_ok=True)
 
 
 def _backup(path: Path) -> Path:

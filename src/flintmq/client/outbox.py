@@ -10,7 +10,6 @@ Invariant: at most ``in_flight_max`` messages are between `put` and their end.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -22,10 +21,11 @@ from flintmq.client.producer import Producer, Selector
 from flintmq.client.threads import Lease
 from flintmq.core.receipt import SendReceipt
 from flintmq.errors import WrongState
+from flintmq.logs import logger
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Callback: TypeAlias = Callable[[SendReceipt | BaseException], object]
 """Called with the receipt, or with what went wrong."""

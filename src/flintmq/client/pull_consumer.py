@@ -14,6 +14,7 @@ registers, or whose queues it listens to, is shared out among the members of the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -32,9 +33,10 @@ from flintmq.client.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.status import PullingStatus, idle_queue
 from flintmq.client.stream_client import StreamClient, StreamOwner
 from flintmq.core.actions import QueuesChanged
+from flintmq.core.bad_rule import FRAME_TRIES, KIND, fate_of, stops
 from flintmq.core.consumer_settings import check_range
-from flintmq.core.pull_answers import PullAnswer
-from flintmq.core.pull_result import PullResult, result_of
+from flintmq.core.pull_answers import Found, PullAnswer, Unreadable
+from flintmq.core.pull_result import PullResult, given_up, result_of
 from flintmq.core.rebalance import Share
 from flintmq.core.stream_requests import COUNT_MAX, StreamPull
 from flintmq.core.subscriptions import TopicSubscription
@@ -60,6 +62,7 @@ class PullConsumer:
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._own: dict[str, frozenset[QueueRef]] = {}
+        self._bad: dict[QueueRef, int] = {}  # records that could not be decoded
         self._pulls: dict[QueueRef, tuple[int, int]] = {}  # offset, and since when
         client.join(
             StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
@@ -106,7 +109,7 @@ class PullConsumer:
         own = {queue for share in self._own.values() for queue in share}
         queues = []
         pulls = self._pulls.copy()  # other threads pull, too
-        for queue in sorted(own | pulls.keys() | known.keys()):
+        for queue in sorted(own | pulls.keys() | known.keys() | self._bad.keys()):
             waits_for, why = "program", "pulled when the program asks"
             if queue in pulls:
                 offset, since_ms = pulls[queue]
@@ -114,7 +117,8 @@ class PullConsumer:
                 waits_for, why = "pull", f"pulls from {offset} since {since_ms} ms"
             settled_to = known.get(queue)
             at = None if settled_to is None else QueueOffset(settled_to)
-            queues.append(idle_queue(queue, waits_for, why, settled_to=at))
+            bad_count = self._bad.get(queue, 0)
+            queues.append(idle_queue(queue, waits_for, why, settled_to=at, bad_count=bad_count))
         return self._client.status(queues, self._assignment.troubles())
 
     async def start(self) -> Self:
@@ -208,7 +212,10 @@ class PullConsumer:
     ) -> PullResult:
         wanted = self._wanted(queue, offset, tags, sql, count_max, suspend_ms)
         with self._shown(wanted):
-            answer = await self._client.pulling.pull(wanted, timeout_ms)
+            for _ in range(FRAME_TRIES):
+                answer = await self._client.pulling.pull(wanted, timeout_ms)
+                if not isinstance(answer, Unreadable):
+                    break
         return self._given(answer, wanted)
 
     def pull_past_loop(
@@ -225,7 +232,9 @@ class PullConsumer:
         wanted = self._wanted(queue, offset, tags, sql, count_max, 0)
         with self._shown(wanted):
             answer = direct.pull(wanted, timeout_ms or self.config.pull_timeout_ms)
-        return None if answer is None else self._given(answer, wanted)
+        if answer is None or isinstance(answer, Unreadable):
+            return None
+        return self._given(answer, wanted)
 
     def direct_pulls(self, runner: Runner) -> DirectPulls | None:
         """Pulls on the threads that wait for them; None where hooks have to see each."""
@@ -262,13 +271,29 @@ class PullConsumer:
 
     def _given(self, answer: PullAnswer, wanted: StreamPull) -> PullResult:
         client, on_wire = self._client, wanted.queue
+        if isinstance(answer, Unreadable):
+            answer = given_up(answer, on_wire, wanted.offset)
+        if isinstance(answer, Found) and answer.bad:
+            self._note_bad(answer, on_wire)
         return result_of(
             answer,
             on_wire,
             wanted.subscription,
             is_retry=on_wire.topic == client.retry_topic,
             namespace=client.namespace,
+            rule=self.config.on_bad_record,
         )
+
+    def _note_bad(self, answer: Found, queue: QueueRef) -> None:
+        """Report records that cannot be decoded, up to one behind which nothing is given."""
+        rule = self.config.on_bad_record
+        for one in answer.bad:
+            is_end = stops(rule, one)
+            level = logging.ERROR if is_end else logging.WARNING
+            self.engine.events.add(KIND, str(queue), f"{one}; {fate_of(rule, one)}", level)
+            self._bad[queue] = self._bad.get(queue, 0) + 1
+            if is_end:
+                break
 
     # Offsets
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from flintmq.client.config import ClientSettings
 from flintmq.client.offset_store import OffsetStore
 from flintmq.core.allocate import Strategy
+from flintmq.core.bad_rule import OnBadRecord
 from flintmq.core.lite_settings import LiteSettings, PullSettings
 from flintmq.core.trace import traced_to
 from flintmq.model.group import ConsumeFromWhere, MessageModel
@@ -25,6 +26,7 @@ class PullConsumerSettings(ClientSettings, total=False):
     suspend_timeout_ms: int
     pull_timeout_ms: int
     unit_mode: bool
+    on_bad_record: OnBadRecord
     offset_store: OffsetStore | None
     offsets_dir: Path | str | None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from flintmq.client.engine import Engine
 from flintmq.client.offset_store import OffsetStore, ReadFrom
@@ -21,6 +22,7 @@ from flintmq.core.actions import (
     AskStartOffset,
     CommitOffset,
     ConfirmOffset,
+    DeadLetterRecord,
     LockQueues,
     Pull,
     SendBack,
@@ -30,6 +32,7 @@ from flintmq.core.actions import (
 from flintmq.core.ask import refusal
 from flintmq.core.consumer_requests import (
     check_broker_filters,
+    dead_letter_request,
     lock_request,
     members_request,
     pull_request,
@@ -47,6 +50,15 @@ from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import ResponseCode
+
+_PASSING: Final = frozenset(
+    {
+        int(ResponseCode.SYSTEM_BUSY),
+        int(ResponseCode.FLOW_CONTROL),
+        int(ResponseCode.SERVICE_NOT_AVAILABLE),
+    }
+)
+"""Answers that say nothing of the request, only that it is a bad time for it."""
 
 
 class PushCalls:
@@ -105,6 +117,19 @@ class PushCalls:
         reply = await self._engine.call(address, asked, SEND_BACK_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise refusal(reply, address)
+
+    async def dead_letter(self, ask: DeadLetterRecord) -> str | None:
+        """36 for a record that cannot be decoded; why it was refused, None if it was stored."""
+        address = await master_of(self._engine, ask.queue)
+        config = self._config
+        tries_max = config.tries_max(ordered=config.ordered)
+        asked = dead_letter_request(ask, self._group, tries_max, unit_mode=config.unit_mode)
+        reply = await self._engine.call(address, asked, SEND_BACK_TIMEOUT_MS)
+        if reply.code == ResponseCode.SUCCESS:
+            return None
+        if reply.code in _PASSING:
+            raise refusal(reply, address)
+        return str(refusal(reply, address))
 
     async def send_copy(self, copy: SendToRetry) -> None:
         """An ordinary send, to any broker that has the retry topic."""

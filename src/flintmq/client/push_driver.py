@@ -38,6 +38,7 @@ from flintmq.core.actions import (
     AskStartOffset,
     CommitOffset,
     ConfirmOffset,
+    DeadLetterRecord,
     Deliver,
     Heartbeat,
     LockQueues,
@@ -53,10 +54,11 @@ from flintmq.core.group_consumer import GroupConsumer
 from flintmq.core.pull_answers import Found
 from flintmq.core.results import DeadLetter, Retry, outcomes_of
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
+from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import Route
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -120,6 +122,9 @@ class Driver:
             LockQueues: self._asking(calls.lock, machine.locked, machine.lock_failed),
             SendBack: self._doing(calls.send_back, machine.sent_back, machine.send_back_failed),
             SendToRetry: self._doing(calls.send_copy, machine.copied, machine.copy_failed),
+            DeadLetterRecord: self._asking(
+                calls.dead_letter, machine.record_answered, machine.record_failed
+            ),
             UnlockQueues: self._doing(calls.unlock, lambda _, __: (), lambda _, __, ___: ()),
             QueuesChanged: self._queues_changed,
             Report: self._report,

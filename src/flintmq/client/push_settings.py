@@ -16,6 +16,7 @@ from flintmq.client.consume_hooks import ConsumeHook, FilterHook
 from flintmq.client.offset_store import OffsetStore
 from flintmq.core.actions import QueuesChanged
 from flintmq.core.allocate import Strategy, allocate_averagely
+from flintmq.core.bad_rule import OnBadRecord
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.core.trace import traced_to
 from flintmq.errors import InvalidSetting
@@ -65,6 +66,7 @@ class PushSettings(ClientSettings, total=False):
     rebalance_interval_ms: int
     sends_subscription: bool
     unit_mode: bool
+    on_bad_record: OnBadRecord | None
     strategy: Strategy
     on_conflict: OnConflict
     on_queues: Callable[[QueuesChanged], object] | None

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 from flintmq.client.engine import Engine
 from flintmq.core.actions import QueuesChanged
+from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 QueueListener: TypeAlias = Callable[
     [str, Sequence[QueueRef], Sequence[QueueRef]], Awaitable[object] | object

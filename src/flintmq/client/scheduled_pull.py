@@ -38,9 +38,10 @@ from flintmq.client.threaded_pull import PullConsumer as ThreadedPullConsumer
 from flintmq.core.consumer_settings import check_range
 from flintmq.core.scheduled_pull import NEXT_DELAY_MS, PullRun, PullSchedule, check_delay
 from flintmq.errors import InvalidSetting, WrongState
+from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 C = TypeVar("C", PullConsumer, ThreadedPullConsumer)
 T = TypeVar("T")

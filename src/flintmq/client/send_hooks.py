@@ -8,7 +8,6 @@ hook that raises is logged and changes nothing.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,11 +16,12 @@ from flintmq.core.receipt import STORED, SendReceipt, receipt_of, receipts_of_ba
 from flintmq.core.send_draft import Draft
 from flintmq.core.trace import MessageKind, kind_of
 from flintmq.errors import BrokerRefused, RemoteProtocolError
+from flintmq.logs import logger
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.command import Command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(slots=True)

@@ -161,6 +161,8 @@ def _reply_failed(request: Command) -> Command:
 
 def _one_message(body: bytes, broker: str) -> ReceivedMessage:
     received = decode_messages(body, broker=broker)
+    if received.bad:
+        raise MalformedBody("record", received.bad[0].reason)
     if len(received.messages) != 1:
         raise received.fault or MalformedBody("record", f"{len(received.messages)} instead of one")
     return received.messages[0]

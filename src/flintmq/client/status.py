@@ -51,6 +51,8 @@ class QueueStatus:
     sending_back: int
     is_locked: bool
     listeners: tuple[ListenerStatus, ...]
+    bad_count: int = 0
+    """Records that could not be decoded since the queue is ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class ConsumerStatus:
     threads: int
     troubles: Mapping[str, str]
     rates: Mapping[str, TopicRates]
+    bad_count: int = 0
+    """Records that could not be decoded, of all queues since the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ def idle_queue(
     *,
     wait_ms: int | None = None,
     settled_to: QueueOffset | None = None,
+    bad_count: int = 0,
 ) -> QueueStatus:
     """A queue that nobody pulls ahead: the program says when."""
     return QueueStatus(
@@ -109,6 +114,7 @@ def idle_queue(
         sending_back=0,
         is_locked=False,
         listeners=(),
+        bad_count=bad_count,
     )
 
 
@@ -126,6 +132,7 @@ def consumer_status(
         threads=delivery.pool.size,
         troubles=group.troubles,
         rates={rates.topic: rates for rates in stats.rates(now_ms)},
+        bad_count=group.bad_count,
     )
 
 
@@ -170,4 +177,5 @@ def _queue(waiting: Waiting, listeners: tuple[ListenerStatus, ...], now_ms: int)
         sending_back=waiting.sending_back,
         is_locked=locked_ms is not None and locked_ms > now_ms,
         listeners=tuple(each for each in listeners if each.queue == waiting.queue),
+        bad_count=waiting.bad_count,
     )

@@ -33,10 +33,11 @@ from flintmq.client.producer_settings import ProducerSettings
 from flintmq.core.receipt import SendReceipt
 from flintmq.core.trace import MESSAGE_BYTES_MAX, Happening, TraceMessage, pack, traced_to
 from flintmq.errors import FlintError
+from flintmq.logs import logger
 from flintmq.model.group import GROUP_CHARACTERS_MAX
 from flintmq.model.message import Message
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RECORDS_MAX: Final = 65_536
 """Of all that waits: about 30 MB, and what a burst of some seconds leaves.

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from flintmq.core.subscriptions import TopicSubscription
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup
@@ -89,6 +90,18 @@ class SendBack(msgspec.Struct, frozen=True, eq=False):
     delay_level: int
     tries_max: int
     reason: str
+    home: Any
+
+
+class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
+    """36 with level -1 for a record that cannot be decoded: the broker copies its own bytes.
+
+    ``refused`` counts how often a broker said no.
+    """
+
+    queue: QueueRef
+    bad: BadRecord
+    refused: int
     home: Any
 
 
@@ -174,6 +187,7 @@ Action: TypeAlias = (
     | Deliver
     | SendBack
     | SendToRetry
+    | DeadLetterRecord
     | CommitOffset
     | ConfirmOffset
     | LockQueues

@@ -15,7 +15,7 @@ from flintmq.core.admin_cluster import fetch_cluster, readable_brokers, require_
 from flintmq.core.admin_groups import connections_at
 from flintmq.core.ask import CLIENT_CALL_MS, ask, refusal
 from flintmq.core.conversation import Call, Conversation
-from flintmq.core.read_span import EVERYTHING, SpanReader, Wanted, read_messages
+from flintmq.core.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore, read_messages
 from flintmq.core.routes import NameServers
 from flintmq.core.spans import ToTime, locate_spans
 from flintmq.errors import InvalidName, InvalidSetting
@@ -29,6 +29,7 @@ from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import ConsumeDirectly
 from flintmq.protocol.headers.lookup import QueryMessage, ViewMessage
 from flintmq.protocol.received import decode_messages
+from flintmq.protocol.sift import as_stored
 
 COUNT_MAX = 64
 """Messages one search gives unless told otherwise; a broker gives no more for a key."""
@@ -47,7 +48,9 @@ class DirectConsumption:
     elapsed_ms: int
 
 
-def message_at(namesrv: NameServers, offset_id: str) -> Conversation[ReceivedMessage | None]:
+def message_at(
+    namesrv: NameServers, offset_id: str, *, on_bad: OnBad = ignore
+) -> Conversation[ReceivedMessage | None]:
     """33: the message an offset id leads to; None when it is gone."""
     address, broker, log_offset = yield from _locate(namesrv, offset_id)
     header = ViewMessage(offset=log_offset)
@@ -56,12 +59,12 @@ def message_at(namesrv: NameServers, offset_id: str) -> Conversation[ReceivedMes
         return None
     if reply.code != ResponseCode.SUCCESS:
         raise refusal(reply, address)
-    found = _decoded(reply.body, broker)
+    found = _decoded(reply.body, broker, on_bad)
     return found[0] if found else None
 
 
 def messages_by_id(
-    namesrv: NameServers, topic: str, unique_id: str
+    namesrv: NameServers, topic: str, unique_id: str, *, on_bad: OnBad = ignore
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
     """12: every message of a topic that a producer gave this id; retries of it keep the id."""
     return (
@@ -71,6 +74,7 @@ def messages_by_id(
             unique_id,
             lambda message: message.properties.get(names.UNIQ_KEY) == unique_id,
             is_unique_key=True,
+            on_bad=on_bad,
         )
     )
 
@@ -83,6 +87,7 @@ def messages_by_key(
     count_max: int = COUNT_MAX,
     start_ms: int = 0,
     stop_ms: int = FOREVER_MS,
+    on_bad: OnBad = ignore,
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
     """12: the messages of a topic that carry a key, oldest first."""
     return (
@@ -94,6 +99,7 @@ def messages_by_key(
             count_max=count_max,
             start_ms=start_ms,
             stop_ms=stop_ms,
+            on_bad=on_bad,
         )
     )
 
@@ -106,6 +112,7 @@ def messages_by_time(
     *,
     wanted: Wanted = EVERYTHING,
     count_max: int = COUNT_MAX,
+    on_bad: OnBad = ignore,
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
     """Pull what was stored in ``[start_ms, stop_ms)``, queue by queue; oldest first.
 
@@ -119,7 +126,7 @@ def messages_by_time(
         reader = SpanReader(
             Span(queue, start, QueueOffset(stop + 1)), located.address, wanted=wanted
         )
-        read = yield from read_messages(reader, wanted, count_max=count_max + 1)
+        read = yield from read_messages(reader, wanted, count_max=count_max + 1, on_bad=on_bad)
         found += (message for message in read if start_ms <= message.store_ms < stop_ms)
     found.sort(key=lambda message: message.store_ms)
     return tuple(found[:count_max])
@@ -181,6 +188,7 @@ def _query(
     count_max: int = COUNT_MAX,
     start_ms: int = 0,
     stop_ms: int = FOREVER_MS,
+    on_bad: OnBad = ignore,
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
     route = yield from require_route(namesrv, topic)
     header = QueryMessage(
@@ -195,13 +203,16 @@ def _query(
     for broker, address in readable_brokers(route).items():
         reply = yield from ask(address, RequestCode.QUERY_MESSAGE, header, accepted=_FOUND_OR_NOT)
         if reply.code == ResponseCode.SUCCESS:
-            found += filter(fits, _decoded(reply.body, broker))
+            found += filter(fits, _decoded(reply.body, broker, on_bad))
     found.sort(key=lambda message: message.store_ms)
     return tuple(found[-count_max:])
 
 
-def _decoded(records: bytes, broker: str) -> list[ReceivedMessage]:
+def _decoded(records: bytes, broker: str, on_bad: OnBad) -> list[ReceivedMessage]:
+    """For people: what cannot be decoded comes as it is stored, and ``on_bad`` is told of it."""
     received = decode_messages(records, broker=broker)
     if received.fault is not None:
         raise received.fault
-    return received.messages
+    for one in received.bad:
+        on_bad(one)
+    return [*received.messages, *map(as_stored, received.bad)]

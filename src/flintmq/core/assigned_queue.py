@@ -26,9 +26,11 @@ from flintmq.core.offset_ledger import Position
 from flintmq.core.process_queue import ProcessQueue
 from flintmq.core.pull_loop import Limits, PullLoop, Waiting
 from flintmq.core.queue_lock import QueueLock
+from flintmq.core.settle_bad import BadAction, BadSettling
 from flintmq.core.settle_concurrent import ConcurrentSettling, SettleRules
 from flintmq.core.settle_orderly import OrderlySettling
 from flintmq.model import properties as names
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -93,6 +95,7 @@ class AssignedQueue:
     ) -> None:
         self.queue = queue
         self.ordered = ordered
+        self._is_dead_lettering = rules.is_dead_lettering
         self._lock = lock
         self.stage: Stage = Locking()
         self.cached = ProcessQueue()
@@ -104,6 +107,8 @@ class AssignedQueue:
             if ordered
             else ConcurrentSettling(queue, self.cached, rules, self)
         )
+        self.bad: BadSettling | None = None
+        """Records that cannot be decoded, once there was one."""
 
     def __repr__(self) -> str:
         return f"<AssignedQueue {self.queue} {type(self.stage).__name__}>"
@@ -119,7 +124,14 @@ class AssignedQueue:
     @property
     def is_held_up(self) -> bool:
         """Whether something is under way that has to end before the queue is given up."""
-        return self.settling.is_busy if self.counts else len(self.settling.running) > 0
+        if not self.counts:
+            return len(self.settling.running) > 0
+        return self.settling.is_busy or (self.bad is not None and self.bad.in_flight > 0)
+
+    @property
+    def sending_back(self) -> int:
+        """Messages and bad records that a broker was asked to store again."""
+        return self.settling.sending_back + (0 if self.bad is None else self.bad.in_flight)
 
     def is_free(self, now_ms: int) -> bool:
         """Whether the queue is ours alone, or need not be."""
@@ -151,6 +163,16 @@ class AssignedQueue:
     def put(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
         return self.settling.put(messages)
 
+    def lay_aside(self, bad: Sequence[BadRecord]) -> list[BadAction]:
+        """Records that cannot be decoded, as the rule of the group has it."""
+        if self._is_dead_lettering:
+            if self.bad is None:
+                self.bad = BadSettling(self.queue, self.cached, self)
+            return self.bad.take(bad)
+        for one in bad:
+            self.cached.pass_over(one.queue_offset)
+        return []
+
     def withdraw(self, batch: Deliver) -> None:
         """A batch that no listener has seen, and none may see now."""
         if isinstance(self.settling, OrderlySettling):
@@ -173,7 +195,9 @@ class AssignedQueue:
         if isinstance(stage, Locating):
             return stage.due_ms if stage.ask is None else None
         if isinstance(stage, Working):
-            times = (stage.loop.due_ms, self.settling.next_due_ms())
+            times = [stage.loop.due_ms, self.settling.next_due_ms()]
+            if self.bad is not None:
+                times.append(self.bad.next_due_ms())
             return min((time for time in times if time is not None), default=None)
         return None
 

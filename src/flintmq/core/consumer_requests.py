@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from flintmq.core.actions import LockQueues, Pull, SendBack, UnlockQueues
+from flintmq.core.actions import DeadLetterRecord, LockQueues, Pull, SendBack, UnlockQueues
 from flintmq.core.ask import refusal
+from flintmq.core.results import DEAD_LETTER_LEVEL
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
@@ -33,7 +34,7 @@ _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
 
 
 def pull_request(pull: Pull, group: str, *, is_slave: bool = False) -> Command:
-    """11.  A slave is not told how far we are: only the master keeps offsets.
+    """11.  A slave is not told how far we are: what it stores, its master's table replaces.
 
     Without ``suspend_ms`` the broker answers at once.
     """
@@ -110,6 +111,24 @@ def send_back_request(ask: SendBack, group: str, *, unit_mode: bool = False) -> 
         origin_topic=message.topic,
         unit_mode=unit_mode,
         max_reconsume_times=ask.tries_max,
+        broker_name=ask.queue.broker,
+    )
+    return request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+
+def dead_letter_request(
+    ask: DeadLetterRecord, group: str, tries_max: int, *, unit_mode: bool = False
+) -> Command:
+    """36 for a record that cannot be decoded; level -1 means the dead letters."""
+    bad = ask.bad
+    header = SendBackHeader(
+        offset=bad.log_offset,
+        group=group,
+        delay_level=DEAD_LETTER_LEVEL,
+        origin_msg_id=bad.offset_message_id,
+        origin_topic=bad.topic or ask.queue.topic,
+        unit_mode=unit_mode,
+        max_reconsume_times=tries_max,
         broker_name=ask.queue.broker,
     )
     return request(RequestCode.CONSUMER_SEND_MSG_BACK, header)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from flintmq.core.bad_rule import OnBadRecord, check_rule
 from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model.group import (
     ConsumeFromWhere,
@@ -54,6 +55,8 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "rebalance_interval_ms": (100, _DAY_MS),
     "start_at_ms": (0, 2**63 - 1),
 }
+_ALONE: Final = "broadcasting has no dead letters, each member reads for itself"
+
 _MAY_BE_NONE: Final = frozenset({"topic_count_max", "topic_mib_max", "retry_max", "start_at_ms"})
 
 
@@ -92,6 +95,9 @@ class ConsumerSettings:
     rebalance_interval_ms: int = 20_000
     sends_subscription: bool = False
     unit_mode: bool = False
+    on_bad_record: OnBadRecord | None = None
+    """What becomes of a record that cannot be decoded: dead letters in a group, in broadcasting
+    it is skipped."""
 
     def __post_init__(self) -> None:
         check_group_name(self.group)
@@ -106,6 +112,8 @@ class ConsumerSettings:
         if self.threads_min > self.threads_max:
             reason = f"is larger than threads_max, which is {self.threads_max}"
             raise InvalidSetting("threads_min", str(self.threads_min), reason)
+        if self.on_bad_record is not None:
+            check_rule(self.on_bad_record, dead_letters="" if self.is_clustering else _ALONE)
 
     @property
     def wire_group(self) -> str:
@@ -119,6 +127,13 @@ class ConsumerSettings:
     @property
     def is_clustering(self) -> bool:
         return self.model is MessageModel.CLUSTERING
+
+    @property
+    def bad_rule(self) -> OnBadRecord:
+        """What becomes of a record that cannot be decoded."""
+        if self.on_bad_record is not None:
+            return self.on_bad_record
+        return "dead_letter" if self.is_clustering else "skip"
 
     def tries_max(self, *, ordered: bool) -> int:
         """How often a message may come again."""

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flintmq.core.assigned_queue import AssignedQueue, Closing, Dropped, Locating, Locking, Moved
+from flintmq.core.assigned_queue import (
+    AssignedQueue,
+    Closing,
+    Dropped,
+    Locating,
+    Locking,
+    Moved,
+    Working,
+)
 from flintmq.core.process_queue import ProcessQueue
 from flintmq.core.pull_loop import Awaiting, PullLoop, Reason
 from flintmq.core.settle_orderly import OrderlySettling, Suspended
@@ -43,17 +51,23 @@ class QueueStatus:
     pulled_ms: int | None = None
     consumed_ms: int | None = None
     """When the last pull was answered, and when the last listener ended."""
+    bad_count: int = 0
+    """Records that could not be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """All queues of a member; ``troubles`` has the topics that could not be shared out."""
+    """All queues of a member; ``troubles`` has the topics that could not be shared out.
+
+    ``bad_count`` is of all queues since the start, those that are not ours any more included.
+    """
 
     group: str
     client_id: str
     phase: str
     queues: tuple[QueueStatus, ...]
     troubles: Mapping[str, str]
+    bad_count: int = 0
 
 
 def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> QueueStatus:
@@ -70,7 +84,7 @@ def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> QueueSt
         cached_count=cached.count,
         cached_bytes=cached.size_bytes,
         cached_span=cached.span,
-        sending_back=settling.sending_back,
+        sending_back=home.sending_back,
         locked_until_ms=home.locked_until_ms,
         running=tuple(
             RunningListener(
@@ -83,6 +97,7 @@ def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> QueueSt
         ),
         pulled_ms=home.pulled_ms,
         consumed_ms=home.consumed_ms,
+        bad_count=home.stage.loop.bad_count if isinstance(home.stage, Working) else 0,
     )
 
 
@@ -123,6 +138,7 @@ def what_loop_waits_for(loop: PullLoop, cached: ProcessQueue) -> Waits:
     text = state.text or {
         Reason.COUNT: f"{cached.count} messages cached, the limit is {limits.count_max}",
         Reason.SIZE: f"{cached.size_bytes} bytes cached, the limit is {limits.bytes_max}",
+        Reason.BAD_RECORD: f"stopped: {loop.stopped_by}",
         Reason.SPAN: f"offsets {cached.span} apart, the limit is {limits.span_max}",
     }.get(state.reason, state.reason.value)
     return state.reason.name.lower().replace("_", " "), text, state.until_ms, loop.next_offset

@@ -5,6 +5,8 @@ goes to the group's retry topic: this group gets it once more and no other one d
 it to everyone who reads the original topic is the other choice.
 
 The dead letter itself stays where it is: a queue has no way to take one out.
+
+A dead letter whose body cannot be decoded is shown, and replayed, as it is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from flintmq.core.admin_cluster import require_route
 from flintmq.core.admin_topics import TopicKind, list_topics, topic_stats
 from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
-from flintmq.core.read_span import SpanReader, read_messages
+from flintmq.core.read_span import OnBad, SpanReader, ignore, read_messages
 from flintmq.core.routes import NameServers
 from flintmq.core.spans import LocatedSpan, locate_spans
 from flintmq.errors import InvalidName, NoRoute
@@ -31,6 +33,7 @@ from flintmq.model.group import (
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.model.route import Route
+from flintmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.catalogue import GIVING_CODES
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
@@ -142,7 +145,12 @@ def dead_letter_spans(namesrv: NameServers, group: str) -> Conversation[tuple[Lo
 
 
 def list_dead_letters(
-    namesrv: NameServers, group: str, *, count_max: int = LIST_MAX, newest: bool = True
+    namesrv: NameServers,
+    group: str,
+    *,
+    count_max: int = LIST_MAX,
+    newest: bool = True,
+    on_bad: OnBad = ignore,
 ) -> Conversation[tuple[DeadLetter, ...]]:
     """The newest of each queue, or the oldest; in the order they were stored."""
     spans = yield from dead_letter_spans(namesrv, group)
@@ -153,7 +161,7 @@ def list_dead_letters(
             start = QueueOffset(max(span.start, span.stop - count_max))
             span = Span(span.queue, start, span.stop)
         reader = SpanReader(span, located.address)
-        found += yield from read_messages(reader, count_max=count_max)
+        found += yield from read_messages(reader, count_max=count_max, on_bad=on_bad)
     found.sort(key=lambda message: message.store_ms)
     chosen = found[-count_max:] if newest else found[:count_max]
     return tuple(DeadLetter.of(message) for message in chosen)
@@ -181,11 +189,17 @@ def replay(
             kept,
             message.body,
             flag=message.flag,
+            sys_flag=_packing(message.sys_flag),
             broker=message.broker,
             turn=message.queue_offset,
             now_ms=now_ms,
         )
     )
+
+
+def _packing(sys_flag: int) -> int:
+    """How a body is packed that could not be unpacked; 0 for all others."""
+    return sys_flag & (COMPRESSED | COMPRESSION_MASK) if sys_flag & COMPRESSED else 0
 
 
 def new_life(
@@ -209,8 +223,12 @@ def send_again(
     broker: str,
     turn: int,
     now_ms: int,
+    sys_flag: int = 0,
 ) -> Conversation[Stored]:
-    """Send what was dead to a queue of this topic: on ``broker`` if it has some there."""
+    """Send what was dead to a queue of this topic: on ``broker`` if it has some there.
+
+    ``sys_flag`` says how the body is packed, where it could not be unpacked.
+    """
     queues = route.publish_queues(topic)
     if not queues:
         raise NoRoute(topic, "no broker takes messages for it")
@@ -226,6 +244,7 @@ def send_again(
             body=body,
             properties=properties,
             flag=flag,
+            sys_flag=sys_flag,
             group=INNER_PRODUCER_GROUP,
             now_ms=now_ms,
         )
@@ -239,6 +258,7 @@ def _send_to(
     body: bytes,
     properties: dict[str, str],
     flag: int,
+    sys_flag: int,
     group: str,
     now_ms: int,
 ) -> Conversation[Stored]:
@@ -247,7 +267,7 @@ def _send_to(
         producer_group=group,
         topic=queue.topic,
         queue_id=queue.queue_id,
-        sys_flag=0,
+        sys_flag=sys_flag,
         born_timestamp=now_ms,
         flag=flag,
         properties=format_properties(properties),

@@ -17,6 +17,8 @@ action itself; a late report does no harm, a missing one holds a queue up.
     SendBack          36 to the master                          sent_back | send_back_failed
     SendToRetry       send ``ask.message.body`` with            copied | copy_failed
                       ``properties`` to ``topic``
+    DeadLetterRecord  36 with level -1; what was refused        record_answered | record_failed
+                      is the answer, None if it was stored
     CommitOffset      15 oneway, or into the file               commit_failed, if it is known
       is_urgent       15, or the file written                   committed | commit_failed
     ConfirmOffset     ``pull``, then 14                         confirmed | confirm_failed
@@ -117,6 +119,7 @@ class GroupConsumer:
         self.started_of, self.consumed_whole = work.started_of, work.consumed_whole
         self.sent_back, self.send_back_failed = work.sent_back, work.send_back_failed
         self.copied, self.copy_failed = work.copied, work.copy_failed
+        self.record_answered, self.record_failed = work.record_answered, work.record_failed
         self.pause, self.resume = work.pause, work.resume
         self._is_known = False  # whether a heartbeat has introduced us
         self._heartbeat_ms = now_ms
@@ -267,6 +270,7 @@ class GroupConsumer:
             phase=self.phase.value,
             queues=tuple(queue_status(home, positions.get(home.queue)) for home in table),
             troubles={topic: text for topic, text in troubles.items() if text},
+            bad_count=self._work.bad_count,
         )
 
     def offsets(self) -> Mapping[QueueRef, QueueOffset]:

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple, TypeAlias
 from flintmq.core.actions import AskStartOffset, Pull, Report
 from flintmq.core.agenda import Agenda
 from flintmq.core.assigned_queue import START_AGAIN_MS, Locating
+from flintmq.core.bad_rule import stopped_by
 from flintmq.core.consumer_status import QueueStatus
 from flintmq.core.lite_queue import LiteQueue, Pulling
 from flintmq.core.lite_settings import LiteSettings
@@ -45,6 +46,7 @@ from flintmq.core.pull_loop import (
 from flintmq.core.start_offset import StartOffset
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import FlintError, InvalidSetting
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -79,7 +81,7 @@ class LitePull:
         self._homes: dict[QueueRef, LiteQueue] = {}
         self._ledger = OffsetLedger()
         self._agenda: Agenda[LiteQueue] = Agenda()
-        self._ready: deque[tuple[LiteQueue, Sequence[ReceivedMessage]]] = deque()
+        self._ready: deque[tuple[LiteQueue, Sequence[ReceivedMessage] | BadRecord]] = deque()
         self._handed: set[LiteQueue] = set()
         self._full: set[LiteQueue] = set()
         self._total = 0
@@ -153,7 +155,7 @@ class LitePull:
         if home is None or not isinstance(home.stage, Pulling) or not home.stage.loop.owns(pull):
             return []
         stage = home.stage
-        messages, odd = stage.loop.answered(pull, answer, now_ms)
+        messages, odd, _ = stage.loop.answered(pull, answer, now_ms)
         out: list[LiteAction] = [*odd]
         highest = home.cached.highest
         if isinstance(answer, OffsetMoved):
@@ -166,6 +168,7 @@ class LitePull:
             if new:
                 self._total += len(new)
                 self._ready.append((home, new))
+        self._stop_at(home, stage)
         self._skip(home, stage)
         return out + self._look(home, now_ms)
 
@@ -190,7 +193,11 @@ class LitePull:
     # Handing out
 
     def take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction]]:
-        """The oldest batch of a queue that is not paused.  All that was handed out is settled."""
+        """The oldest batch of a queue that is not paused.  All that was handed out is settled.
+
+        Raises `UndecodableRecord` once for a queue that stops at such a record, when everything
+        before it was handed out.
+        """
         self.settle()
         passed_over = []
         found = None
@@ -204,6 +211,8 @@ class LitePull:
         if found is None:
             return None, []
         home, messages = found
+        if isinstance(messages, BadRecord):
+            raise stopped_by(home.queue, messages)
         stage = home.stage
         assert isinstance(stage, Pulling)
         home.cached.remove(messages)
@@ -282,6 +291,7 @@ class LitePull:
         start = position.settled_to
         loop = PullLoop(home.queue, start, home.cached, self._of_pulls, self._limits, now_ms)
         home.consumed = start
+        home.is_stopped = False
         home.stage = Pulling(loop, position)
         return self._look(home, now_ms)
 
@@ -306,6 +316,13 @@ class LitePull:
         self._total -= home.cached.count
         self._handed.discard(home)
         self._full.discard(home)
+
+    def _stop_at(self, home: LiteQueue, stage: Pulling) -> None:
+        """Tell the program, behind what is cached, where a queue stops."""
+        bad = stage.loop.stopped_by
+        if bad is not None and not home.is_stopped:
+            home.is_stopped = True
+            self._ready.append((home, bad))
 
     def _note_consumed(self, home: LiteQueue, stage: Pulling) -> None:
         lowest = home.cached.lowest

@@ -25,7 +25,7 @@ class Pulling:
 class LiteQueue:
     """What is cached of a queue, and how far it was handed out."""
 
-    __slots__ = ("cached", "consumed", "is_paused", "queue", "stage", "subscription")
+    __slots__ = ("cached", "consumed", "is_paused", "is_stopped", "queue", "stage", "subscription")
 
     def __init__(self, queue: QueueRef, subscription: TopicSubscription) -> None:
         self.queue = queue
@@ -35,6 +35,8 @@ class LiteQueue:
         self.consumed = QueueOffset(0)
         """Everything before it was handed out or is not wanted."""
         self.is_paused = False
+        self.is_stopped = False
+        """Whether a record that cannot be decoded ended it, and the program was told."""
 
     def status(self) -> QueueStatus:
         stage, cached = self.stage, self.cached
@@ -58,4 +60,5 @@ class LiteQueue:
             sending_back=0,
             locked_until_ms=None,
             running=(),
+            bad_count=stage.loop.bad_count if isinstance(stage, Pulling) else 0,
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from flintmq.core.allocate import Strategy, allocate_averagely
+from flintmq.core.bad_rule import OnBadRecord, check_rule
 from flintmq.core.consumer_settings import (
     BACKLOG_MS,
     MIB,
@@ -43,6 +44,9 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
 }
 
 
+_NO_DEAD_LETTERS: Final = "a consumer that pulls sends nothing back by itself"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullSettings:
     """What consumers that pull by themselves may be told."""
@@ -61,12 +65,15 @@ class PullSettings:
     pull_timeout_ms: int = 10_000
     """How long to wait for the answer to a pull that the broker does not keep."""
     unit_mode: bool = False
+    on_bad_record: OnBadRecord = "skip"
+    """What becomes of a record that cannot be decoded: skip or stop."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, MessageModel):
             raise InvalidSetting("model", str(self.model), "must be a MessageModel")
         if not callable(self.strategy):
             raise InvalidSetting("strategy", str(self.strategy), "must be a function")
+        check_rule(self.on_bad_record, dead_letters=_NO_DEAD_LETTERS)
         for each in fields(self):
             if each.name in _RANGES:
                 check_range(each.name, getattr(self, each.name), _RANGES[each.name])
@@ -119,6 +126,7 @@ class LiteSettings(PullSettings):
             pull_bytes_max=BYTES_MAX,
             pull_error_delay_ms=self.pull_error_delay_ms,
             sends_subscription=True,
+            on_bad_record=self.on_bad_record,
         )
 
 

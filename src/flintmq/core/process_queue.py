@@ -9,11 +9,14 @@ queue is done: nothing at or above it may be committed.
             taken ──commit──► settled
               └────roll_back──► cached, in front
 
+An offset without a message may be held too, until its record is stored elsewhere: it counts as
+cached for limits and commits, and no listener gets it.
+
 A dict by offset and a deque in order stand in for a sorted tree: a settled offset stays in the
 deque until it comes to the front.
 
 Invariant: ``_order`` ascends, and holds every cached offset that is not taken; ``count`` and
-``size_bytes`` are those of cached and taken messages together.
+``size_bytes`` are those of cached and taken messages together, held offsets counted as well.
 """
 
 from __future__ import annotations
@@ -33,12 +36,13 @@ _body_of = itemgetter(ReceivedMessage._fields.index("body"))
 class ProcessQueue:
     """What is cached of one queue."""
 
-    __slots__ = ("_cached", "_order", "_taken", "highest", "size_bytes")
+    __slots__ = ("_cached", "_held", "_order", "_taken", "highest", "size_bytes")
 
     def __init__(self) -> None:
         self._cached: dict[QueueOffset, ReceivedMessage] = {}
         self._order: deque[QueueOffset] = deque()
         self._taken: list[ReceivedMessage] = []
+        self._held: set[QueueOffset] = set()
         self.highest: QueueOffset | None = None
         """The last offset that was ever put, settled or not."""
         self.size_bytes = 0
@@ -52,7 +56,7 @@ class ProcessQueue:
 
     @property
     def count(self) -> int:
-        return len(self._cached)
+        return len(self._cached) + len(self._held)
 
     @property
     def taken(self) -> Sequence[ReceivedMessage]:
@@ -66,6 +70,13 @@ class ProcessQueue:
     @property
     def lowest(self) -> QueueOffset | None:
         """The first offset that is not settled."""
+        lowest = self._lowest_cached()
+        if not self._held:
+            return lowest
+        held = min(self._held)
+        return held if lowest is None else min(lowest, held)
+
+    def _lowest_cached(self) -> QueueOffset | None:
         order, cached = self._order, self._cached
         if self._taken:
             first = self._taken[0].queue_offset
@@ -86,7 +97,7 @@ class ProcessQueue:
     @property
     def settled_to(self) -> QueueOffset | None:
         """The offset to commit: everything before it is settled.  None if nothing was ever put."""
-        if self._cached:
+        if self._cached or self._held:
             return self.lowest
         return None if self.highest is None else QueueOffset(self.highest + 1)
 
@@ -123,6 +134,21 @@ class ProcessQueue:
         found = map(self._cached.pop, map(_offset_of, messages), repeat(None))
         self.size_bytes -= sum(map(len, map(_body_of, filter(None, found))))
 
+    # Offsets without a message
+
+    def pass_over(self, offset: QueueOffset) -> None:
+        """There is nothing to do for this offset: it is settled."""
+        if self.highest is None or offset > self.highest:
+            self.highest = offset
+
+    def hold(self, offset: QueueOffset) -> None:
+        """Commit nothing from this offset on until it is released."""
+        self.pass_over(offset)
+        self._held.add(offset)
+
+    def release(self, offset: QueueOffset) -> None:
+        self._held.discard(offset)
+
     # Ordered consumption
 
     def take(self, count_max: int) -> tuple[ReceivedMessage, ...]:
@@ -156,5 +182,6 @@ class ProcessQueue:
         self._cached.clear()
         self._order.clear()
         self._taken = []
+        self._held.clear()
         self.highest = None
         self.size_bytes = 0

@@ -1,5 +1,7 @@
 """What a broker can answer to a pull: messages, none yet, none that match, or a wrong offset.
 
+Records may also be unreadable, one of them or the whole answer; that is not the end of a queue.
+
 Every answer says where to go on and which replica to ask next.  Whatever else a broker says
 is raised as `BrokerRefused`.
 """
@@ -11,6 +13,7 @@ from typing import Final, TypeAlias
 
 from flintmq.core.ask import refusal
 from flintmq.errors import MalformedRecord, RemoteProtocolError
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
@@ -35,15 +38,26 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class Found(_Answer):
-    """``fault`` tells that the rest of the answer could not be read; it is pulled again."""
+    """``fault`` tells that the rest of the answer could not be read; it is pulled again.
+
+    ``bad`` are the records that cannot be decoded, between the messages and in order.
+    """
 
     messages: list[ReceivedMessage] = field(default_factory=list)
     fault: MalformedRecord | None = None
+    bad: list[BadRecord] = field(default_factory=list)
 
     @property
     def is_part(self) -> bool:
         """Whether it is small and its queue has more: waking a thread for it alone does not pay."""
         return self.next_offset < self.max_offset and len(self.messages) <= PART_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable(_Answer):
+    """Records came, and not one frame of them is intact.  ``next_offset`` leads past all."""
+
+    fault: MalformedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ class OffsetMoved(_Answer):
     """The queue does not have the offset: it was deleted, or never written."""
 
 
-PullAnswer: TypeAlias = Found | NoNewMessage | NoneMatched | OffsetMoved
+PullAnswer: TypeAlias = Found | Unreadable | NoNewMessage | NoneMatched | OffsetMoved
 
 _EMPTY: Final[dict[int, type[NoNewMessage | NoneMatched | OffsetMoved]]] = {
     int(ResponseCode.PULL_NOT_FOUND): NoNewMessage,
@@ -96,8 +110,10 @@ def read_pull_answer(reply: Command, queue: QueueRef, address: str) -> PullAnswe
         offset_delta=header.offset_delta or 0,
     )
     if received.fault is None:
-        return Found(*bounds, received.messages)
-    if not received.messages:
-        raise received.fault
-    after = QueueOffset(received.messages[-1].queue_offset + 1)
-    return Found(after, *bounds[1:], received.messages, received.fault)
+        return Found(*bounds, received.messages, None, received.bad)
+    last = [message.queue_offset for message in received.messages[-1:]]
+    last += [bad.queue_offset for bad in received.bad[-1:]]
+    if not last:
+        return Unreadable(*bounds, fault=received.fault)
+    after = QueueOffset(max(last) + 1)
+    return Found(after, *bounds[1:], received.messages, received.fault, received.bad)

@@ -10,6 +10,10 @@ A loop that may pull at once waits for nothing until now.  What stands against a
 at in RocketMQ's order, and each reason has its own delay.  A full cache is also looked at again
 as soon as half of it is settled, so that a fast listener does not wait out the 50 ms.
 
+Records that cannot be decoded are reported here, and the setting ``on_bad_record`` says whether the
+queue goes on behind them.  An answer without a single intact frame is pulled again a few times;
+then its offset counts as such a record.
+
 Invariant: at most one pull is under way, and only its own answer is taken; ``next_offset`` goes
 back only when the broker says so, and that is reported.
 """
@@ -20,17 +24,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from flintmq.core.actions import Pull, Report
+from flintmq.core.bad_rule import FRAME_TRIES, KIND, broken_frame, fate_of, stops
 from flintmq.core.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found, PullAnswer
+from flintmq.core.pull_answers import Found, NoneMatched, PullAnswer, Unreadable
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model import properties as names
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
@@ -40,7 +46,7 @@ FLOW_CONTROL_MS: Final = 50
 """How long a full cache keeps a queue from being pulled."""
 
 PAUSED_MS: Final = 1_000
-"""How often a paused queue is looked at."""
+"""How often a queue is looked at that is paused or stopped."""
 
 BROKER_BUSY_MS: Final = 20
 """After the broker said that it limits the flow (215)."""
@@ -65,6 +71,7 @@ class Reason(StrEnum):
     INTERVAL = "pull interval"
     FAILED = "the last pull failed"
     BROKER_BUSY = "the broker limits the flow"
+    BAD_RECORD = "a record cannot be decoded"
 
 
 LIMITS: Final = frozenset({Reason.COUNT, Reason.SIZE, Reason.SPAN})
@@ -113,6 +120,14 @@ class Gate(msgspec.Struct, frozen=True):
     is_locked: bool = True
 
 
+class Taken(NamedTuple):
+    """What an answer gives: messages that are wanted, bad records to settle, what is odd."""
+
+    messages: Sequence[ReceivedMessage]
+    odd: list[Report]
+    bad: Sequence[BadRecord] = ()
+
+
 class PullLoop:
     """The pulls of one queue."""
 
@@ -131,10 +146,15 @@ class PullLoop:
         self.state: State = Waiting(Reason.READY, now_ms)
         self.is_full = False
         """Whether a limit is all that stands against a pull."""
+        self.bad_count = 0
+        """Records that could not be decoded."""
+        self.stopped_by: BadRecord | None = None
+        """The one behind which nothing is pulled."""
         self._cached = cached
         self._settings = settings
         self._broker_id = MASTER_ID
         self._met = dict.fromkeys(LIMITS, 0)
+        self._broken_count = 0  # answers in a row without an intact frame
 
     @property
     def due_ms(self) -> int | None:
@@ -195,40 +215,52 @@ class PullLoop:
         """Whether this is the pull whose answer is due."""
         return isinstance(self.state, Awaiting) and self.state.pull is pull
 
-    def answered(
-        self, pull: Pull, answer: PullAnswer, now_ms: int
-    ) -> tuple[Sequence[ReceivedMessage], list[Report]]:
-        """Take an answer; the messages that are wanted, and what is odd about it.
+    def answered(self, pull: Pull, answer: PullAnswer, now_ms: int) -> Taken:
+        """Take an answer.
 
         An offset that does not exist is not for us: the queue begins anew then.
         """
         assert self.owns(pull)
+        if isinstance(answer, Unreadable):
+            return self._unreadable(pull, answer, now_ms)
         self._broker_id = answer.broker_id
         self.next_offset = answer.next_offset
+        self._broken_count = 0
         delay_ms = self._settings.pull_interval_ms if isinstance(answer, Found) else 0
         self.state = Waiting(Reason.INTERVAL if delay_ms else Reason.READY, now_ms + delay_ms)
         odd: list[Report] = []
         if not isinstance(answer, Found):
             if answer.next_offset < pull.offset:
                 odd.append(self._before(pull.offset, answer.next_offset))
-            return (), odd
+            if isinstance(answer, NoneMatched) and answer.next_offset <= pull.offset:
+                self._lead_nowhere(now_ms)  # a slave that does not have the offset says so
+            return Taken((), odd)
         messages: Sequence[ReceivedMessage] = answer.messages
+        bad: Sequence[BadRecord] = answer.bad
         if answer.fault is not None:
             odd.append(self._report("unreadable", str(answer.fault), logging.ERROR))
         first = messages[0].queue_offset if messages else pull.offset
+        if bad:
+            first = min(first, bad[0].queue_offset)
         if first < pull.offset or answer.next_offset <= pull.offset:
             odd.append(self._before(pull.offset, min(first, answer.next_offset)))
             messages = [m for m in messages if m.queue_offset >= pull.offset]
-            if answer.next_offset <= pull.offset:  # not again and again at full speed
-                after = messages[-1].queue_offset + 1 if messages else pull.offset
-                self.next_offset = QueueOffset(after)
-                until_ms = now_ms + self._settings.pull_error_delay_ms
-                self.state = Waiting(Reason.FAILED, until_ms, "the answer led nowhere")
+            bad = [one for one in bad if one.queue_offset >= pull.offset]
+            if answer.next_offset <= pull.offset:
+                ends = [message.queue_offset + 1 for message in messages[-1:]]
+                ends += [one.queue_offset + 1 for one in bad[-1:]]
+                self.next_offset = QueueOffset(max(ends, default=pull.offset))
+                self._lead_nowhere(now_ms)
+        if bad:
+            bad = self._judge(bad, odd)
+            stop = self.stopped_by
+            if stop is not None:
+                messages = [m for m in messages if m.queue_offset < stop.queue_offset]
         subscription = pull.subscription
         if subscription.is_filtered_here:
             tags = subscription.chosen.tags
             messages = [m for m in messages if m.properties.get(names.TAGS) in tags]
-        return messages, odd
+        return Taken(messages, odd, bad)
 
     def failed(self, pull: Pull, error: FlintError, now_ms: int) -> list[Report]:
         """The pull was refused, or no answer came."""
@@ -244,9 +276,41 @@ class PullLoop:
 
     # Inside
 
+    def _lead_nowhere(self, now_ms: int) -> None:
+        """Ask again after a while, and not again and again at full speed."""
+        until_ms = now_ms + self._settings.pull_error_delay_ms
+        self.state = Waiting(Reason.FAILED, until_ms, "the answer led nowhere")
+
+    def _unreadable(self, pull: Pull, answer: Unreadable, now_ms: int) -> Taken:
+        """No frame of an answer is intact.  After a few, the queue goes on one offset behind."""
+        self._broken_count += 1
+        if self._broken_count < FRAME_TRIES:
+            return Taken((), self.failed(pull, answer.fault, now_ms))
+        self._broken_count = 0
+        self.state = Waiting(Reason.READY, now_ms)
+        self.next_offset = QueueOffset(pull.offset + 1)
+        odd: list[Report] = []
+        bad = self._judge([broken_frame(self.queue, pull.offset, answer.fault.reason)], odd)
+        return Taken((), odd, bad)
+
+    def _judge(self, bad: Sequence[BadRecord], odd: list[Report]) -> Sequence[BadRecord]:
+        """Report bad records; those that are to be settled, up to one that stops the queue."""
+        rule = self._settings.bad_rule
+        for index, one in enumerate(bad):
+            self.bad_count += 1
+            is_end = stops(rule, one)
+            level = logging.ERROR if is_end else logging.WARNING
+            odd.append(self._report(KIND, f"{one}; {fate_of(rule, one)}", level))
+            if is_end:
+                self.stopped_by, self.next_offset = one, one.queue_offset
+                return bad[:index]
+        return bad
+
     def _obstacle(self, gate: Gate) -> tuple[Reason, int]:
         """The first thing that stands against a pull, and when to look again."""
         cached, limits = self._cached, self.limits
+        if self.stopped_by is not None:
+            return Reason.BAD_RECORD, PAUSED_MS
         if gate.is_paused:
             return Reason.PAUSED, PAUSED_MS
         if cached.count > limits.count_max:

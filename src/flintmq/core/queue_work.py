@@ -18,6 +18,7 @@ from typing import Final
 from flintmq.core.actions import (
     Action,
     AskStartOffset,
+    DeadLetterRecord,
     Deliver,
     Pull,
     Report,
@@ -25,6 +26,7 @@ from flintmq.core.actions import (
     SendToRetry,
 )
 from flintmq.core.assigned_queue import AssignedQueue, Locating, Moved, Working, as_listeners_see
+from flintmq.core.bad_rule import KIND
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.core.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.pull_loop import Gate, Reason, Waiting
@@ -33,6 +35,7 @@ from flintmq.core.results import outcomes_of
 from flintmq.core.start_offset import StartOffset
 from flintmq.core.subscriptions import Subscriptions
 from flintmq.errors import BrokerRefused, FlintError
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import ResponseCode
 
@@ -69,6 +72,8 @@ class QueueWork:
         self._paused: set[QueueRef | None] = set()  # None stands for all
         self.wants_heartbeat = False
         """Whether a broker did not know our subscription."""
+        self.bad_count = 0
+        """Records that could not be decoded, of all queues."""
 
     # Begin
 
@@ -92,7 +97,9 @@ class QueueWork:
             text = f"{pull.offset} does not exist, begins anew at {answer.next_offset}"
             self._table.move(home, answer.next_offset, now_ms)
             return [Report("offset", str(pull.queue), text, logging.WARNING)]
-        messages, odd = loop.answered(pull, answer, now_ms)
+        messages, odd, bad = loop.answered(pull, answer, now_ms)
+        if odd:
+            self._count_bad(odd)
         delivers: list[Deliver] = []
         if messages:
             is_retry = pull.queue.topic == self._retry_topic
@@ -100,7 +107,9 @@ class QueueWork:
                 messages, pull.queue, is_retry=is_retry, namespace=self._settings.namespace
             )
             delivers = home.put(seen)
-        elif home.cached.count == 0:
+        if bad:
+            return self._lay_aside(home, bad, [*odd, *delivers], now_ms)
+        if not messages and home.cached.count == 0:
             position.advance(loop.next_offset)
         return [*odd, *self.look(home, now_ms), *delivers]
 
@@ -192,6 +201,25 @@ class QueueWork:
         out = home.settling.copy_failed(copy.ask, reason, now_ms)
         return self._settled(home, [*out], now_ms)
 
+    # Records that cannot be decoded
+
+    def record_answered(self, ask: DeadLetterRecord, refusal: str | None, now_ms: int) -> Actions:
+        """A broker has stored the dead letter, or said why not."""
+        home: AssignedQueue = ask.home
+        if not home.counts or home.bad is None:
+            return ()
+        if refusal is None:
+            home.bad.stored(ask)
+            return self._settled(home, [], now_ms)
+        return self._settled(home, [*home.bad.refused(ask, refusal, now_ms)], now_ms)
+
+    def record_failed(self, ask: DeadLetterRecord, reason: str, now_ms: int) -> Actions:
+        """No broker answered."""
+        home: AssignedQueue = ask.home
+        if not home.counts or home.bad is None:
+            return ()
+        return self._settled(home, [*home.bad.failed(ask, reason, now_ms)], now_ms)
+
     # Pause and resume
 
     def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
@@ -215,6 +243,8 @@ class QueueWork:
         if isinstance(stage, Working):
             is_free = home.is_free(now_ms)
             out += home.settling.tick(now_ms)
+            if home.bad is not None:
+                out += home.bad.tick(now_ms)
             if is_free:
                 stage.loop.retry(Reason.NOT_LOCKED, now_ms)
                 out += home.next_batches()
@@ -256,4 +286,20 @@ class QueueWork:
         elif not out:
             return out  # the usual end of a batch
         self._table.agenda.put(home, home.settling.next_due_ms())
+        if home.bad is not None:
+            self._table.agenda.put(home, home.bad.next_due_ms())
         return out
+
+    def _count_bad(self, odd: Iterable[Report]) -> None:
+        self.bad_count += sum(report.kind == KIND for report in odd)
+
+    def _lay_aside(
+        self, home: AssignedQueue, bad: Sequence[BadRecord], out: list[Action], now_ms: int
+    ) -> list[Action]:
+        """Settle records that cannot be decoded, and go on behind them."""
+        stage = home.stage
+        assert isinstance(stage, Working)
+        out += home.lay_aside(bad)
+        if home.cached.count == 0:
+            stage.position.advance(stage.loop.next_offset)
+        return out + self.look(home, now_ms)

@@ -20,13 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeAlias
 
 from flintmq.core.ask import refusal
+from flintmq.core.bad_rule import broken_frame
 from flintmq.core.conversation import Call, Conversation
-from flintmq.errors import InvalidExpression, RemoteProtocolError
+from flintmq.errors import InvalidExpression, MalformedRecord, RemoteProtocolError
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL, TagSubscription, parse_tags
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
@@ -34,7 +37,8 @@ from flintmq.protocol.bodies.subscription import SQL92, TAG
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.received import Received, decode_messages
+from flintmq.protocol.sift import as_stored
 
 PULL_MS = 10_000
 """How long a pull may take that does not wait for messages; what Java allows."""
@@ -86,6 +90,14 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
+OnBad: TypeAlias = Callable[[BadRecord], object]
+"""Is told of every record that cannot be decoded."""
+
+
+def ignore(_bad: BadRecord) -> None:
+    """For those whom the record itself tells enough: its flag still says that it is packed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """What one pull gave.
@@ -103,11 +115,46 @@ class Page:
     offset_delta: int = 0
     gap: tuple[QueueOffset, QueueOffset] | None = None
 
+    def received(self, wanted: Wanted = EVERYTHING) -> Received:
+        """What lies in the page: messages that fit, bad records, and a broken frame, if any."""
+        whole = self._decoded()
+        bad = [one for one in whole.bad if self.start <= one.queue_offset < self.stop]
+        return Received(self._inside(whole.messages, wanted), whole.fault, bad)
+
+    def shown(self, wanted: Wanted = EVERYTHING, on_bad: OnBad = ignore) -> list[ReceivedMessage]:
+        """For people: also what cannot be decoded, as it is stored, and ``on_bad`` told of each.
+
+        Behind a broken frame nothing of the page can be shown; ``on_bad`` is told where that is.
+        """
+        received = self.received(wanted)
+        messages = received.messages
+        if received.bad:
+            stored = self._inside(list(map(as_stored, received.bad)), wanted)
+            messages = sorted((*messages, *stored), key=attrgetter("queue_offset"))
+            for one in received.bad:
+                on_bad(one)
+        if received.fault is not None:
+            last = messages[-1].queue_offset + 1 if messages else self.start
+            on_bad(broken_frame(self.queue, QueueOffset(last), received.fault.reason))
+        return messages
+
     def messages(self, wanted: Wanted = EVERYTHING) -> list[ReceivedMessage]:
-        """The messages of the page that lie in it, in order.  Raises `MalformedRecord`."""
+        """The messages of the page that lie in it, in order.
+
+        Raises `MalformedRecord` where a record cannot be decoded.
+        """
+        whole = self._decoded()
+        if whole.bad:
+            first = whole.bad[0]
+            raise MalformedRecord(self.records.find(first.raw), first.reason)
+        if whole.fault is not None:
+            raise whole.fault
+        return self._inside(whole.messages, wanted)
+
+    def _decoded(self) -> Received:
         if not self.records:
-            return []
-        received = decode_messages(
+            return Received([])
+        return decode_messages(
             self.records,
             broker=self.queue.broker,
             queue_id=self.queue.queue_id,
@@ -115,12 +162,12 @@ class Page:
             max_offset=self.max_offset,
             offset_delta=self.offset_delta,
         )
-        if received.fault is not None:
-            raise received.fault
+
+    def _inside(self, messages: list[ReceivedMessage], wanted: Wanted) -> list[ReceivedMessage]:
         tags = wanted.tag_test()
         return [
             message
-            for message in received.messages
+            for message in messages
             if self.start <= message.queue_offset < self.stop
             and (tags is None or tags.matches_tag(message.tags))
         ]
@@ -225,13 +272,13 @@ def read_span(reader: SpanReader, take: TakePage) -> Conversation[QueueOffset]:
 
 
 def read_messages(
-    reader: SpanReader, wanted: Wanted = EVERYTHING, *, count_max: int
+    reader: SpanReader, wanted: Wanted = EVERYTHING, *, count_max: int, on_bad: OnBad = ignore
 ) -> Conversation[list[ReceivedMessage]]:
-    """The first messages of a span, at most ``count_max``."""
+    """The first messages of a span, at most ``count_max``, for people: see `Page.shown`."""
     found: list[ReceivedMessage] = []
     while len(found) < count_max and (call := reader.call()) is not None:
         reply = yield call
-        found += reader.answered(reply).messages(wanted)
+        found += reader.answered(reply).shown(wanted, on_bad)
     return found[:count_max]
 
 

@@ -50,6 +50,8 @@ class SettleRules:
     batch_max_of: Callable[[str], int] | None = None
     """In a retry topic messages of several topics meet: a batch is of one, and of its size."""
     is_broadcasting: bool = False
+    is_dead_lettering: bool = True
+    """Whether records that cannot be decoded are dead letters."""
     may_copy: bool = True
     """Whether a copy in the retry topic comes again.  In groups that hold locks brokers take
     every such copy for a dead letter."""

@@ -25,5 +25,6 @@ def settle_rules(
         suspend_ms=settings.suspend_ms,
         batch_max_of=batch_max_of if topic == settings.retry_topic else None,
         is_broadcasting=not settings.is_clustering,
+        is_dead_lettering=settings.bad_rule == "dead_letter",
         may_copy=not subscriptions.has_ordered,
     )

@@ -34,6 +34,7 @@ from flintmq.embedded.clients import Clients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.servers import ANY_PORT, BrokerPlan, NameServerPlan, Servers
+from flintmq.errors import DiskFailed
 from flintmq.model.message import ReceivedMessage
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
@@ -190,6 +191,12 @@ class EmbeddedBroker(Clients):
     @property
     def directory(self) -> Path:
         return self._require().directory
+
+    @property
+    def failure(self) -> DiskFailed | None:
+        """Why a broker stores nothing any more, and what to do; `stop` raises it."""
+        found = self._look(lambda state: state.log.failed)
+        return next((failure for failure in found if failure is not None), None)
 
     # What can be done
 

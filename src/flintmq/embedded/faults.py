@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flintmq.errors import RemoteProtocolError
-from flintmq.net.channel import Channel, Session
+from flintmq.net.channel import Channel
+from flintmq.net.session import Session
 from flintmq.protocol.command import ONEWAY_BIT
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.header_json import encode_json_header_as
@@ -131,12 +131,7 @@ class _Gate:
 
     def serve_late(self, frames: list[Frame]) -> None:
         """Serve what was kept, unless its connection has gone."""
-        if self._channel.is_closed:
-            return
-        try:
-            self.frames(frames)
-        except RemoteProtocolError as error:
-            self._channel.abort(f"the peer broke the protocol: {error}")
+        self._channel.later(frames)
 
     def lost(self) -> None:
         self._session.lost()

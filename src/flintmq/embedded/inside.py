@@ -6,12 +6,14 @@ Nothing of it is asked over a socket, so it is true at once, and while requests 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from flintmq.broker.state import BrokerState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.received import decode_messages
+from flintmq.protocol.sift import as_stored
 from flintmq.store.reading import GetStatus
 
 READ_COUNT = 1_024
@@ -19,7 +21,7 @@ READ_COUNT = 1_024
 
 
 def messages_of(state: BrokerState, topic: str) -> Iterator[ReceivedMessage]:
-    """Every message of a topic, queue by queue."""
+    """Every message of a topic, queue by queue; one that cannot be decoded as it is stored."""
     for queue in state.log.queues():
         if queue.topic == topic:
             yield from _read(state, topic, queue.queue_id)
@@ -32,7 +34,8 @@ def _read(state: BrokerState, topic: str, queue_id: int) -> Iterator[ReceivedMes
         if found.status is GetStatus.FOUND:
             records = b"".join(found.views)
             received = decode_messages(records, broker=state.config.broker_name, queue_id=queue_id)
-            yield from received.messages
+            stored = map(as_stored, received.bad)
+            yield from sorted((*received.messages, *stored), key=attrgetter("queue_offset"))
         if found.next_offset <= offset:
             return
         offset = found.next_offset

@@ -12,7 +12,6 @@ Invariant: `start` gives servers that all answer, or raises and leaves nothing r
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
 from flintmq.errors import StoreLocked, Unreachable
+from flintmq.logs import logger
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
@@ -32,7 +32,7 @@ from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.disk import Disk
 from flintmq.store.layout import LOCK_FILE
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ANY_PORT = Address("127.0.0.1", 0)
 """A port of loopback that the system chooses."""
@@ -131,13 +131,14 @@ class Servers:
             _give_back(plan.directory)
             raise
         self.brokers[name] = broker
-        # started again, it is where clients look for it
-        self._plans[name] = replace(plan, listen=broker.address)
+        # started again, it is where clients look for it, and takes no other port than before
+        config = replace(plan.config, fast_port=plan.config.fast_port and plan.listen.port != 0)
+        self._plans[name] = replace(plan, listen=broker.address, config=config)
         await broker.registered.wait()
         for server in self.name_servers:
             if name not in server.state.routes.cluster().broker_addr_table:
                 await self.stop_broker(name)
-                raise Unreachable(str(server.address), f"{name} could not be registered")
+                raise Unreachable(str(server.address), _not_registered(name, self._tls))
 
     async def stop_broker(self, name: str) -> None:
         """Stop a broker; `start_broker` starts it again on the same port and directory."""
@@ -226,3 +227,10 @@ def _tls_among_ourselves(tls: ServerTls | None) -> ClientTls | None:
         key_password=tls.key_password,
         verify=False,
     )
+
+
+def _not_registered(name: str, tls: ServerTls | None) -> str:
+    reason = f"{name} could not be registered"
+    if tls is not None and tls.client_ca_file is not None:
+        reason += "; it shows its own certificate there, so the client CA must have signed that too"
+    return reason

@@ -3,8 +3,8 @@
 A `Route` is what a name server knows at one moment.  It answers two questions: which queues
 a producer may write to, and which queues a consumer group has to share out.
 
-Invariant: the queues of a route are never more than `QUEUES_MAX` in each direction, so a
-bad peer cannot make a client build an endless list.
+Invariant: a route has at most `BROKERS_MAX` brokers, and `QUEUES_MAX` queues in each direction,
+so a bad peer cannot make a client build an endless list or connect to everybody.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from flintmq.model.topic import Permission
 MASTER_ID = 0
 """The broker id of the replica that takes writes."""
 
-QUEUES_MAX = 65_536
+QUEUES_MAX = 16_384
 """Every queue of a route becomes an object in a client; real topics have tens of them."""
+
+BROKERS_MAX = 1_024
+"""Brokers of one topic: a client connects to each of them.  The largest clusters have hundreds."""
+
+REPLICAS_MAX = 64
+"""Replicas of one broker; real ones have a handful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,10 @@ class Route:
     order: str = ""
 
     def __post_init__(self) -> None:
+        if len(self.brokers) > BROKERS_MAX or len(self.queues) > BROKERS_MAX:
+            raise ValueError(f"a route of more than {BROKERS_MAX} brokers")
+        if any(len(replicas.addresses) > REPLICAS_MAX for replicas in self.brokers):
+            raise ValueError(f"a broker of more than {REPLICAS_MAX} replicas")
         if sum(counts.read_count for counts in self.queues) > QUEUES_MAX:
             raise ValueError(f"a route of more than {QUEUES_MAX} queues to read")
         if sum(counts.write_count for counts in self.queues) > QUEUES_MAX:
@@ -83,10 +93,11 @@ class Route:
                 for broker, count in self._ordered()
                 for queue_id in range(count)
             ]
+        masters = {replicas.broker for replicas in self.brokers if replicas.master is not None}
         return [
             QueueRef(topic, counts.broker, queue_id)
             for counts in sorted(self.queues, key=lambda counts: counts.broker)
-            if counts.permission & Permission.WRITE and self.address(counts.broker) is not None
+            if counts.permission & Permission.WRITE and counts.broker in masters
             for queue_id in range(counts.write_count)
         ]
 

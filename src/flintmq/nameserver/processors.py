@@ -9,7 +9,7 @@ Remarks are RocketMQ's own where it has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
@@ -65,7 +65,10 @@ class Answer:
     remark: str | None = None
 
 
-Processor: TypeAlias = Callable[[TypedRequest[Any], NameServerState, Peer, int], Answer]
+InParts: TypeAlias = Generator[None, None, Answer]
+"""An answer that takes long: each step takes a millisecond or two, the last one gives it."""
+
+Processor: TypeAlias = Callable[[TypedRequest[Any], NameServerState, Peer, int], Answer | InParts]
 
 DONE = Answer()
 
@@ -112,12 +115,24 @@ def list_settings(
 
 def register_broker(
     request: TypedRequest[RegisterBroker], state: NameServerState, peer: Peer, now_ms: int
-) -> Answer:
-    """103."""
+) -> Answer | InParts:
+    """103.  Many topics are read in parts."""
+    registering = _registering(request, state, peer, now_ms)
+    try:
+        next(registering)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    return registering
+
+
+def _registering(
+    request: TypedRequest[RegisterBroker], state: NameServerState, peer: Peer, now_ms: int
+) -> InParts:
     header, config = request.header, state.config
     if header.body_crc32 and header.body_crc32 != body_crc32(request.body):
         return _refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    told = _registration_body(request)
+    told = yield from _registration_body(request)
     timeout_ms = header.heartbeat_timeout_millis
     registration = Registration(
         cluster=header.cluster_name,
@@ -341,17 +356,19 @@ def _topics(topics: tuple[str, ...], enabled: bool) -> Answer:
     return Answer(body=TopicList(topic_list=topics).to_body())
 
 
-def _registration_body(request: TypedRequest[RegisterBroker]) -> BrokerRegistration:
+def _registration_body(
+    request: TypedRequest[RegisterBroker],
+) -> Generator[None, None, BrokerRegistration]:
     """The body in any of its forms.  Without one, a broker that has no topics."""
     body = request.body
     if not body:
         return BrokerRegistration()
     # 5.3.3 forgets to say that a body is compressed.
     if request.header.compressed or body.startswith(ZLIB_BYTE):
-        return BrokerRegistration.from_compressed_body(body, request.version)
+        return (yield from BrokerRegistration.reading_compressed(body, request.version))
     if request.version < REGISTER_BODY_SINCE:
         return BrokerRegistration(topic_config_serialize_wrapper=_read_short(TopicTable, body))
-    return BrokerRegistration.from_body(body)
+    return (yield from BrokerRegistration.reading(body))
 
 
 def _read_short(kind: type[B], body: bytes) -> B:

@@ -21,12 +21,12 @@ every queue belongs to a broker with at least one replica.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from flintmq.errors import Overloaded
+from flintmq.logs import logger
 from flintmq.model.route import MASTER_ID
 from flintmq.model.topic import READ_WRITE, Permission, TopicFlag
 from flintmq.nameserver.replicas import (
@@ -47,7 +47,7 @@ from flintmq.protocol.bodies.cluster import BrokerMembers, Cluster
 from flintmq.protocol.bodies.route import QueueEntry, TopicRoute
 from flintmq.protocol.bodies.version import DataVersion
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Replicas use the routes of such topics to find each other, so ids in them stay true."""

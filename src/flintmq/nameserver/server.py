@@ -14,13 +14,13 @@ a header that is no header, end a connection: there is nobody to answer then.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, cast
 
-from flintmq.errors import FlintError, LocalProtocolError, MalformedHeader
+from flintmq.errors import BodyTooLarge, FlintError, LocalProtocolError, MalformedHeader
+from flintmq.logs import logger
 from flintmq.nameserver.config import NameServerConfig
-from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
+from flintmq.nameserver.processors import PROCESSORS, Answer, InParts, not_served
 from flintmq.nameserver.settings import Save, Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
@@ -37,7 +37,7 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command, encode_command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _READER = RequestReader({code: REQUEST_HEADERS[code] for code in PROCESSORS})
 
@@ -119,35 +119,68 @@ class _Session:
         self._channel = channel
         self._state = state
         self._clock = clock
+        self._work: tuple[TypedRequest[Any], InParts] | None = None
 
     def frames(self, frames: list[Frame]) -> None:
         now_ms = self._clock()
-        for frame in frames:
-            try:
-                request = _READER.read(frame)
-            except MalformedHeader as error:
-                command = decode_command(frame)  # raises when not even this can be read
-                self._reply(command, self._failure(command, error))
-                continue
-            if isinstance(request, Command) and request.is_answer:
-                self._channel.answered(request)
-            else:
-                self._reply(request, self._process(request, now_ms))
+        for number, frame in enumerate(frames):
+            if not (self._is_served(frame, now_ms) if self._work is None else self._is_finished()):
+                self._channel.later(frames[number:])
+                return
+            if not self._channel.has_time():
+                self._channel.later(frames[number + 1 :])
+                return
 
     def lost(self) -> None:
+        self._work = None
         self._state.routes.connection_lost(self._channel)
 
     async def finish(self) -> None:
         """Nothing is ever owed: answers are written as requests are read."""
 
-    def _process(self, request: TypedRequest[Any] | Command, now_ms: int) -> Answer:
+    def _is_served(self, frame: Frame, now_ms: int) -> bool:
+        """Serve a request; False when it is one in parts and more of them are left."""
+        try:
+            request = _READER.read(frame)
+        except (MalformedHeader, BodyTooLarge) as error:
+            command = decode_command(frame)  # raises when not even this can be read
+            self._reply(command, self._failure(command, error))
+            return True
         if isinstance(request, Command):
-            return not_served(request.code)
+            if request.is_answer:
+                self._channel.answered(request)
+            else:
+                self._reply(request, not_served(request.code))
+            return True
         processor = PROCESSORS[RequestCode(request.code)]
         try:
-            return processor(request, self._state, self._channel, now_ms)
+            reply = processor(request, self._state, self._channel, now_ms)
         except Exception as error:
-            return self._failure(request, error)
+            reply = self._failure(request, error)
+        if isinstance(reply, Answer):
+            self._reply(request, reply)
+            return True
+        self._work = request, reply
+        return self._is_finished()
+
+    def _is_finished(self) -> bool:
+        """Go on with an answer in parts for as long as there is time."""
+        assert self._work is not None
+        request, steps = self._work
+        reply: Answer
+        try:
+            next(steps)
+            while self._channel.has_time():
+                next(steps)
+        except StopIteration as end:
+            reply = end.value
+        except Exception as error:
+            reply = self._failure(request, error)
+        else:
+            return False
+        self._work = None
+        self._reply(request, reply)
+        return True
 
     def _reply(self, request: TypedRequest[Any] | Command, reply: Answer) -> None:
         if request.is_oneway:

@@ -161,7 +161,12 @@ class BlockingChannel:
                 self._arrive(command)
 
     def _arrive(self, command: Command) -> None:
-        match self._connection.arrive(command):
+        try:
+            arrival = self._connection.arrive(command)
+        except RemoteProtocolError as error:
+            self._end(f"the peer broke the protocol: {error}")
+            return
+        match arrival:
             case Answered(opaque=opaque):
                 self._ended[opaque] = command
             case Asked():

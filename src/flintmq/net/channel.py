@@ -1,6 +1,6 @@
 """One end of a connection on asyncio: the only code that touches a transport.
 
-Both ends of a connection are alike, so clients and servers use this one class.
+Both ends are alike, so clients and servers use this one class.
 
     socket ─► frames of one read ─► session.frames()
     socket ◄─ one write per turn ◄─ queue ◄─ call, tell, answer, write
@@ -8,10 +8,11 @@ Both ends of a connection are alike, so clients and servers use this one class.
 It moves bytes and waits for answers.  What a frame means its `Session` decides; who connects
 is `net.aio`, who accepts is `net.server`.
 
-Memory is bounded both ways.  In: one incomplete frame.  Out: above ``write_high_bytes`` callers
-wait, each up to its own deadline, and an accepted channel stops reading, so a peer that does
-not take its answers is not served more; above ``write_bytes_max`` the channel is closed.  A
-client never stops reading: two ends that both wait for the other to read would wait for ever.
+Memory is bounded both ways.  In: one incomplete frame, which a server counts over all its
+connections and which is dropped at close.  Out: above ``write_high_bytes`` callers wait, each up
+to its own deadline, and an accepted channel stops reading, so a peer that does not take its
+answers is not served more; above ``write_bytes_max`` the channel is closed.  A client never stops
+reading for that: two ends that both wait for the other to read would wait for ever.
 
 Invariant: every call ends, in its answer, in `Unreachable` or with its caller's cancellation.
 """
@@ -19,41 +20,31 @@ Invariant: every call ends, in its answer, in `Unreachable` or with its caller's
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from contextlib import suppress
+from time import perf_counter
+from typing import NamedTuple, TypeAlias, cast
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
+from flintmq.logs import logger
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
+from flintmq.net.partial_frames import PartialFrames
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
+from flintmq.net.session import NO_SESSION, Session, no_session
+from flintmq.net.watchdog import Stalls
 from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Connection
 from flintmq.protocol.frame import Frame, FrameReader
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Chunk: TypeAlias = bytes | memoryview
 """Bytes to send.  A view counts bytes and stays valid until it was sent."""
 
 
-class Session(Protocol):
-    """What the owner of a channel makes of it.  There is one session for each channel."""
-
-    def frames(self, frames: list[Frame]) -> None:
-        """All frames of one read.  What is written meanwhile leaves in one write.
-
-        A `RemoteProtocolError` that comes out closes the channel.
-        """
-
-    def lost(self) -> None:
-        """The connection is gone; nothing more can be sent."""
-
-    async def finish(self) -> None:
-        """The channel is about to be closed: come back when nothing is owed to the peer.
-
-        It is cancelled when that takes too long.
-        """
+TURN_S = 0.010
+"""After so long a session leaves the rest of a read to a later turn: half of a stall."""
 
 
 class _Waiting(NamedTuple):
@@ -73,6 +64,8 @@ class Channel(asyncio.Protocol):
         accepted: bool = False,
         limits: Limits = LIMITS,
         clock: Clock = monotonic_ms,
+        partial: PartialFrames | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
         self.peer = peer
         """The address that was connected to, or that connected."""
@@ -93,17 +86,21 @@ class Channel(asyncio.Protocol):
         self._queue_bytes = 0
         self._flush_due = False
         self._full = False
+        self._partial = partial
+        self._is_partial = False
+        self._stalls = stalls
+        self._backlog: list[Frame] = []  # of a read that took too long
+        self._turn_s = 0.0
         self._waiting_for_room: dict[asyncio.Future[None], None] = {}  # in order of arrival
         self._active_ms = clock()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._session: Session
-        self._transport: asyncio.Transport
-        self._secure: bool
+        self._session: Session = NO_SESSION
+        self._transport: asyncio.Transport | None = None
+        self._secure = False
 
     def __repr__(self) -> str:
-        state = f"closed: {self.why_closed}" if self.why_closed else f"{len(self._calls)} calls"
-        return f"<Channel {self.peer}, {state}>"
+        return f"<Channel {self.peer}, {self.why_closed or f'{len(self._calls)} calls'}>"
 
     @property
     def is_closed(self) -> bool:
@@ -113,7 +110,8 @@ class Channel(asyncio.Protocol):
     @property
     def unsent_bytes(self) -> int:
         """What is queued and was not yet taken by the system."""
-        return self._queue_bytes + self._transport.get_write_buffer_size()
+        in_transport = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._queue_bytes + in_transport
 
     # What the owner does with it.
 
@@ -181,10 +179,9 @@ class Channel(asyncio.Protocol):
         chunks = self._queue
         if not chunks:
             return
-        self._queue = []
-        self._queue_bytes = 0
+        self._queue, self._queue_bytes = [], 0
         transport = self._transport
-        if transport.is_closing():
+        if transport is None or transport.is_closing():
             return
         self._active_ms = self._clock()
         if len(chunks) == 1:
@@ -204,29 +201,54 @@ class Channel(asyncio.Protocol):
                     await self._session.finish()
                 self.flush()
                 self._end(reason)
-                if not self._transport.is_closing():  # asyncio's TLS cannot be aborted after two
-                    self._transport.close()
+                transport = self._transport
+                if transport is not None and not transport.is_closing():
+                    transport.close()  # once: asyncio's TLS cannot be aborted after two
                 await asyncio.wait([self.closed])
         except TimeoutError:
             log.info("%s: closed with work under way or bytes unread", self.peer)
         finally:
             if not self.closed.done():
                 self.abort(reason)
-        await self.closed
+        if not (await asyncio.wait([self.closed], timeout=CUT_MS / 1000))[0]:
+            self.give_up(reason)
 
     def abort(self, reason: str) -> None:
         """Close at once; what is queued is dropped."""
         self._end(reason)
-        self._transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def give_up(self, reason: str) -> None:
+        """Close at once and count as closed, whatever the transport does or does not report."""
+        with suppress(RuntimeError):  # uvloop, of a transport that it closed without a word
+            self.abort(reason)
+        self._gone()
+
+    # What a session may ask for in `frames`.
+
+    def has_time(self) -> bool:
+        """Whether the session may go on with the frames of this read."""
+        return perf_counter() - self._turn_s < TURN_S
+
+    def later(self, frames: list[Frame]) -> None:
+        """Give these to the session again in the next turn; until then nothing is read."""
+        if frames and not self.is_closed:
+            if not self._backlog:
+                self._loop.call_soon(self._go_on)
+            self._backlog += frames
+            self._read_or_wait()
 
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        made = cast(asyncio.Transport, transport)
+        if self.is_closed:  # given up before it was there
+            made.abort()
+            return
+        self._transport = made
         self._secure = transport.get_extra_info("sslcontext") is not None
-        self._transport.set_write_buffer_limits(
-            self._limits.write_high_bytes, self._limits.write_low_bytes
-        )
+        made.set_write_buffer_limits(self._limits.write_high_bytes, self._limits.write_low_bytes)
         self._wake_at(self._active_ms + self._limits.idle_ms, self._active_ms)
         self._session = self._open_session(self)
 
@@ -235,26 +257,15 @@ class Channel(asyncio.Protocol):
             return
         self.has_heard = True
         self._active_ms = self._clock()
-        self._flush_due = True  # below, for all that the session writes meanwhile
-        try:
-            frames = self._reader.feed(data)
-            if frames:
-                self._session.frames(frames)
-        except RemoteProtocolError as error:
-            log.info("%s: closed, it broke the protocol: %s", self.peer, error)
-            self.abort(f"the peer broke the protocol: {error}")
-        finally:
-            self.flush()
+        self._turn(data, [])
 
     def pause_writing(self) -> None:
         self._full = True
-        if self._accepted:
-            self._transport.pause_reading()
+        self._read_or_wait()
 
     def resume_writing(self) -> None:
         self._full = False
-        if self._accepted and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_or_wait()
         for waiter in self._waiting_for_room:
             if not waiter.done():
                 waiter.set_result(None)
@@ -262,10 +273,7 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         in_frame = self._reader.pending_bytes > 0
         self._end(why_lost(error, in_frame=in_frame, secure=self._secure, heard=self.has_heard))
-        try:
-            self._session.lost()
-        finally:
-            self.closed.set_result(None)
+        self._gone()
 
     def timer_fired(self) -> None:
         """End calls whose time is over, or a channel that is idle; come back when due."""
@@ -286,10 +294,59 @@ class Channel(asyncio.Protocol):
     def _close_idle(self) -> None:
         log.debug("%s: closed after %d ms without traffic", self.peer, self._limits.idle_ms)
         self._end(f"closed after {self._limits.idle_ms} ms without traffic")
-        if self._transport.get_write_buffer_size():
-            self._transport.abort()
+        if (transport := self._transport) is not None:
+            (transport.abort if transport.get_write_buffer_size() else transport.close)()
+
+    def _turn(self, data: bytes, frames: list[Frame]) -> None:
+        """Serve what was read, or what a long read left."""
+        self._flush_due = True  # below, for all that the session writes meanwhile
+        self._turn_s = perf_counter()
+        try:
+            if data:
+                frames = self._reader.feed(data)
+                held_bytes = self._reader.pending_bytes
+                if (held_bytes or self._is_partial) and self._partial is not None:
+                    self._is_partial = held_bytes > 0
+                    self._partial.note(self, held_bytes, is_new=bool(frames))
+            if self._backlog:  # read before reading stopped
+                self._backlog += frames
+            elif frames:
+                self._session.frames(frames)
+        except RemoteProtocolError as error:
+            log.info("%s: closed, it broke the protocol: %s", self.peer, error)
+            self.abort(f"the peer broke the protocol: {error}")
+        finally:
+            self.flush()
+            if self._stalls is not None:
+                self._stalls.note(perf_counter() - self._turn_s, self.peer)
+
+    def _go_on(self) -> None:
+        frames, self._backlog = self._backlog, []
+        if not self.is_closed:
+            self._turn(b"", frames)
+            self._read_or_wait()
+
+    def _read_or_wait(self) -> None:
+        """Read on, unless the peer does not read either or was not yet served."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._backlog or (self._full and self._accepted):
+            transport.pause_reading()
         else:
-            self._transport.close()
+            transport.resume_reading()
+
+    def _gone(self) -> None:
+        """The socket is gone.  Nothing refers to the session any more, so both are freed."""
+        if self.closed.done():
+            return
+        session, self._session = self._session, NO_SESSION
+        try:
+            session.lost()
+        finally:
+            self._transport = None
+            self._open_session = no_session
+            self.closed.set_result(None)
 
     def _wake_at(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:
@@ -336,3 +393,8 @@ class Channel(asyncio.Protocol):
                 waiter.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        self._reader.clear()
+        self._queue, self._queue_bytes, self._backlog = [], 0, []
+        if self._partial is not None:
+            self._partial.forget(self)

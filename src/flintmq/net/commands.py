@@ -10,21 +10,24 @@ The handler may raise: the peer is answered with code 1 and the error's text.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from flintmq.errors import FlintError, LocalProtocolError
+from flintmq.logs import logger
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Outcome: TypeAlias = Command | None
 Handler: TypeAlias = Callable[[Command, Channel], Outcome | Awaitable[Outcome]]
+
+LOOK_EVERY = 16
+"""Commands after which it is seen whether this turn has taken too long."""
 
 REQUESTS_MAX = 1_024
 """Requests of one peer that may be under way at once; more are answered with code 2."""
@@ -45,12 +48,16 @@ class CommandSession:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def frames(self, frames: list[Frame]) -> None:
-        for frame in frames:
+        channel = self._channel
+        for number, frame in enumerate(frames, 1):
             command = decode_command(frame)
             if command.is_answer:
-                self._channel.answered(command)
+                channel.answered(command)
             else:
                 self._serve(command)
+            if not number % LOOK_EVERY and not channel.has_time():
+                channel.later(frames[number:])
+                return
 
     def lost(self) -> None:
         for task in self._tasks:

@@ -3,6 +3,9 @@
 A client checks the certificate and the host name unless it is told not to.  A server shares
 one port between plain and encrypted peers in permissive mode, as RocketMQ's own do: the first
 byte of a connection tells them apart.
+
+Invariant: a server that asks clients for a certificate serves nobody without one.  So its mode is
+enforcing; a plain client would not be asked for anything.
 """
 
 from __future__ import annotations
@@ -54,13 +57,24 @@ class ClientTls:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """How a server speaks TLS.  With ``client_ca_file`` it asks clients for a certificate too."""
+    """How a server speaks TLS.  With ``client_ca_file`` clients need a certificate too.
+
+    ``client_ca_file`` goes with the mode enforcing only; any other is `InvalidSetting`.
+    """
 
     certificate_file: str
     key_file: str | None = None
     key_password: str | None = field(default=None, repr=False)
     client_ca_file: str | None = None
     mode: TlsMode = TlsMode.PERMISSIVE
+
+    def __post_init__(self) -> None:
+        if self.client_ca_file is not None and self.mode is not TlsMode.ENFORCING:
+            reason = (
+                "it takes clients without TLS, and those show no certificate: "
+                "with a client CA set it to enforcing (--tls-mode enforcing)"
+            )
+            raise InvalidSetting("tls mode", self.mode.value, reason)
 
     def context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

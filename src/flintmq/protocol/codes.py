@@ -168,7 +168,7 @@ class ResponseCode(IntEnum):
     TRANSACTION_FAILED = 4  # declared, not seen
 
     FLUSH_DISK_TIMEOUT = 10  # stored, but not on disk in time
-    SLAVE_NOT_AVAILABLE = 11  # stored, but no slave took it
+    SLAVE_NOT_AVAILABLE = 11  # 4.9: stored, but no slave is there to take it
     FLUSH_SLAVE_TIMEOUT = 12  # stored, but a slave was late
     MESSAGE_ILLEGAL = 13  # a message that is too long or has a bad property
     SERVICE_NOT_AVAILABLE = 14  # not writable: disk full, a slave, shutting down

@@ -19,13 +19,17 @@ import heapq
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flintmq.errors import LocalProtocolError, Overloaded
+from flintmq.errors import LocalProtocolError, Overloaded, RemoteProtocolError
 from flintmq.protocol.command import ANSWER_BIT, ONEWAY_BIT, Command
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
 from flintmq.protocol.wire import decode_command, encode_command_as
 
 CALLS_MAX = 65_535
 """Calls that may wait for their answer at once; the Java client allows as many."""
+
+UNMATCHED_MAX = 1_000
+"""Answers beyond the number of our requests before the peer is cut off: it answers what nobody
+asked, and reading that takes the time of those who ask."""
 
 _OPAQUE_MAX = 2**31 - 1
 
@@ -88,6 +92,8 @@ class Connection:
         self._opaque = 0
         self._waiting: dict[int, int] = {}  # opaque → deadline in ms
         self._deadlines: list[tuple[int, int]] = []  # heap; calls that ended are skipped later
+        self._asked = 0
+        self._unmatched = 0
         self._closed = False
 
     def __repr__(self) -> str:
@@ -161,10 +167,18 @@ class Connection:
         return lost
 
     def arrive(self, command: Command) -> Arrival:
-        """Take one command from the peer: `feed` for those who cut and decode frames themselves."""
+        """Take one command from the peer: `feed` for those who cut and decode frames themselves.
+
+        Raises `RemoteProtocolError` for a peer that goes on answering what nobody asked.
+        """
         if not command.is_answer:
             return Asked(command)
         if self._waiting.pop(command.opaque, None) is None:
+            self._unmatched += 1
+            if self._unmatched > self._asked + UNMATCHED_MAX:
+                raise RemoteProtocolError(
+                    f"{self._unmatched} answers that nobody waits for, to {self._asked} requests"
+                )
             return Unmatched(command)
         return Answered(command.opaque, command)
 
@@ -173,6 +187,7 @@ class Connection:
 
     def _next_opaque(self) -> int:
         """The next free number; numbers start again at 0 after the largest."""
+        self._asked += 1
         opaque = self._opaque
         while opaque in self._waiting:
             opaque = opaque + 1 if opaque < _OPAQUE_MAX else 0

@@ -29,6 +29,9 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 NO_FIELDS = Raw(b"{}")
 
+FIELDS_MAX = 4_096
+"""Fields of one header.  The longest of RocketMQ's has some thirty; each costs microseconds."""
+
 
 class Header(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A typed header, by keyword only.  What has no default is required on the wire.
@@ -158,9 +161,16 @@ def _reader(kind: type[Header]) -> _Reader:
 
 def _read_map(fields: Raw) -> dict[str, Any]:
     try:
-        return _as_map(fields)
+        found = _as_map(fields)
     except _UNREADABLE as error:
         raise MalformedHeader("extFields", str(error)) from None
+    if len(found) > FIELDS_MAX:
+        raise too_many_fields()
+    return found
+
+
+def too_many_fields() -> MalformedHeader:
+    return MalformedHeader("extFields", f"has more than {FIELDS_MAX} fields")
 
 
 def _is_truth(kind: object) -> bool:

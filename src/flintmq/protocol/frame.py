@@ -27,6 +27,10 @@ FRAME_BYTES_MAX = 16 * 1024 * 1024
 HEADER_BYTES_MAX = 0xFF_FF_FF
 """The header length has 24 bits."""
 
+HEADER_BYTES_ACCEPTED = 512 * 1024
+"""Headers have properties of 32 kB at most, or a filter expression; reading half a megabyte of
+fields takes tens of milliseconds, and the whole of the 24 bits would take seconds."""
+
 LARGE_BYTES = 64 * 1024
 """From here on a copy less is worth some lines."""
 
@@ -48,6 +52,7 @@ Frame: TypeAlias = tuple[int, bytes, bytes]
 """One frame, still undecoded: form, header, body.  A bare tuple, since millions are made."""
 
 _FORM_MAX = max(HeaderForm)
+_HEADER_STOP_MAX = PREFIX_BYTES + HEADER_BYTES_ACCEPTED
 
 
 class FrameReader:
@@ -64,6 +69,10 @@ class FrameReader:
     def pending_bytes(self) -> int:
         """How much of an incomplete frame is held."""
         return len(self._pending)
+
+    def clear(self) -> None:
+        """Drop what is held, and its memory."""
+        self._pending, self._wanted = bytearray(), PREFIX_BYTES
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take what arrived; return the frames it completes, in order."""
@@ -83,7 +92,12 @@ class FrameReader:
             form = word >> 24
             stop = at + 4 + length
             header_stop = at + PREFIX_BYTES + (word & HEADER_BYTES_MAX)
-            if header_stop > stop or stop - at > bytes_max or form > _FORM_MAX:
+            if (
+                header_stop > stop
+                or stop - at > bytes_max
+                or form > _FORM_MAX
+                or header_stop - at > _HEADER_STOP_MAX
+            ):
                 raise _fault(length, word, bytes_max)
             if stop > end:
                 self._wanted = stop - at
@@ -120,6 +134,11 @@ def _fault(length: int, word: int, bytes_max: int) -> FrameTooLarge | MalformedF
         return MalformedFrame(f"a frame length of {length} is impossible")
     if word >> 24 > _FORM_MAX:
         return MalformedFrame(f"header form {word >> 24} is unknown")
+    if HEADER_BYTES_ACCEPTED < word & HEADER_BYTES_MAX <= length - 4:
+        return MalformedFrame(
+            f"a header of {word & HEADER_BYTES_MAX} bytes is over the limit"
+            f" of {HEADER_BYTES_ACCEPTED}"
+        )
     return MalformedFrame(
         f"a header of {word & HEADER_BYTES_MAX} bytes does not fit a frame of {length}"
     )
@@ -134,7 +153,8 @@ def read_prefix(
     """
     length, word = _unpack_prefix(data)
     form, header_bytes = word >> 24, word & HEADER_BYTES_MAX
-    if not 4 + header_bytes <= length <= bytes_max - 4 or form > _FORM_MAX:
+    fits = 4 + header_bytes <= length <= bytes_max - 4
+    if not fits or form > _FORM_MAX or header_bytes > HEADER_BYTES_ACCEPTED:
         raise _fault(length, word, bytes_max)
     return form, header_bytes, length - 4 - header_bytes
 

@@ -13,7 +13,13 @@ from struct import Struct
 
 from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command
-from flintmq.protocol.fields import NO_FIELDS, read_fields, write_fields
+from flintmq.protocol.fields import (
+    FIELDS_MAX,
+    NO_FIELDS,
+    read_fields,
+    too_many_fields,
+    write_fields,
+)
 from flintmq.protocol.language import language_name, language_number
 
 _HEAD = Struct(">hbhii")
@@ -75,8 +81,11 @@ def encode_binary_header(command: Command) -> bytes:
 
 def _decode_fields(data: bytes) -> dict[str, str]:
     fields = {}
-    at = 0
+    at = count = 0
     while at < len(data):
+        count += 1
+        if count > FIELDS_MAX:
+            raise too_many_fields()
         key, at = _take(data, at, _SHORT, "extFields")
         value, at = _take(data, at, _INT, "extFields")
         fields[key.decode(errors="replace")] = value.decode(errors="replace")

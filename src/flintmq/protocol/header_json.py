@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command
-from flintmq.protocol.fields import NO_FIELDS
+from flintmq.protocol.fields import FIELDS_MAX, NO_FIELDS, too_many_fields
 from flintmq.protocol.language import language_name
 
 _decode = msgspec.json.Decoder(Command, strict=False).decode
@@ -77,6 +77,8 @@ def _decode_carefully(header: bytes, body: bytes) -> Command:
     fields = given.get("extFields")
     if fields is not None and not isinstance(fields, dict):
         raise MalformedHeader("extFields", "is not an object")
+    if fields is not None and len(fields) > FIELDS_MAX:
+        raise too_many_fields()
     remark = given.get("remark")
     return Command(
         code=_number(given, "code"),

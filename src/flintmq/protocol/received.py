@@ -1,8 +1,9 @@
 """The body of a pull answer as messages for a consumer.
 
-Records are read one after the other.  A record that cannot be read ends the reading:
-nobody can know where the next one starts.  What came before it is still good, so the
-result holds both the messages and the reason, and the caller can tell someone.
+Records are read one after the other.  A record that cannot be decoded, but whose frame is intact,
+is set aside as a `BadRecord`, and the reading goes on behind it.  A broken frame ends the reading:
+nobody can know where the next record starts.  What came before it is still good, so the result
+holds the messages, the bad records and the reason, and the caller can tell someone.
 
 Bodies come out unpacked, with a limit; inner batches come out split.
 
@@ -12,20 +13,20 @@ of those in one loop, in half the time, and leaves whatever else it meets to `de
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
 from typing import Final
 
-from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord
+from flintmq.errors import BodyTooLarge, MalformedRecord
 from flintmq.model import properties as names
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import QueueOffset
-from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP, compression, needs_unwrap
-from flintmq.protocol.batch import BatchEntry, decode_batch
+from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP
+from flintmq.protocol.batch import BatchEntry
 from flintmq.protocol.checksum import crc32
-from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.property_memo import LaterProperties, PropertyMemo
 from flintmq.protocol.record import (
@@ -36,14 +37,14 @@ from flintmq.protocol.record import (
     RECORD_BYTES_MIN,
     V6_BITS,
     Buffer,
-    Record,
     Version,
-    decode_record,
     record_size,
 )
+from flintmq.protocol.sift import UNREADABLE, Decoded, bad_record, read_record
 
 UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""All bodies of one answer together: a small answer may unpack to no more."""
+"""All bodies of one answer together: a small answer may unpack to no more.  What is beyond it
+is left for the next pull."""
 
 _NOT_PLAIN = COMPRESSED | NEED_UNWRAP | V6_BITS
 _V1 = int(Version.V1)
@@ -56,10 +57,14 @@ _new = tuple.__new__  # half the time of calling the class
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The messages that could be read, and what ended the reading early, if anything."""
+    """The messages that could be read, and what ended the reading early, if anything.
+
+    ``bad`` are the records between the messages that cannot be decoded, in order.
+    """
 
     messages: list[ReceivedMessage]
     fault: MalformedRecord | None = None
+    bad: list[BadRecord] = field(default_factory=list)
 
 
 def decode_messages(
@@ -77,11 +82,12 @@ def decode_messages(
 
     ``queue_id`` is the queue that was asked, where one was; a record says by itself
     only where it was written.  ``min_offset``, ``max_offset`` and ``offset_delta`` come
-    from the header of the answer.  A missing package for a body is `MissingExtra`.
+    from the header of the answer.  A body for which a package is missing is a bad record.
     """
     bounds = _bounds(min_offset, max_offset)
     memo = PropertyMemo(bounds)
     messages: list[ReceivedMessage] = []
+    bad: list[BadRecord] = []
     room_bytes = UNPACKED_BYTES_MAX
     at = 0
     while at < len(buffer):
@@ -91,44 +97,32 @@ def decode_messages(
             room_bytes -= at - start
             if at == len(buffer):
                 break
+        limit_bytes = max(0, min(body_bytes_max, room_bytes))
         try:
-            record = decode_record(buffer, at, verify_crc=verify_crc, zero_crc_accepted=True)
-            body, sys_flag = record.body, record.sys_flag
-            if sys_flag & COMPRESSED:
-                body, sys_flag = _unpacked(record, min(body_bytes_max, room_bytes))
-            batch = decode_batch(body) if needs_unwrap(sys_flag) else []
-        except MalformedRecord as error:
-            return Received(messages, error)
-        except (MalformedBody, BodyTooLarge) as error:
-            return Received(messages, MalformedRecord(at, str(error)))
-        properties = parse_properties(record.properties)
-        properties.update(bounds)
+            decoded = read_record(buffer, at, body_bytes_max=limit_bytes, verify_crc=verify_crc)
+        except UNREADABLE as error:
+            too_large = isinstance(error, BodyTooLarge)
+            if too_large and limit_bytes < body_bytes_max and (messages or bad):
+                return Received(messages, MalformedRecord(at, str(error)), bad)
+            try:
+                cut = bad_record(
+                    buffer, at, error, broker=broker, queue_id=queue_id, offset_delta=offset_delta
+                )
+            except MalformedRecord as fault:
+                return Received(messages, fault, bad)
+            bad.append(cut)
+            room_bytes -= limit_bytes if too_large else cut.size_bytes
+            at += cut.size_bytes
+            continue
         size_bytes = record_size(buffer, at)
-        message = ReceivedMessage(
-            record.topic,
-            broker,
-            record.queue_id if queue_id is None else queue_id,
-            QueueOffset(record.queue_offset + offset_delta),
-            record.log_offset,
-            body,
-            properties,
-            record.flag,
-            sys_flag,
-            record.born_ms,
-            record.born_host,
-            record.store_ms,
-            record.store_host,
-            record.reconsume_times,
-            record.prepared_offset,
-            size_bytes,
-        )
-        if batch:
-            messages += _split(message, batch, bounds)
+        message = _message(decoded, broker, queue_id, offset_delta, bounds, size_bytes)
+        if decoded.batch:
+            messages += _split(message, decoded.batch, bounds)
         else:
             messages.append(message)
-        room_bytes -= len(body)
+        room_bytes -= len(decoded.body)
         at += size_bytes
-    return Received(messages)
+    return Received(messages, None, bad)
 
 
 def _bounds(min_offset: int | None, max_offset: int | None) -> dict[str, str]:
@@ -231,11 +225,36 @@ def _topic(field: bytes) -> str | None:
         return None
 
 
-def _unpacked(record: Record, limit_bytes: int) -> tuple[bytes, int]:
-    """The body in the clear, and the system flag that says so.  The type bits stay."""
-    kind = compression(record.sys_flag)
-    assert kind is not None
-    return unpack(record.body, kind, limit_bytes), record.sys_flag & ~COMPRESSED
+def _message(
+    decoded: Decoded,
+    broker: str,
+    queue_id: int | None,
+    offset_delta: int,
+    bounds: dict[str, str],
+    size_bytes: int,
+) -> ReceivedMessage:
+    """The message of a record; for an inner batch, what its messages have in common."""
+    record = decoded.record
+    properties = parse_properties(record.properties)
+    properties.update(bounds)
+    return ReceivedMessage(
+        record.topic,
+        broker,
+        record.queue_id if queue_id is None else queue_id,
+        QueueOffset(record.queue_offset + offset_delta),
+        record.log_offset,
+        decoded.body,
+        properties,
+        record.flag,
+        decoded.sys_flag,
+        record.born_ms,
+        record.born_host,
+        record.store_ms,
+        record.store_host,
+        record.reconsume_times,
+        record.prepared_offset,
+        size_bytes,
+    )
 
 
 def _split(

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from flintmq.protocol.body_limits import SMALL_BODY_BYTES, check_body
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import ANSWER_BIT, ONEWAY_BIT, Command
 from flintmq.protocol.fields import Header, Int32, read_header, truth_names, truths_of
@@ -83,8 +84,9 @@ class RequestReader:
         """A typed request where its code is known, the plain command where it is not.
 
         Answers come out as commands too: their header depends on what was asked.  A field
-        that is missing or wrong raises `MalformedHeader`; `decode_command` still tells the
-        opaque number, so that the peer can be told.
+        that is missing or wrong raises `MalformedHeader`, a body that is too long for its code
+        `BodyTooLarge`; `decode_command` still tells the opaque number, so that the peer can be
+        told.
         """
         header = frame[1]
         front = header[:_FRONT_BYTES]
@@ -104,7 +106,9 @@ class RequestReader:
                     or _are_spelled_out(header, names, values)
                 )
             ):
-                request.body = frame[2]
+                request.body = body = frame[2]
+                if len(body) > SMALL_BODY_BYTES:
+                    check_body(code, body)
                 return request
         return self._read_carefully(frame)
 
@@ -113,6 +117,7 @@ class RequestReader:
         kind = self._headers.get(command.code)
         if kind is None or command.is_answer:
             return command
+        check_body(command.code, command.body)
         return TypedRequest(
             header=read_header(kind, command.fields),
             code=command.code,

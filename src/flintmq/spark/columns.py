@@ -13,15 +13,19 @@ needs are looked for.  What is the same in every row is made once.
     born_time, …     null where it lies beyond what a timestamp can hold
     properties       what the message carries; nothing that a consumer adds is among it
     key, headers     (Kafka) the first key, all properties; null where there are none
+    bad_record       null, except for a record that cannot be decoded: its reason and its bytes
 
-Invariant: rows are what `Page.messages` gives for the same pages, in the same order, and what
-it refuses is refused with the same error.  Every batch has the schema of `arrow_schema`.
+A record that cannot be decoded has a null body, if the rule of `BadRecords` leaves it a row at all;
+all that stands outside its body is as it says.
+
+Invariant: rows are what `Page.received` gives for the same pages, in the same order; a broken
+frame is `MalformedRecord`.  Every batch has the schema of `arrow_schema`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flintmq.core.read_span import EVERYTHING, Page, Wanted
+from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
 from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import QueueRef
@@ -36,6 +41,7 @@ from flintmq.protocol.property_scan import Spans, property_spans
 from flintmq.protocol.record import RECORD_BYTES_MIN
 from flintmq.protocol.record_scan import RecordColumns
 from flintmq.spark.arrow_spans import binary_column, number_column, text_column, time_column
+from flintmq.spark.bad_records import BadRecords
 from flintmq.spark.page_rows import Rows, rows_of
 from flintmq.spark.property_columns import (
     first_keys,
@@ -98,6 +104,14 @@ _NEEDS: Final = {"message_id": UNIQ_KEY, "tags": TAGS, "keys": KEYS, "key": KEYS
 """The columns that are made of one property."""
 
 
+def _bad_records(of: _Source, kind: pa.DataType) -> pa.Array:
+    bad = of.rows.bad
+    if bad is None:
+        return pa.nulls(len(of.rows), kind)
+    told = [None if one is None else {"reason": one.reason, "raw": one.raw} for one in bad]
+    return pa.array(told, kind)
+
+
 def _properties(of: _Source, kind: pa.DataType) -> pa.Array:
     return property_maps(kind, of.strings()) if pa.types.is_map(kind) else of.strings()
 
@@ -119,6 +133,7 @@ _MAKERS: Final[Mapping[str, _Make]] = {
     "offset": lambda of, kind: number_column(kind, of.records.queue_offset),
     "timestamp": lambda of, kind: time_column(kind, of.records.store_ms),
     "headers": lambda of, kind: headers(kind, of.strings()),
+    "bad_record": _bad_records,
 }
 
 
@@ -127,7 +142,7 @@ class Columns:
 
     ``wanted`` compares tags again, of which a broker knows the hash alone.  ``verify_crc``
     checks bodies against their checksums, which costs as much as all the rest together where
-    bodies are large.
+    bodies are large.  ``bad_records`` says what becomes of records that cannot be decoded.
     """
 
     def __init__(
@@ -139,12 +154,14 @@ class Columns:
         namespace: str = "",
         rows_max: int = ROWS_MAX,
         verify_crc: bool = True,
+        bad_records: BadRecords | None = None,
     ) -> None:
         if rows_max < 1:
             raise ValueError(f"rows_max must be 1 or more, not {rows_max}")
         self._schema = arrow_schema(shape)
         self._rows_max = rows_max
         self._verify_crc = verify_crc
+        self._bad_records = bad_records or BadRecords()
         self._record_bytes = RECORD_BYTES_MIN
         tags = wanted.tag_test()
         self._tags = pa.array(sorted(tags.tags), pa.string()) if tags and tags.tags else None
@@ -201,6 +218,8 @@ class Columns:
         source = _Source(rows, dict(zip(self._needed, spans, strict=True)))
         if self._tags is not None:
             source = _with_tags(source, self._tags)
+        if source.rows.bad is not None:
+            source = self._with_rule(source, source.rows.bad)
         constant = self._constants(source.rows)
         columns = [
             constant[field.name]
@@ -209,6 +228,20 @@ class Columns:
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _with_rule(self, source: _Source, bad: Sequence[BadRecord | None]) -> _Source:
+        """Only the rows that the rule for bad records leaves."""
+        rows, take = source.rows, self._bad_records.take
+        place = repeat(0) if rows.place is None else rows.place.tolist()
+        stays = np.fromiter(
+            (
+                one is None or take(one, rows.queues[at])
+                for one, at in zip(bad, place, strict=False)
+            ),
+            np.bool_,
+            len(bad),
+        )
+        return _only(source, stays)
 
     def _constants(self, rows: Rows) -> dict[str, pa.Array]:
         """The columns that are the same in all rows of a queue."""
@@ -239,13 +272,17 @@ class Columns:
 def _with_tags(source: _Source, tags: pa.StringArray) -> _Source:
     """Only the rows with one of these tags."""
     matches = pc.is_in(text_column(source.values(TAGS)), tags).to_numpy(zero_copy_only=False)
-    if matches.all():
+    return _only(source, matches)
+
+
+def _only(source: _Source, chosen: npt.NDArray[np.bool_]) -> _Source:
+    """Only the chosen rows."""
+    if chosen.all():
         return source
     found = {
-        name: Spans(start[matches], length[matches])
-        for name, (start, length) in source.found.items()
+        name: Spans(start[chosen], length[chosen]) for name, (start, length) in source.found.items()
     }
-    return _Source(source.rows.only(matches), found)
+    return _Source(source.rows.only(chosen), found)
 
 
 def _cuts(rows: Rows, rows_max: int) -> Iterator[Rows]:

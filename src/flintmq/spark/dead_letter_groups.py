@@ -6,11 +6,13 @@
     tries         how often it was sent back
     and           message_id, origin_message_id, tags, keys, born_time, store_time, properties,
                   and broker, queue_id, queue_offset of the dead letter itself
+    bad_reason    why it cannot be decoded; null where it can
 
 RocketMQ writes down nowhere why a message died.  The reason is, in this order: a property that
 the user names; the error of the message's last outcome, where the outcomes of `flintmq.spark.run`
-were kept; else only how often it was tried.  Numbers and ids in errors are written as ``#``, so
-that the same error with another order number is the same reason.
+were kept; why it cannot be decoded, where it cannot; else only how often it was tried.  Numbers
+and ids in errors are written as ``#``, so that the same error with another order number is the
+same reason.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from flintmq.spark.lake_query import by_day
 from flintmq.spark.look_first import as_texts, has_option, look_first
 from flintmq.spark.outcome import OUTCOME_SCHEMA, OutcomeKind
 from flintmq.spark.report_files import ReportTable, ready_directory, utc_text
+from flintmq.spark.shape import BAD_RECORD
 from flintmq.spark.source import RocketMQDataSource
 
 GROUPS_MAX: Final = 100_000
@@ -51,6 +54,7 @@ _READ: Final = (
     "broker,queue_id,queue_offset,message_id,tags,keys,born_time,store_time,"
     "reconsume_times,properties"
 )
+_BAD_OPTIONS: Final = (table.ON_BAD_RECORD, table.INCLUDE_BAD_RECORD)
 _ID: Final = r"\b(?=[0-9A-Fa-f-]*[0-9])[0-9A-Fa-f]{2}[0-9A-Fa-f-]{6,}\b"
 _NUMBER: Final = r"[0-9]+"
 
@@ -188,9 +192,9 @@ def dead_letter_options(group: str, given: Mapping[str, object]) -> dict[str, st
     """The options of the source that reads the dead letters of a group."""
     check_group_name(group)
     options = as_texts(given, dead_letter_topic(group))
-    for name in (table.SCHEMA.name, table.COLUMNS_WANTED.name, table.PROPERTIES_AS.name):
-        if has_option(options, name):
-            raise InvalidSetting(name, "", "dead letters have columns of their own")
+    for option in (table.SCHEMA, table.COLUMNS_WANTED, table.PROPERTIES_AS, *_BAD_OPTIONS):
+        if has_option(options, option.name):
+            raise InvalidSetting(option.name, "", "dead letters have columns of their own")
     return options
 
 
@@ -206,7 +210,8 @@ def letter_frame(
     columns = f"{_READ},body,flag" if body else _READ
     spark.dataSource.register(RocketMQDataSource)
     reader = spark.read.format("rocketmq").options(**options)
-    frame = by_day(reader.option("columns", columns).option("properties", "map").load())
+    reader = reader.option("columns", f"{columns},{BAD_RECORD}").option("properties", "map")
+    frame = by_day(reader.load())
     carried = f.col("properties")
     frame = frame.select(
         f.coalesce(
@@ -220,6 +225,7 @@ def letter_frame(
             _filled(carried[names.ORIGIN_MESSAGE_ID]),
         ).alias("origin_message_id"),
         *(name for name in columns.split(",") if name not in ("message_id", "reconsume_times")),
+        f.col(f"{BAD_RECORD}.reason").alias("bad_reason"),
     )
     known: list[Column] = []
     if reason_property is not None:
@@ -227,6 +233,7 @@ def letter_frame(
     if outcomes is not None:
         frame = frame.join(_last_errors(spark, outcomes), "message_id", "left")
         known.append(_filled(f.col("last_error")))
+    known.append(f.col("bad_reason"))
     tried = f.format_string(UNKNOWN, f.col("tries"))
     frame = frame.withColumn("reason", f.coalesce(*(same_words(each) for each in known), tried))
     return frame.drop("last_error")
@@ -246,7 +253,7 @@ def _last_errors(spark: SparkSession, outcomes: DataFrame | str) -> DataFrame:
     if missing:
         reason = f"has no column {min(missing)}; outcomes have {', '.join(OUTCOME_SCHEMA.names)}"
         raise InvalidSetting("outcomes", str(outcomes)[:80], reason)
-    dead = rows.where(f.col("outcome") == OutcomeKind.DEAD.value)
+    dead = rows.where(f.col("outcome").isin(OutcomeKind.DEAD.value, OutcomeKind.BAD_RECORD.value))
     last = f.max_by("error", "started_time").alias("last_error")
     return dead.groupBy("message_id").agg(last)
 

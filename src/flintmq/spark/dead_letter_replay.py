@@ -6,7 +6,8 @@
                       rows go to the log, if there is one
 
 What a plan has counted is what it sends: dead letters that come later, perhaps because a replay
-failed again, are not in it.
+failed again, are not in it.  Those that cannot be decoded are counted, and are not sent: nobody
+could decode them then either.
 
 A dead letter that cannot be sent is a row with an error and no failed task, because Spark would
 begin a failed task anew and send again what it had sent.  After `FAILURES_MAX` failures in a row
@@ -132,9 +133,15 @@ def plan_replay(
             found = found.where(f.col("day").cast("string").isin(list(days)))
         return found if where is None else found.where(where)
 
-    counted = frame(spans, 1).groupBy("topic", "day").count().orderBy("day", "topic").collect()
-    chosen = tuple(Chosen(row.topic, row.day.isoformat(), row["count"]) for row in counted)
-    return ReplayPlan(spark, group, chosen, parsed, spans, frame)
+    is_bad = f.col("bad_reason").isNotNull()
+    groups = frame(spans, 1).groupBy("topic", "day")
+    counts = f.count_if(~is_bad).alias("messages"), f.count_if(is_bad).alias("bad")
+    counted = groups.agg(*counts).orderBy("day", "topic").collect()
+    chosen = tuple(
+        Chosen(row.topic, row.day.isoformat(), row.messages) for row in counted if row.messages
+    )
+    bad_records = sum(row.bad for row in counted)
+    return ReplayPlan(spark, group, chosen, parsed, spans, frame, bad_records)
 
 
 class ReplayPlan:
@@ -148,9 +155,12 @@ class ReplayPlan:
         options: SourceOptions,
         spans: Sequence[Span],
         frame: Callable[[Sequence[Span], int], DataFrame],
+        bad_records: int = 0,
     ) -> None:
         self.group = group
         self.chosen = chosen
+        self.bad_records = bad_records
+        """How many cannot be decoded, and are left out."""
         self._spark = spark
         self._options = options
         self._spans = spans
@@ -192,7 +202,8 @@ class ReplayPlan:
         for spans in pieces(self._spans, piece):
             sent_before = frozenset(_within(done, spans))
             plan = TaskPlan(self._options.access, group, to, rate / tasks, sent_before)
-            frame = self._frame(spans, tasks).where(f.col("topic").isNotNull())
+            can_go = f.col("topic").isNotNull() & f.col("bad_reason").isNull()
+            frame = self._frame(spans, tasks).where(can_go)
             chosen = frame.select(*LETTER_COLUMNS).coalesce(tasks)
             rows = chosen.rdd.mapPartitions(send_rows(plan)).collect()
             if kept is not None:

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
 from flintmq.spark.offsets import StreamOffset
 
 POINTS_MAX: Final = 10_000
 """Batches that are remembered for a plot; the oldest are forgotten first."""
+
+OBSERVED: Final = "flintmq"
+BAD_RECORDS: Final = "bad_records"
+"""Where the progress of a query has what was counted."""
 
 RECENT: Final = 5
 """Batches over which the rate is taken."""
@@ -27,6 +34,8 @@ class BatchFigures:
     duration_ms: int
     lag: int | None
     end: dict[str, Any] = field(repr=False)
+    bad_records: int = 0
+    """How many of the messages could not be decoded."""
 
     @property
     def per_second(self) -> float:
@@ -50,7 +59,18 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         int(durations.get("triggerExecution") or 0),
         _lag(end, latest),
         end,
+        _bad_records(progress),
     )
+
+
+def observe_bad(frame: DataFrame, is_bad: Column) -> DataFrame:
+    """Have Spark count the bad records of each batch beside what it does anyway."""
+    return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS))
+
+
+def _bad_records(progress: Mapping[str, Any]) -> int:
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
 
 
 def _offset(told: Any) -> dict[str, Any] | None:
@@ -76,6 +96,7 @@ class Figures:
         self.points: deque[BatchFigures] = deque(maxlen=POINTS_MAX)
         self.batches = 0
         self.messages = 0
+        self.bad_records = 0
         self.lag: int | None = None
         self.end: dict[str, Any] | None = None
         self._last_id = -1
@@ -92,6 +113,7 @@ class Figures:
                 self._last_id = found.batch_id
                 self.batches += 1
                 self.messages += found.messages
+                self.bad_records += found.bad_records
                 self.points.append(found)
                 new.append(found)
         return new

@@ -14,7 +14,6 @@ Invariant: brokers know the group before its members are asked for, and are told
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
@@ -33,6 +32,7 @@ from flintmq.core.lite_settings import PullSettings
 from flintmq.core.rebalance import Share
 from flintmq.core.start_offset import StartOffset, choose_start_offset
 from flintmq.errors import FlintError, WrongState
+from flintmq.logs import logger
 from flintmq.model.group import ConsumeType
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
@@ -53,7 +53,7 @@ from flintmq.spark.arrivals import Arrivals
 from flintmq.spark.holdings import CommitLate, Held, Holding, HoldingAction, Holdings
 from flintmq.spark.program import Program
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
 

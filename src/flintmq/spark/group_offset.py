@@ -9,12 +9,12 @@ When there is nothing else to do, `settle` waits: Spark may end the process at a
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 from typing import Final
 
 from flintmq.errors import FlintError
+from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.access import Access
@@ -23,7 +23,7 @@ from flintmq.spark.cluster import Cluster
 AGAIN_MS: Final = 1_000
 """How soon a broker is told again that did not take an offset."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 class GroupOffset:

@@ -17,7 +17,6 @@ Invariant: only who may read a directory of this user can tell a source anything
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import socket
 import tempfile
@@ -26,6 +25,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+from flintmq.logs import logger
 
 ADDRESS: Final = "tell"
 """Where a reported offset has the address of its source process."""
@@ -36,7 +37,7 @@ NEWS_BYTES_MAX: Final = 64 * 1024 * 1024
 TELL_S: Final = 1.0
 """How long telling may take: whoever tells holds up the events of all queries."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 class HeardEnds:

@@ -15,7 +15,6 @@ Invariant: nothing is changed that works already, and a version that was found i
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import shlex
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from flintmq.errors import MissingExtra
+from flintmq.logs import logger
 
 JAVA_MIN: Final = 17
 """What Spark 4 is compiled for."""
@@ -42,7 +42,7 @@ ASK_S: Final = 30
 _RELEASE = re.compile(r'^JAVA_VERSION="([0-9]+)(?:\.([0-9]+))?', re.MULTILINE)
 _PRINTED = re.compile(r'version "([0-9]+)(?:\.([0-9]+))?')
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

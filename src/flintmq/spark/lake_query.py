@@ -16,7 +16,6 @@ for each topic and day.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,16 +30,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from flintmq.core.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.spark import source_table as table
 from flintmq.spark.figures import Figures
 from flintmq.spark.lake_directory import LakeDirectory
 from flintmq.spark.look_first import as_texts, has_option, look_first
 from flintmq.spark.options import SourceOptions
 from flintmq.spark.progress import LiveLine, log_batch
-from flintmq.spark.shape import PROPERTIES, Form, Properties
+from flintmq.spark.shape import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.spark.source import RocketMQDataSource
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 EVERY_S: Final = 60.0
 """How often a query that follows topics writes files.  More often makes them small."""
@@ -155,7 +155,8 @@ def day_of(moment: Column) -> Column:
 
 def _wanted(parsed: SourceOptions) -> tuple[str, ...]:
     shape = parsed.shape
-    return shape.columns + (() if shape.properties is Properties.OFF else (PROPERTIES,))
+    properties = () if shape.properties is Properties.OFF else (PROPERTIES,)
+    return shape.columns + properties + ((BAD_RECORD,) if shape.bad_record else ())
 
 
 def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:

@@ -4,6 +4,8 @@
                 ▲                                             ├─► sent back ──► row
                 └──── ordered: the same again, after a rest ──┘
 
+A record that cannot be decoded reaches no listener; `spark.bad_outcomes` has what becomes of it.
+
 The rules are those of consumers on threads (`core.settle_concurrent`, `core.settle_orderly`).
 Two things differ because a task has an end: a message that nobody takes back fails the task, and
 no listener is given up for taking too long.
@@ -15,9 +17,9 @@ Invariant: every message of the part has one row, and is settled when that row i
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -42,9 +44,12 @@ from flintmq.core.settle_concurrent import ConcurrentSettling, SettleRules
 from flintmq.core.settle_orderly import OrderlySettling
 from flintmq.core.settle_rules import settle_rules
 from flintmq.core.subscriptions import Subscriptions
+from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
+from flintmq.protocol.received import Received
+from flintmq.spark.bad_outcomes import BadOutcomes
 from flintmq.spark.callers import Called, Callers
 from flintmq.spark.outcome import ERROR_CHARACTERS_MAX, OutcomeKind
 from flintmq.spark.outcome_columns import CONSUMED, Fate, OutcomeColumns
@@ -53,7 +58,7 @@ from flintmq.spark.queues import PageReader, ReadPart
 from flintmq.spark.returns import Returns
 from flintmq.spark.task import RemotePages, check_gap
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PULL_COUNT_MAX: Final = 1_024
 """Messages asked for at once."""
@@ -80,6 +85,7 @@ def listen(
     try:
         with program.access.open() as line:
             returns = Returns(line, config)
+            bad = BadOutcomes(queue, config, rules.tries_max, line)
             worker: _Concurrent | _Orderly
             if subscriptions.is_ordered(queue.topic):
                 worker = _Orderly(queue, rules, callers, returns)
@@ -87,17 +93,21 @@ def listen(
                 worker = _Concurrent(queue, rules, callers, returns)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
-                messages = as_listeners_see(
-                    _filtered(program, page, wanted),
-                    queue,
-                    is_retry=is_retry,
-                    namespace=config.namespace,
-                )
-                outcomes = OutcomeColumns(queue)
-                worker.consume(messages, outcomes)
-                rows = outcomes.batch()
-                if rows is not None:
-                    yield rows
+                for received in _received(page, wanted):
+                    outcomes = OutcomeColumns(queue)
+                    if received.bad:
+                        bad.settle(received.bad, outcomes)
+                    messages = as_listeners_see(
+                        _filtered(program, queue, received.messages),
+                        queue,
+                        is_retry=is_retry,
+                        namespace=config.namespace,
+                    )
+                    worker.consume(messages, outcomes)
+                    rows = outcomes.batch()
+                    if rows is not None:
+                        yield rows
+            bad.close()
     finally:
         callers.close()
 
@@ -224,7 +234,22 @@ def _wanted(subscriptions: Subscriptions, topic: str) -> Wanted:
     return Wanted(found.expression_type, found.text)
 
 
-def _filtered(program: Program, page: Page, wanted: Wanted) -> list[ReceivedMessage]:
-    messages = page.messages(wanted)
+def _received(page: Page, wanted: Wanted) -> Iterator[Received]:
+    """What a page has, in pieces where it unpacks to too much at once.  Raises `MalformedRecord`
+    where a frame is broken.
+    """
+    while page.records:
+        received = page.received(wanted)
+        if received.fault is not None and not received.fault.position:
+            raise received.fault
+        yield received
+        if received.fault is None:
+            return
+        page = replace(page, records=page.records[received.fault.position :])
+
+
+def _filtered(
+    program: Program, queue: QueueRef, messages: list[ReceivedMessage]
+) -> list[ReceivedMessage]:
     hooks = program.config.filter_hooks
-    return run_filters(hooks, page.queue, messages) if hooks and messages else messages
+    return run_filters(hooks, queue, messages) if hooks and messages else messages

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flintmq.core.read_span import Wanted
@@ -24,7 +24,16 @@ from flintmq.spark.access import Access
 from flintmq.spark.access_options import CONNECTION, NAMESPACE, access_of
 from flintmq.spark.option_table import NotAllowed, Option, OptionValues, read_options
 from flintmq.spark.places import Choice, OfGroup, Place, TopicsLike, Word
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, PROPERTIES, Form, Properties, Shape
+from flintmq.spark.shape import (
+    BAD_RECORD,
+    COLUMNS,
+    KAFKA_COLUMNS,
+    PROPERTIES,
+    Form,
+    OnBadRecord,
+    Properties,
+    Shape,
+)
 
 T = TypeVar("T")
 
@@ -56,6 +65,7 @@ class SourceOptions:
     partitions_min: int | None = None
     records_max: int | None = None
     fail_on_data_loss: bool = True
+    on_bad_record: OnBadRecord = OnBadRecord.QUARANTINE
     group: str | None = None
     store: str | None = None
 
@@ -82,6 +92,7 @@ class SourceOptions:
             partitions_min=values[table.MIN_PARTITIONS],
             records_max=values[table.MAX_RECORDS],
             fail_on_data_loss=values[table.FAIL_ON_DATA_LOSS],
+            on_bad_record=_on_bad_record(values, group, stream=stream),
             group=group,
             store=values[table.STORE],
         )
@@ -186,9 +197,35 @@ def _limits(values: OptionValues, *, stream: bool) -> Limits:
     return Limits(most, values[table.MAX_BYTES], least, values[table.MAX_DELAY])
 
 
+def _on_bad_record(values: OptionValues, group: str | None, *, stream: bool) -> OnBadRecord:
+    """A dead letter is a message that is written: only a stream does so, and each batch once."""
+    rule = values[table.ON_BAD_RECORD]
+    if rule is OnBadRecord.DEAD_LETTER:
+        if not stream:
+            raise values.refuse(table.ON_BAD_RECORD, "a batch writes nothing: give another rule")
+        if table.STORE in values:
+            raise values.refuse(table.ON_BAD_RECORD, "a store directory takes no messages")
+        if group is None:
+            raise values.refuse(table.ON_BAD_RECORD, "needs consumerGroup, whose dead letter it is")
+    if rule is not OnBadRecord.QUARANTINE and _shape(values).bad_record:
+        reason = f"leaves nothing for the column {BAD_RECORD}, which is asked for"
+        raise values.refuse(table.ON_BAD_RECORD, reason)
+    return rule
+
+
 def _shape(values: OptionValues) -> Shape:
+    """The columns; ``bad_record`` may be among the chosen ones, or be asked for by its option."""
+    chosen, with_bad = values[table.COLUMNS_WANTED], values[table.INCLUDE_BAD_RECORD]
+    if chosen is not None and BAD_RECORD in map(str.lower, chosen):
+        if table.INCLUDE_BAD_RECORD in values and not with_bad:
+            reason = "contradicts columns, which has bad_record"
+            raise values.refuse(table.INCLUDE_BAD_RECORD, reason)
+        chosen, with_bad = tuple(name for name in chosen if name.lower() != BAD_RECORD), True
+    return replace(_shape_of(values, chosen), bad_record=with_bad)
+
+
+def _shape_of(values: OptionValues, chosen: tuple[str, ...] | None) -> Shape:
     form, properties = values[table.SCHEMA], values[table.PROPERTIES_AS]
-    chosen = values[table.COLUMNS_WANTED]
     if form is Form.KAFKA:
         if table.PROPERTIES_AS in values:
             raise values.refuse(table.PROPERTIES_AS, "schema=kafka has them in the column headers")
@@ -216,7 +253,7 @@ def _columns(
     columns = tuple(by_key.get(name.lower(), "") for name in chosen)
     if "" in columns:
         unknown = chosen[columns.index("")]
-        reason = f"there is no column {unknown}; there are {', '.join(known)}"
+        reason = f"there is no column {unknown}; there are {', '.join((*known, BAD_RECORD))}"
         raise values.refuse(table.COLUMNS_WANTED, reason)
     if len(set(columns)) < len(columns):
         raise values.refuse(table.COLUMNS_WANTED, "a column is there twice")

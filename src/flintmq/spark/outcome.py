@@ -4,6 +4,7 @@
     sent back   the broker has it again and delivers it later
     dead        it is a dead letter of the group now
     failed      nobody has it any more: in broadcasting nothing is sent back
+    bad record  it cannot be decoded, and no listener saw it; its error says what became of it
 
 ``topic`` is where the message was first sent to; ``queue_topic``, ``broker``, ``queue_id`` and
 ``queue_offset`` say where it was read, which for a retry is the retry topic.  The time and the
@@ -35,6 +36,7 @@ class OutcomeKind(StrEnum):
     SENT_BACK = "sent back"
     DEAD = "dead"
     FAILED = "failed"
+    BAD_RECORD = "bad record"
 
 
 class OutcomeRow(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,21 +14,24 @@ from rich.live import Live
 from rich.text import Text
 
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.spark.figures import BatchFigures, Figures
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 
 def log_batch(group: str, batch: BatchFigures) -> None:
     lag = "" if batch.lag is None else f", lag {batch.lag}"
+    bad = f", {batch.bad_records} bad records" if batch.bad_records else ""
     log.info(
-        "%s: batch %d, %d messages in %d ms, %.0f a second%s",
+        "%s: batch %d, %d messages in %d ms, %.0f a second%s%s",
         group,
         batch.batch_id,
         batch.messages,
         batch.duration_ms,
         batch.per_second,
         lag,
+        bad,
     )
 
 
@@ -41,6 +43,8 @@ def progress_text(group: str, figures: Figures) -> str:
         f"{figures.messages:,} messages",
         f"{figures.per_second:,.0f}/s",
     ]
+    if figures.bad_records:
+        parts.append(f"{figures.bad_records:,} bad records")
     if figures.lag is not None:
         parts.append(f"lag {figures.lag:,}")
     if figures.lag and figures.left_s is not None:

@@ -27,7 +27,6 @@ Invariant: a message is dropped only if the listener has consumed one with its i
 
 from __future__ import annotations
 
-import logging
 import threading
 from array import array
 from collections import OrderedDict
@@ -47,13 +46,14 @@ from flintmq.core.results import (
     outcomes_of,
 )
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.spark.row_identity import ROW_PROPERTY, parse_identity
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ROWS_MAX: Final = 1_000_000
 """Rows remembered unless told otherwise: about 8 MB, and more than most batches have."""

@@ -9,7 +9,6 @@ Invariant: what comes out lies within what the queues hold.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Mapping
 from typing import assert_never
@@ -17,6 +16,7 @@ from typing import assert_never
 from flintmq.core.offsets_remote import Extent
 from flintmq.core.spans import ToEnd, ToOffset, ToStart, ToTime
 from flintmq.errors import InvalidSetting, MessagesLost
+from flintmq.logs import logger
 from flintmq.model.group import without_namespace
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.offsets import StreamOffset
@@ -28,7 +28,7 @@ from flintmq.spark.source_table import ASSIGN, ENDING_OFFSETS, STARTING_OFFSETS
 NAMED_MAX = 5
 """How many queues an error names before it only counts them."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 class DataLoss:

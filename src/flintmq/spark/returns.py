@@ -7,31 +7,31 @@ What nobody takes is an error of the task: Spark runs it again, and no message i
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
 from flintmq.core.actions import SEND_BACK_TIMEOUT_MS, Deliver, SendBack, SendToRetry
-from flintmq.core.ask import ASK_MS, refusal
+from flintmq.core.ask import refusal
 from flintmq.core.consumer_requests import send_back_request
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.core.conversation import Call
-from flintmq.core.routes import Routes, fetch_route
 from flintmq.core.send import Publisher
 from flintmq.core.send_draft import draft_stored
 from flintmq.core.settle_concurrent import ConcurrentSettling, SettleAction
 from flintmq.core.settle_orderly import OrderlySettling
 from flintmq.errors import FlintError, NoRoute
+from flintmq.logs import logger
 from flintmq.model.group import INNER_PRODUCER_GROUP
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.net.clock import Clock, monotonic_ms, wall_ms
 from flintmq.protocol.codes import ResponseCode
 from flintmq.spark.access import Line
+from flintmq.spark.masters import Masters
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 
@@ -45,9 +45,9 @@ class Returns:
         self._line = line
         self._settings = settings
         self._clock = clock
-        self._routes = Routes()
+        self._masters = Masters(line)
         self._publisher = Publisher(
-            INNER_PRODUCER_GROUP, self._routes, clock=clock, chance=random.random
+            INNER_PRODUCER_GROUP, self._masters.routes, clock=clock, chance=random.random
         )
 
     def carry_out(
@@ -75,7 +75,7 @@ class Returns:
                 log.log(action.level, "%s: %s", action.subject, action.text)
 
     def _send_back(self, ask: SendBack) -> None:
-        address = self._master(ask.queue)
+        address = self._masters.address(ask.queue)
         asked = send_back_request(
             ask, self._settings.wire_group, unit_mode=self._settings.unit_mode
         )
@@ -91,27 +91,13 @@ class Returns:
         queues = self._publish_queues(copy.topic)
         self._line.hold(self._publisher.send(draft, queues, SEND_BACK_TIMEOUT_MS))
 
-    def _master(self, queue: QueueRef) -> str:
-        address = self._routes.address(queue.broker)
-        if address is None:
-            self._look_up(queue.topic)
-            address = self._routes.address(queue.broker)
-        if address is None:
-            raise NoRoute(queue.topic, f"broker {queue.broker} has no master now")
-        return address
-
     def _publish_queues(self, topic: str) -> tuple[QueueRef, ...]:
-        if not self._look_up(topic) and self._look_up(AUTO_CREATE_TOPIC):
-            template = self._routes.find(AUTO_CREATE_TOPIC)
+        masters, routes = self._masters, self._masters.routes
+        if not masters.look_up(topic) and masters.look_up(AUTO_CREATE_TOPIC):
+            template = routes.find(AUTO_CREATE_TOPIC)
             assert template is not None
-            self._routes.borrow(topic, template)
-        queues = self._routes.publish_queues(topic)
+            routes.borrow(topic, template)
+        queues = routes.publish_queues(topic)
         if not queues:
             raise NoRoute(topic, "no broker can be written to")
         return queues
-
-    def _look_up(self, topic: str) -> bool:
-        route = self._line.hold(fetch_route(self._line.namesrv, topic, ASK_MS))
-        if route is not None:
-            self._routes.take(topic, route)
-        return route is not None

@@ -52,17 +52,20 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
     """The rows of one task.  The partition that Spark makes up where there is none is empty."""
     if not isinstance(partition, QueueParts):
         return
+    from flintmq.spark.bad_records import BadRecords
     from flintmq.spark.columns import Columns
     from flintmq.spark.origins import page_reader
     from flintmq.spark.task import check_gap
     from flintmq.spark.worker import make_ready
 
     make_ready()
+    bad_records = BadRecords(options.on_bad_record, options.access, options.group)
     columns = Columns(
         options.shape,
         partition.parts,
         wanted=options.wanted,
         namespace=options.access.namespace,
+        bad_records=bad_records,
     )
 
     def checked() -> Iterator[Page]:
@@ -70,4 +73,5 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
             check_gap(page, fail_on_data_loss=options.fail_on_data_loss)
             yield page
 
-    yield from columns.read(checked())
+    with bad_records:
+        yield from columns.read(checked())

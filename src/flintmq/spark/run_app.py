@@ -17,7 +17,6 @@ what remains after failures: a task or a batch that fails runs again.
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import threading
 import time
@@ -28,21 +27,24 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flintmq.core.app import App
 from flintmq.core.consumer_settings import check_range
 from flintmq.errors import InvalidSetting, WrongState
+from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
 from flintmq.spark import notes as names
-from flintmq.spark.figures import Figures
+from flintmq.spark.figures import Figures, observe_bad
 from flintmq.spark.listener_source import MAX_MESSAGES, NAME, NOTES, PARTITIONS, source_of
 from flintmq.spark.notes import Notes
+from flintmq.spark.outcome import OutcomeKind
 from flintmq.spark.outcome_sinks import Sink, attach, read_sinks
 from flintmq.spark.program import Program, pack, read_program
 from flintmq.spark.progress import LiveLine, log_batch, plot, require_plots
 
-log = logging.getLogger("flintmq.spark")
+log = logger("flintmq.spark")
 
 MESSAGES_MAX: Final = 100_000
 """Of one batch: what a crash may make listeners do again."""
@@ -67,6 +69,8 @@ class RunStatus:
     per_second: float
     lag: int | None
     left_s: float | None
+    bad_records: int = 0
+    """Messages that could not be decoded."""
 
 
 def run(
@@ -108,6 +112,7 @@ def run(
             .option(PARTITIONS, spark.sparkContext.defaultParallelism)
             .load()
         )
+        frame = observe_bad(frame, f.col("outcome") == OutcomeKind.BAD_RECORD.value)
         check = (lambda: check_lease(notes)) if program.has_ordered else None
         writer = attach(frame.writeStream, sinks, check).option("checkpointLocation", checkpoint)
         if available_now:
@@ -216,6 +221,7 @@ class Run:
             figures.per_second,
             figures.lag,
             figures.left_s,
+            figures.bad_records,
         )
 
     def await_termination(self, timeout_s: float | None = None) -> bool:

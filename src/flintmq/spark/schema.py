@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from flintmq.spark.shape import PROPERTIES, Form, Properties, Shape
+from flintmq.spark.shape import BAD_RECORD, PROPERTIES, Form, Properties, Shape
 
 
 class _Type(NamedTuple):
@@ -48,6 +48,10 @@ _MAP = _Type(
 _HEADERS = _Type(
     ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
     pa.list_(pa.field("element", pa.struct({"key": pa.string(), "value": pa.binary()}))),
+)
+_BAD_RECORD = _Type(
+    StructType([StructField("reason", StringType()), StructField("raw", BinaryType())]),
+    pa.struct({"reason": pa.string(), "raw": pa.binary()}),
 )
 
 _TYPES: Final = {
@@ -93,4 +97,6 @@ def _columns(shape: Shape) -> list[tuple[str, _Type]]:
     columns = [(name, _TYPES[shape.form][name]) for name in shape.columns]
     if shape.properties is not Properties.OFF:
         columns.append((PROPERTIES, _PROPERTIES[shape.properties]))
+    if shape.bad_record:
+        columns.append((BAD_RECORD, _BAD_RECORD))
     return columns

@@ -22,6 +22,18 @@ class Properties(StrEnum):
     MAP = "map"
 
 
+class OnBadRecord(StrEnum):
+    """What becomes of a record that cannot be decoded; see `flintmq.model.bad_record`.
+
+    The last three words mean what they mean to a consumer.
+    """
+
+    QUARANTINE = "quarantine"
+    DEAD_LETTER = "dead_letter"
+    SKIP = "skip"
+    STOP = "stop"
+
+
 COLUMNS: Final = (
     "topic",
     "broker",
@@ -40,6 +52,9 @@ COLUMNS: Final = (
 """Ours, in their order.  ``properties`` follows where it is asked for."""
 
 PROPERTIES: Final = "properties"
+
+BAD_RECORD: Final = "bad_record"
+"""The last column, where it is asked for: why a record has no body, and its bytes."""
 
 KAFKA_COLUMNS: Final = (
     "key",
@@ -60,3 +75,4 @@ class Shape:
     columns: tuple[str, ...] = COLUMNS
     form: Form = Form.ROCKETMQ
     properties: Properties = Properties.OFF
+    bad_record: bool = False

@@ -15,7 +15,6 @@ option runId, or else by a name made on the driver.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +31,13 @@ from pyspark.sql.types import StructType
 
 from flintmq.client.threaded_producer import Producer
 from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
 from flintmq.spark.row_identity import prefix_of
 from flintmq.spark.sink_options import SinkOptions, sink_options
 from flintmq.spark.sink_rows import RowPlan, plan_rows
 from flintmq.spark.sink_send import Sending
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"

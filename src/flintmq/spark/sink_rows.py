@@ -130,6 +130,7 @@ PASSED_OVER: Final = frozenset(
         "offset",
         "timestamp",
         "timestamptype",
+        "bad_record",
     }
 )
 """What the source tells about a message and a sender cannot choose."""

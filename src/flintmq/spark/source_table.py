@@ -17,7 +17,7 @@ from flintmq.spark.option_table import (
     whole,
 )
 from flintmq.spark.places import Word
-from flintmq.spark.shape import Form, Properties
+from flintmq.spark.shape import Form, OnBadRecord, Properties
 
 MIN_PARTITIONS_MAX: Final = 100_000
 """More tasks than that, and Spark's scheduler is what one waits for."""
@@ -148,6 +148,21 @@ INCLUDE_HEADERS: Final = Option[bool](
     "true or false",
     "With schema=kafka: false leaves the column headers out.",
 )
+ON_BAD_RECORD: Final = Option[OnBadRecord](
+    "onBadRecord",
+    one_of(OnBadRecord),
+    OnBadRecord.QUARANTINE,
+    "quarantine, skip, stop or dead_letter",
+    "What becomes of a record that cannot be decoded: a row with a null body, no row, an error, "
+    "or, by a stream with consumerGroup, a dead letter of the group.",
+)
+INCLUDE_BAD_RECORD: Final = Option[bool](
+    "includeBadRecord",
+    true_or_false,
+    False,
+    "true or false",
+    "Add the column bad_record: for a record that cannot be decoded, the reason and its bytes.",
+)
 STORE: Final = Option[str | None](
     "store", text, None, "a directory", "Read a store directory and no cluster."
 )
@@ -176,6 +191,8 @@ SOURCE: Final = OptionTable(
         SCHEMA,
         PROPERTIES_AS,
         INCLUDE_HEADERS,
+        ON_BAD_RECORD,
+        INCLUDE_BAD_RECORD,
         STORE,
     ),
     instead={

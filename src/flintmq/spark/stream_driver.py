@@ -15,13 +15,13 @@ When the next trigger is far away, `heard_ends` knows it before.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Mapping
 from typing import Final
 
 from flintmq.core.offsets_remote import Extent
 from flintmq.errors import FlintError, NoRoute, Unreachable
+from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.cluster import Cluster, Survey
@@ -61,7 +61,7 @@ NEWS_S: Final = 5.0
 SILENCE_MS: Final = 60_000
 """How long all brokers may be silent.  RocketMQ's start in ten seconds."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 class StreamDriver:

@@ -14,7 +14,6 @@ with a gap.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from typing import Final
 from flintmq.core.read_span import Page, SpanReader, Wanted
 from flintmq.core.spans import queue_address
 from flintmq.errors import FlintError, MessagesLost, NoRoute, Unreachable
+from flintmq.logs import logger
 from flintmq.model.queue import Span
 from flintmq.spark.access import Access, Line, Started
 from flintmq.spark.queues import ReadPart
@@ -42,7 +42,7 @@ PAGE_BYTES_MIN: Final = 256 * 1024
 PARTS_AHEAD: Final = 4
 """Parts with a pull under way, in a task that has several."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger(__name__)
 
 
 class RemotePages:

@@ -83,6 +83,8 @@ class Numbers:
     """Messages that were stored before they were born."""
     untagged: int
     without_key: int
+    bad_records: int = 0
+    """Messages that cannot be decoded; what is said of bodies is said of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ class TopicReport:
             of.without_key,
             self._retried(of.topic, "retry"),
             self._retried(of.topic, "dead letter"),
+            of.bad_records,
         )
 
     def _retried(self, topic: str, kind: str) -> int:
@@ -193,7 +196,7 @@ _SUMMARY_HEAD: Final = (
     *("topic", "messages", "body_bytes", "first", "last", "per_second", "peak_per_second"),
     *_SIZE_NAMES,
     *_LATENCY_NAMES,
-    *("stored_before_born", "untagged", "without_key", "retries", "dead_letters"),
+    *("stored_before_born", "untagged", "without_key", "retries", "dead_letters", "bad_records"),
 )
 _STEP_HEAD: Final = (
     *("start", "seconds", "topic", "messages", "per_second", "bytes_per_second"),
@@ -298,6 +301,7 @@ def _counted(groups: Any) -> list[Any]:
         f.count_if(f.col("latency_ms") < 0).alias("clock_ahead"),
         f.count_if(f.col("tags").isNull()).alias("untagged"),
         f.count_if(f.size("keys") < 1).alias("without_key"),
+        f.count_if(f.col("size").isNull()).alias("bad_records"),
     ).collect()
     return sorted(rows, key=lambda row: row["topic"] or "")
 
@@ -315,11 +319,13 @@ def _numbers(row: Any) -> Numbers:
         row.clock_ahead,
         row.untagged,
         row.without_key,
+        row.bad_records,
     )
 
 
 _NO_SIZES: Final = (0,) * (len(QUANTILES) + 1)
-_NOTHING: Final = Numbers(ALL, 0, 0, None, None, _NO_SIZES, (None,) * (len(QUANTILES) + 1), 0, 0, 0)
+_NO_LATENCIES: Final = (None,) * (len(QUANTILES) + 1)
+_NOTHING: Final = Numbers(ALL, 0, 0, None, None, _NO_SIZES, _NO_LATENCIES, 0, 0, 0)
 
 
 def _step_ms(first_ms: int | None, last_ms: int, asked_ms: int | None) -> int:

@@ -43,6 +43,7 @@ class IndexCheck:
         self._held: Ints = np.empty((0, _COLUMNS), np.int64)
         self._extra: list[tuple[int, int, int]] = []
         self._late = 0
+        self._backward = 0  # entries of records that were stored before the first of their file
         self.entries = sum(file.header.entry_count - 1 for file in self._files)
         self._last = max((file.header.end_log_offset for file in self._files), default=-1)
         for file in self._files:
@@ -100,8 +101,13 @@ class IndexCheck:
     def _check_times(self, found: Ints, times: Ints) -> None:
         away = np.abs(times - found[:, 2]) > TIME_SLACK_MS
         away &= found[:, 3] != 1  # the first entry counts from where the file before it ended
-        for row in np.flatnonzero(away).tolist():
-            self._wrong(found[row], f"its time should be {times[row]}")
+        for number in np.flatnonzero(away).tolist():
+            row, time_ms = found[number], int(times[number])
+            file = self._files[int(row[4])]
+            if time_ms < int(row[2]) == file.header.begin_store_ms:  # none is before the first
+                self._backward += 1
+            else:
+                self._wrong(row, f"its time should be {time_ms}")
 
     def _explain(self, found: Ints, hashes: Ints, offsets: Ints) -> Ints:
         """Tell what is missing and what is too much; return the entries that have a record."""
@@ -152,6 +158,10 @@ class IndexCheck:
                 self._findings.note(*where, f"entry {number} is of a record that came meanwhile")
             else:
                 self._findings.wrong(*where, f"entry {number}: no record at {place} has that key")
+        if self._backward:
+            path = self._parts.directory / "index"
+            what = f"{self._backward} entries have the time of their file: the clock was set back"
+            self._findings.note(path, 0, what)
         if self._late:
             path = self._parts.directory / "index"
             what = f"{self._late} keys of the newest records are not in it"

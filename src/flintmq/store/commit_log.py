@@ -100,6 +100,7 @@ class CommitLog:
         self._file_stop = self.end_offset + (self.file_bytes - inside if inside else 0)
         self._staging = bytearray()
         self._stretches = [(self.end_offset, self._staging)]
+        self._made: dict[int, Segment] = {}  # files that came with the turn
 
     # Reading
 
@@ -163,13 +164,18 @@ class CommitLog:
                     # After a crash no file may be there without the one before it.
                     self._disk.sync_directory(self._row.directory)
                 self._row.write(at, octets)
+                self._map(at - at % self.file_bytes)
+
+    def _map(self, start: int) -> None:
+        """See that what is acknowledged can be read: a new file is mapped before that."""
+        if start not in self._segments and start not in self._made:
+            segment = self._segment(start)
+            segment.map()
+            self._made[start] = segment
 
     def commit(self) -> None:
         """Show readers what `write` wrote."""
-        for at, octets in self._stretches:
-            start = at - at % self.file_bytes
-            if octets and start not in self._segments:
-                self._segments[start] = self._segment(start)
+        self._segments.update(self._made)
         self.end_offset = LogOffset(self._placed)
         self._begin_turn()
 

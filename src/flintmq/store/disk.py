@@ -7,6 +7,8 @@ store through a map cannot be refused and dies of a signal when the disk is full
 File descriptors are lent, not owned: at most ``open_files_max`` are open at once, however
 many queues there are, and the least used one is closed for the next.
 
+What it makes is for its owner alone, messages may be private; what others made keeps its mode.
+
 Invariant: a write that returns has handed every byte to the system; a `sync` that returns
 has them on the medium.  Anything else is `DiskFailed`, and the caller must assume that any
 part of the write may be there.
@@ -39,6 +41,10 @@ CHUNKS_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1
 WIPE_BYTES = 65_536
 """How much is looked at, and if need be overwritten, at once."""
 
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+"""What this makes is for its owner alone."""
+
 _SEEK_DATA = getattr(os, "SEEK_DATA", None)
 _SEEK_HOLE = getattr(os, "SEEK_HOLE", None)
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
@@ -52,6 +58,7 @@ class Disk:
             raise DiskFailed("", "open", f"the store runs on Linux and macOS, not {sys.platform}")
         self._open_files_max = open_files_max or _open_files_default()
         self._descriptors: OrderedDict[Path, int] = OrderedDict()
+        self._root: Path | None = None
 
     # Looking
 
@@ -139,17 +146,51 @@ class Disk:
         with _named(path, "map"), path.open("rb", buffering=0) as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
+    def can_map(self, size_bytes: int) -> bool:
+        """Whether the process may have so much address space more.  None of it is kept."""
+        try:
+            mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
+        except (OSError, OverflowError, ValueError):
+            return False
+        return True
+
+    def identity(self, path: Path) -> tuple[int, int]:
+        """What tells a file or directory from any other that takes its name."""
+        with _named(path, "use"):
+            facts = path.stat()
+        return facts.st_dev, facts.st_ino
+
+    def require_in_place(self, path: Path) -> None:
+        """`DiskFailed` when bytes go to a file that is not under its name any more."""
+        descriptor = self._descriptors.get(path)
+        if descriptor is not None:
+            facts = os.fstat(descriptor)
+            if (facts.st_dev, facts.st_ino) != self.identity(path):
+                raise DiskFailed(str(path), "use", "another file is there", errno.ENOENT)
+
     # Changing
 
+    def make_root(self, path: Path) -> None:
+        """Make a directory if there is none.  From here on it is not made again once it is gone."""
+        self.make_directory(path)
+        self._root = path
+
     def make_directory(self, path: Path) -> None:
+        """Make a directory and those it is in."""
+        missing = []
         with _named(path, "create"):
-            path.mkdir(parents=True, exist_ok=True)
+            while path != self._root and not path.is_dir():
+                missing.append(path)
+                path = path.parent
+            for each in reversed(missing):
+                each.mkdir(DIRECTORY_MODE, exist_ok=True)
 
     def create(self, path: Path, size_bytes: int) -> None:
         """A new file of its full size, all zeros, taking no room until written."""
         self.make_directory(path.parent)
         with _named(path, "create"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(path, flags, FILE_MODE)
             try:
                 os.ftruncate(descriptor, size_bytes)
             except OSError:
@@ -190,7 +231,8 @@ class Disk:
         """Give a small file new content in one step: the old or the new is there, never less."""
         fresh = path.with_name(path.name + ".tmp")
         with _named(path, "replace"):
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            descriptor = os.open(fresh, flags, FILE_MODE)
             try:
                 _write_all(descriptor, 0, [content])
                 _sync_descriptor(descriptor)
@@ -232,7 +274,7 @@ class Disk:
         other.  Give the number back to `unlock`.
         """
         with _named(path, "lock"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             os.pwrite(descriptor, b"lock", 0)
@@ -296,6 +338,8 @@ def sync_file(path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _sync_descriptor(descriptor)
+            if not os.fstat(descriptor).st_nlink:  # its name went while it was synced
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         finally:
             os.close(descriptor)
 

@@ -8,6 +8,9 @@ meanwhile waits for the next.
     plan.run()     the syncs themselves, in any thread; keeps its failure to itself
     finish(plan)   takes note of what is durable now, or raises the failure
 
+A file that is not there any more needs no sync if we removed it; if somebody else did, what was
+written to it is lost, and that is a failure.
+
 Invariant: ``durable_to`` never passes a byte for which no sync has returned.
 """
 
@@ -33,17 +36,36 @@ class SyncPlan:
     parts: list[tuple[DirtyFiles, DirtyFiles]]
     """Whose files they are, and which."""
     failure: DiskFailed | None = field(default=None, init=False)
+    missing: list[tuple[Path, DiskFailed]] = field(default_factory=list, init=False)
+    """What was not there; `GroupCommit.finish` knows whether that is as it should be."""
 
     def run(self) -> None:
         """Sync every file, then every directory in which names changed.  Never raises."""
         try:
             for _, dirty in self.parts:
                 for path in dirty.files:
-                    _sync(self.disk.sync, path)
+                    self._sync(self.disk.sync, path)
             for path in sorted({path for _, dirty in self.parts for path in dirty.directories}):
-                _sync(self.disk.sync_directory, path)
+                self._sync(self.disk.sync_directory, path)
         except DiskFailed as failure:
             self.failure = failure
+
+    def _sync(self, sync: Callable[[Path], None], path: Path) -> None:
+        try:
+            sync(path)
+        except DiskFailed as failure:
+            if failure.number != errno.ENOENT:
+                raise
+            self.missing.append((path, failure))
+
+    def outcome(self) -> DiskFailed | None:
+        """What went wrong, seen by the thread that removes files."""
+        if self.failure is not None:
+            return self.failure
+        for path, failure in self.missing:
+            if not any(owner.knows_gone(path) for owner, _ in self.parts):
+                return failure
+        return None
 
 
 class GroupCommit:
@@ -76,16 +98,11 @@ class GroupCommit:
         """Take note of what a plan did.  Its failure is raised, and its files are dirty again."""
         assert plan is self._under_way, plan
         self._under_way = None
-        if plan.failure is not None:
+        failure = plan.outcome()
+        if failure is not None:
             for owner, dirty in plan.parts:
                 owner.put_back(dirty)
-            raise plan.failure
+            raise failure
+        for owner, _ in plan.parts:
+            owner.settled()
         self.durable_to = max(self.durable_to, plan.stop)
-
-
-def _sync(sync: Callable[[Path], None], path: Path) -> None:
-    try:
-        sync(path)
-    except DiskFailed as failure:
-        if failure.number != errno.ENOENT:  # removed since: nothing is left to sync
-            raise

@@ -13,6 +13,7 @@ a crash loses nothing, since both are made again from the log.
                               │ DiskFailed
                               ▼
                        refusing ── the next append, when the files could be mended ──► writable
+                              └── a failure that does not pass ──► ``failed``: open it again
 
 Reads go on whatever the disk says to writes.  There is no clock, no thread and no lock in
 here: one owner calls, tells the time, and runs the plans of `begin_sync` where it likes.
@@ -23,7 +24,6 @@ took it; and, once ``durable_to`` has passed it, after a crash.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +31,7 @@ from pathlib import Path
 import msgspec
 
 from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
+from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
 from flintmq.protocol.record import SYS_FLAG_AT
@@ -38,6 +39,7 @@ from flintmq.store.config import StoreConfig, TransferLimits
 from flintmq.store.disk import Disk
 from flintmq.store.dispatch import QUEUED_TYPES, Grown
 from flintmq.store.extent import StoreExtent
+from flintmq.store.failure import Health
 from flintmq.store.group_commit import GroupCommit, SyncPlan
 from flintmq.store.key_index import PENDING_MAX
 from flintmq.store.layout import ABORT_FILE, LOCK_FILE
@@ -52,7 +54,7 @@ from flintmq.store.selection import EVERYTHING, Selection
 from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
 from flintmq.store.sync_round import SyncRound
 
-logger = logging.getLogger(__name__)
+log = logger(__name__)
 
 TURN_BYTES_MAX = 256 * 1024 * 1024
 """Bytes one turn may hold in memory before it is written."""
@@ -100,7 +102,7 @@ class MessageLog:
             config.transfer,
         )
         self._record_bytes_max = config.record_bytes_max
-        self._why_not: DiskFailed | None = None
+        self._health = Health(parts.disk, parts.directory)
         self._over_full: DiskFailed | None = None
         self._mend_again_ms = 0
         self._must_write_again = False
@@ -119,7 +121,7 @@ class MessageLog:
     ) -> MessageLog:
         """Take the directory for this process alone and bring it into order."""
         disk = disk or Disk()
-        disk.make_directory(directory)
+        disk.make_root(directory)
         lock = disk.lock(directory / LOCK_FILE)
         try:
             found = survey(disk, directory, config)
@@ -131,7 +133,7 @@ class MessageLog:
             complaints = [*found.complaints, *recover(parts, was_clean=was_clean)]
             complaints += index_differs(found.config, parts.index)
             for complaint in complaints:
-                logger.warning("%s", complaint)
+                log.warning("%s", complaint)
             store = cls(parts, lock, complaints)
             store._sync_all()
         except BaseException:
@@ -144,6 +146,7 @@ class MessageLog:
         """Write, sync and checkpoint everything; the next start finds a clean exit."""
         try:
             self.write()
+            self._health.require_sound()
             self._mend()
             self._sync_all()
             self._disk.remove(self._parts.directory / ABORT_FILE)
@@ -199,9 +202,9 @@ class MessageLog:
             self._log.undo()
             self._dispatch.undo()
             if isinstance(failure, DiskFailed):
-                self._why_not = failure
                 with suppress(DiskFailed):  # at once if it can be, or before the next append
                     self._mend_files()
+                raise self._health.refuse(failure) from failure
             raise
         self._log.commit()
         grown = self._dispatch.commit()
@@ -217,12 +220,17 @@ class MessageLog:
     @property
     def why_not(self) -> DiskFailed | None:
         """Why nothing can be appended, or nothing when it can."""
-        return self._over_full or self._why_not
+        return self._over_full or self._health.why_not
+
+    @property
+    def failed(self) -> DiskFailed | None:
+        """Why nothing is ever appended again, and what to do; see `failure`."""
+        return self._health.failed
 
     def _require_room(self, size_bytes: int, now_ms: int) -> None:
         if self._over_full is not None:
             raise self._over_full
-        if self._why_not is not None:
+        if self._health.why_not is not None:
             self._try_again(now_ms)
         if size_bytes > self._record_bytes_max:
             raise BodyTooLarge(self._record_bytes_max, f"a record of {size_bytes} bytes")
@@ -231,15 +239,15 @@ class MessageLog:
 
     def _try_again(self, now_ms: int) -> None:
         """Become writable again, or raise why not."""
-        assert self._why_not is not None
-        if now_ms < self._mend_again_ms:
-            raise self._why_not
+        health = self._health
+        assert health.why_not is not None
+        if health.failed is not None or now_ms < self._mend_again_ms:
+            raise health.why_not
         self._mend_again_ms = now_ms + MEND_INTERVAL_MS
         try:
             self._mend()
         except DiskFailed as failure:
-            self._why_not = failure
-            raise
+            raise health.refuse(failure) from failure
 
     def _mend_files(self) -> None:
         """Wipe what failed turns left behind."""
@@ -256,7 +264,7 @@ class MessageLog:
             self._log.write_again(durable_to)
             self._must_write_again = False
         self._queues.flush()
-        self._why_not = None
+        self._health.why_not = None
 
     # Syncing
 
@@ -279,6 +287,7 @@ class MessageLog:
         queues and index too and ends with a new checkpoint, from which the next recovery
         starts.  With ``files_max`` a round takes several syncs, and each covers the log as well.
         """
+        self._health.require_in_place(self._log.dirty.files)
         if self._commit.is_under_way or self._must_write_again:
             return None
         if thorough and not self._round.left and self.flush():
@@ -299,21 +308,23 @@ class MessageLog:
         """
         try:
             self._commit.finish(plan)
+            self._round.covered(len(plan.parts) - 1)
         except DiskFailed as failure:
-            self._why_not = failure
             self._must_write_again = True
             self._round.give_up()
-            raise
-        self._round.covered(len(plan.parts) - 1)
+            raise self._health.refuse(failure) from failure
         return self._commit.durable_to
 
     def flush(self) -> bool:
         """Write what queues and index hold; tell if all is written.  Call it every second or so."""
         try:
+            self._health.require_sound()
+            if self._health.why_not is not None:
+                self._mend()  # nobody may append who would do it
             self._queues.flush()
             self._index.flush()
         except DiskFailed as failure:
-            self._why_not = failure  # the records are stored; no more come until it can be tried
+            self._health.refuse(failure)  # the records are stored; no more come until this is tried
             return False
         return True
 
@@ -325,8 +336,8 @@ class MessageLog:
     def _sync_all(self) -> None:
         self._round.give_up()
         if not self.flush():
-            assert self._why_not is not None
-            raise self._why_not
+            assert self._health.why_not is not None
+            raise self._health.why_not
         plan = self.begin_sync(thorough=True)
         assert plan is not None, "a sync is under way"
         plan.run()

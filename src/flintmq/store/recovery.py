@@ -27,10 +27,12 @@ from flintmq.protocol.record import store_time_ms
 from flintmq.protocol.record_scan import EndKind, scan_records
 from flintmq.store.checkpoint import SAFETY_MS
 from flintmq.store.consume_queue import CHUNK_UNITS, ConsumeQueue
+from flintmq.store.layout import COMMIT_LOG_DIRECTORY
 from flintmq.store.log_columns import by_queue, keyed, topics_of
 from flintmq.store.log_scan import LogScan, record_starts, window
 from flintmq.store.parts import StoreParts
 from flintmq.store.queue_replay import QueueGap, QueueReplay
+from flintmq.store.segment import require_mappable
 
 FLUSHED_RECORDS = 50_000
 """Records whose keys are collected before they are written: about 20 MB."""
@@ -41,6 +43,8 @@ ASIDE_DIRECTORY = "index.aside"
 
 def recover(parts: StoreParts, *, was_clean: bool) -> list[str]:
     """Load every part and make them agree; tell what was wrong."""
+    log_directory = parts.directory / COMMIT_LOG_DIRECTORY
+    require_mappable(parts.disk, log_directory, parts.config.commit_log_file_bytes)
     complaints = [*parts.log.load(), *parts.queues.load(), *parts.index.load()]
     complaints += parts.tombstones.load()
     _finish_deletions(parts)

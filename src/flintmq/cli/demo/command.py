@@ -165,7 +165,7 @@ def make_place(parent: Path, messages: int) -> Path:
         for suffix in ("", *(f"-{number}" for number in range(2, 100))):
             place = parent.absolute() / f"{name}{suffix}"
             try:
-                place.mkdir()
+                place.mkdir(0o700)
             except FileExistsError:
                 continue
             check_room(place, ROOM_BYTES + messages * MESSAGE_BYTES)

@@ -63,7 +63,7 @@ def post(messages: tuple[ReceivedMessage, ...]) -> Retry | None:
         return Retry(reason="the book is at the auditor's")
     if book := os.environ.get(BOOK):
         line = f"{entry['customer']} {entry['entry']}\n"
-        handle = os.open(book, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(book, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(handle, line.encode())  # in one piece, whoever else writes
         finally:

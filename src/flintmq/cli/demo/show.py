@@ -41,12 +41,13 @@ from flintmq.cli.demo.watch import Watcher
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import ANY_PORT
 from flintmq.errors import FlintError, WrongState
+from flintmq.logs import logger
 from flintmq.model.group import dead_letter_topic
 from flintmq.net.address import Address
 from flintmq.spark.session import spark_session
 from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -235,7 +236,7 @@ def _outputs_to(path: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         for number in kept:
             os.dup2(file, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -14,8 +13,9 @@ from flintmq.cli.demo.orders import GROUP
 from flintmq.cli.demo.story import Story
 from flintmq.cli.demo.tally import SPARK, THREADS, Totals
 from flintmq.errors import FlintError
+from flintmq.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RATE_OVER_S: Final = 5.0
 """Rates are taken over so long: batches of Spark come all at once."""

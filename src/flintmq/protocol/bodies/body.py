@@ -76,7 +76,8 @@ class RequestBody(Body, frozen=True, kw_only=True):
     slow way is for the odd null and has to be short.
     """
 
-    rewrite_bytes_max: ClassVar[int] = 128 * 1024
+    rewrite_bytes_max: ClassVar[int] = 64 * 1024
+    """Forty milliseconds of work."""
 
 
 class OpenBody(RequestBody, frozen=True, kw_only=True):
@@ -95,7 +96,9 @@ class OpenBody(RequestBody, frozen=True, kw_only=True):
         """Sort decoded JSON into known and unknown fields.  Raises `ValueError`."""
         if not isinstance(fields, dict):
             raise ValueError(f"expected an object, got {type(fields).__name__}")  # noqa: TRY004
-        known = {name for _, name in _plan(cls)}
+        known = _names(cls)
+        if fields.keys() <= known and None not in fields.values():  # nearly always
+            return msgspec.convert(fields, cls, strict=False, dec_hook=_read_custom)
         present = {name: value for name, value in fields.items() if value is not None}
         value = msgspec.convert(
             {name: present[name] for name in known & present.keys()},
@@ -142,6 +145,11 @@ def _plan(cls: type[Any]) -> tuple[tuple[str, str], ...]:
         for field in msgspec.structs.fields(cls)
         if not (issubclass(cls, OpenBody) and field.name == "extra")
     )
+
+
+@cache
+def _names(cls: Any) -> frozenset[str]:
+    return frozenset(name for _, name in _plan(cls))
 
 
 @cache
