@@ -49,43 +49,6 @@ INTERESTING = [b"\x00", b"\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x0
 Target = Callable[[bytes], object]
 
 
-@cache
-def frames() -> list[bytes]:
-    rows = map(json.loads, (GOLDEN / "frames.jsonl").read_text().splitlines())
-    return [bytes.fromhex(row["frame_hex"]) for row in rows]
-
-
-def headers() -> list[bytes]:
-    return [frame[8 : 8 + int.from_bytes(frame[5:8], "big")] for frame in frames()]
-
-
-def records() -> list[bytes]:
-    return [bytes.fromhex(row["hex"]) for row in golden_records()]
-
-
-def batches() -> list[bytes]:
-    return [bytes.fromhex(row["hex"]) for row in golden_batches()]
-
-
-def bodies() -> list[bytes]:
-    rows = map(json.loads, (GOLDEN / "bodies.jsonl").read_text().splitlines())
-    return [bytes.fromhex(r["hex"]) if "hex" in r else r["text"].encode() for r in rows]
-
-
-def packed() -> list[bytes]:
-    texts = [b"", b"x" * 5_000, bytes(range(256)) * 3]
-    return [pack(text, kind) for kind in Compression for text in texts]
-
-
-def expressions() -> list[bytes]:
-    return [
-        b"a > 5 AND b IN ('x', 'y') OR c IS NOT NULL",
-        b"NOT (price BETWEEN 1 AND 1.5e3) -- why\n AND name CONTAINS 'it''s'",
-        b"TRUE = a OR -b < 3 /* no */ AND c NOT STARTSWITH 'q'",
-        b"TagA || TagB||*",
-    ]
-
-
 def check_header(data: bytes) -> None:
     for form in (0, 1):
         check_header_bytes(form, data)
@@ -148,30 +111,6 @@ TARGETS: dict[str, tuple[Target, Callable[[], Sequence[bytes]], int]] = {
     "properties": (check_properties, records, 1),
     "expressions": (check_expression, expressions, 2),
 }
-
-
-def bent(corpus: Sequence[bytes], chance: Random) -> bytes:
-    """Some input of the corpus after a few accidents."""
-    if chance.random() < 0.05:
-        return chance.randbytes(chance.randrange(200))
-    data = bytearray(chance.choice(corpus)[:INPUT_BYTES_MAX])
-    for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
-        at = chance.randrange(len(data) + 1)
-        match chance.randrange(6):
-            case 0 if at < len(data):
-                data[at] ^= 1 << chance.randrange(8)
-            case 1:
-                piece = chance.choice(INTERESTING)
-                data[at : at + len(piece)] = piece
-            case 2:
-                del data[at : at + chance.randrange(1, 9)]
-            case 3:
-                data[at:at] = chance.choice(corpus)[: chance.randrange(64)]
-            case 4:
-                del data[at:]
-            case _:
-                data += chance.choice(corpus)[: INPUT_BYTES_MAX - len(data)]
-    return bytes(data[:INPUT_BYTES_MAX])
 
 
 def run(name: str, count: int) -> None:

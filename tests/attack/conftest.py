@@ -1,0 +1,50 @@
+"""One arena for each family of attacks, and the table of what they cost at the end of the run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attack.arena import Arena, Row, now_s, table
+
+ROWS = pytest.StashKey[list[Row]]()
+START = pytest.StashKey[float]()
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ROWS] = []
+    config.stash[START] = now_s()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here is heavy, and reads /proc; first of all hooks, so that `-m` sees the mark."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.heavy)
+            if sys.platform != "linux":
+                item.add_marker(pytest.mark.skip(reason="the cost of a process is read in /proc"))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    rows = config.stash.get(ROWS, [])
+    if rows:
+        terminalreporter.section("what the attacks cost")
+        for line in table(rows, now_s() - config.stash[START]):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module")
+def arena(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Arena]:
+    """A victim of one family; what must hold at its end fails the last test of the file."""
+    made = Arena(tmp_path_factory.mktemp("victim"), request.config.stash[ROWS])
+    yield made
+    made.end()

@@ -1,0 +1,97 @@
+"""What strangers may set, and what they may say of brokers.
+
+Findings 12 (25 and 318 of 12 MB, 103 packed), 15 (103 in a real broker's place) and 16 (318 takes
+all routes away, 25 makes the broker do one thing only).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+
+import pytest
+
+from attack.arena import Arena
+from attack.beside import TOPIC
+from attack.peers import Heard, Peer, asked, flood, frame
+from attack.said import SEND, send_fields
+
+BROKER_CONFIG, NAMESRV_CONFIG, REGISTER, ROUTE = 25, 318, 103, 105
+HALF_BIT = 4
+
+
+def route(arena: Arena, topic: str = TOPIC) -> Heard:
+    return asked(arena.namesrv, ROUTE, {"topic": topic})
+
+
+def test_large_settings_cost_next_to_nothing(arena: Arena) -> None:
+    body = b"".join(b"k%d=v\n" % number for number in range(1_200_000))
+    with arena.attack("settings: 25 with 12 MB × 3", cpu_s=3, grow_mb=200):
+        flood(arena.broker, [frame(BROKER_CONFIG, body=body)] * 3)
+    with arena.attack("settings: 318 with 12 MB × 3", cpu_s=3, grow_mb=200):
+        flood(arena.namesrv, [frame(NAMESRV_CONFIG, body=body)] * 3)
+
+
+def test_no_setting_takes_all_routes_away(arena: Arena) -> None:
+    body = b"needWaitForService=true\nwaitSecondsForService=86400\n"
+    with arena.attack("settings: 318 asks for a day without routes", cpu_s=3):
+        asked(arena.namesrv, NAMESRV_CONFIG, body=body)
+        assert route(arena).code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["transactionCheckInterval=1", "shortPollingTimeMills=1", "transactionTimeOut=0"]
+)
+def test_no_setting_makes_one_thing_all_the_broker_does(arena: Arena, text: str) -> None:
+    fields = send_fields("Halves", properties="TRAN_MSG\x01true\x02PGROUP\x01P\x02", sys_flag=4)
+    assert asked(arena.broker, SEND, fields, b"half").code == 0
+    before = len(arena.victim.log())
+    with arena.attack(f"settings: 25 {text}", cpu_s=3):
+        asked(arena.broker, BROKER_CONFIG, body=text.encode())
+    assert len(arena.victim.log()) - before < 500_000
+
+
+def registration(broker: str, name: str, version: int = 2**62) -> dict[str, object]:
+    return {
+        **{"brokerName": name, "brokerAddr": broker, "clusterName": "DefaultCluster"},
+        **{"haServerAddr": "127.0.0.1:1", "brokerId": 0, "bodyCrc32": 0},
+        "version": version,
+    }
+
+
+def topics_body(names: list[str]) -> bytes:
+    topics = {
+        name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+        for name in names
+    }
+    stamp = {"counter": 2**62, "timestamp": 2**62, "stateVersion": 2**62}
+    table = {"topicConfigTable": topics, "dataVersion": stamp}
+    return json.dumps({"topicConfigSerializeWrapper": table, "filterServerList": []}).encode()
+
+
+def test_a_large_registration_holds_up_nobody(arena: Arena) -> None:
+    def sized(text: bytes) -> bytes:
+        return struct.pack(">i", len(text)) + text
+
+    count = 400_000
+    parts = [sized(b'{"counter":1,"timestamp":1,"stateVersion":1}'), struct.pack(">i", count)]
+    parts += [sized(b"t%d 1 1 6 SINGLE_TAG" % number) for number in range(count)]
+    body = zlib.compress(b"".join([*parts, sized(b"[]"), struct.pack(">i", 0)]), 9)
+    fields = {**registration("127.0.0.1:2", "large"), "compressed": "true"}
+    with arena.attack("settings: 103 with 400,000 topics, packed", cpu_s=15, grow_mb=700):
+        flood(arena.namesrv, [frame(REGISTER, fields, body)])
+
+
+def test_who_registers_in_a_brokers_place_is_gone_when_it_leaves(arena: Arena) -> None:
+    """RocketMQ has no accounts at its name servers: a stranger's word counts while it stays."""
+    before = route(arena).body
+    with arena.attack("settings: 103 in the broker's place", cpu_s=5):
+        with Peer(arena.namesrv) as stranger:
+            heard = stranger.ask(
+                REGISTER, registration("127.0.0.1:1", "victim"), topics_body([TOPIC])
+            )
+            assert heard is not None
+            held = route(arena).body
+            assert arena.broker.encode() in held, "the stranger has the route"
+        assert route(arena).body == before
