@@ -108,8 +108,8 @@ ERRORS: Final = {
     "UndecodableRecord": Advice(
         "A queue stops at a message that cannot be decoded, because `on_bad_record` says so or a "
         "package to unpack it is missing.",
-        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or set "
-        "`on_bad_record` to `skip`.",
+        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or "
+        "set `on_bad_record` to `skip`.",
     ),
     "MessagesLost": Advice(
         "Messages that were to be read are gone: deleted by retention, or the topic was made anew.",

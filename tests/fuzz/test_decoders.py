@@ -7,13 +7,11 @@ ordinary tests try some thousand inputs, `make fuzz` as many as it is told.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -27,14 +25,13 @@ from flintmq.model.sys_flag import Compression
 from flintmq.protocol.batch import decode_batch
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.protocol.bodies.register import BrokerRegistration
-from flintmq.protocol.compression import pack, unpack
+from flintmq.protocol.compression import unpack
 from flintmq.protocol.properties import parse_properties, remove_property
 from flintmq.protocol.property_scan import property_spans, tags_codes
 from flintmq.protocol.received import decode_messages
 from flintmq.protocol.record import decode_record, encode_record
 from flintmq.protocol.record_scan import scan_records
 from protocol.fuzz_wire import check_frame_bytes, check_header_bytes
-from record_examples import golden_batches, golden_records
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLES = int(os.environ.get("FLINTMQ_FUZZ_EXAMPLES", "1500"))

@@ -6,7 +6,6 @@ pull or send-back, as RocketMQ does.  ``forbidden`` holds the topics a group may
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.seldom import Seldom
 from flintmq.errors import InvalidName, Overloaded
+from flintmq.logs import logger
 from flintmq.model.group import (
     GROUP_CHARACTERS_MAX,
     PRESET_GROUPS,
@@ -30,7 +30,7 @@ READ_FORBIDDEN = int(Permission.READ)
 FORBIDDEN_MAX = 10_000
 """Pairs of group and topic whose reading was forbidden: neither has to exist."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Groups:
