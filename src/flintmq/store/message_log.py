@@ -34,6 +34,8 @@ from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
 from flintmq.protocol.record import SYS_FLAG_AT
+from flintmq.store.batch_reading import read_batches
+from flintmq.store.batch_topics import BatchTopics
 from flintmq.store.config import StoreConfig, TransferLimits
 from flintmq.store.disk import Disk
 from flintmq.store.dispatch import QUEUED_TYPES, Grown
@@ -110,6 +112,7 @@ class MessageLog:
         )
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
+        self.batched = BatchTopics(parts)
         self.config = config
         self.complaints = tuple(complaints)
 
@@ -164,12 +167,14 @@ class MessageLog:
         keys: Sequence[str] = (),
         delay_level: int = 0,
         bit_map: bytes = b"",
+        count: int = 1,
         now_ms: int,
     ) -> Appended:
         """Give a drafted record its place; it is stored by the next `write`.
 
         ``keys`` are what it is found by, see `dispatch.keys_of`.  With a ``delay_level``
-        its unit holds the time of delivery instead of ``tags_code``.
+        its unit holds the time of delivery instead of ``tags_code``.  A record of ``count``
+        messages is for a topic that keeps batches.
         """
         size_bytes = len(draft)
         log, dispatch = self._log, self._dispatch
@@ -180,7 +185,10 @@ class MessageLog:
             queue_offset = QueueOffset(growth.stop)
             log_offset = log.append(draft, queue_offset, now_ms)
             code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
-            dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
+            if growth.is_batched:
+                dispatch.add_batch(growth, log_offset, size_bytes, code, now_ms, count)
+            else:
+                dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
         else:
             queue_offset = QueueOffset(0)
             log_offset = log.append(draft, queue_offset, now_ms)
@@ -349,8 +357,11 @@ class MessageLog:
 
         ``limits`` replaces those of the configuration for readers that take more at once.
         """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None and (batches := self._queues.find_batch(topic, queue_id)) is not None:
+            return read_batches(self._reader, batches, offset, count_max, bytes_max, wanted, limits)
         return self._reader.read(
-            self._queues.find(topic, queue_id),
+            queue,
             self._queues.find_extension(topic, queue_id),
             offset,
             count_max,
@@ -360,11 +371,11 @@ class MessageLog:
         )
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def queues(self) -> Iterator[QueueSpan]:
