@@ -232,14 +232,15 @@ def test_times_lead_to_the_batch_a_real_broker_tells(tmp_path: Path) -> None:
         queue_id, ms = fields["queueId"], int(fields["timestamp"])
         bound = Bound[fields["boundaryType"]]
         exact = any(
-            (one["topic"], one["stored_ms"]) == ("batched", ms) for one in manifest(GOLDEN)["sent"]
+            (one["topic"], str(one["queue_id"]), one["stored_ms"]) == ("batched", queue_id, ms)
+            for one in manifest(GOLDEN)["sent"]
         )
         if (queue_id, ms) in between or (bound is Bound.UPPER and not exact):
             continue
         asked += 1
         found = log.lookup.offset_by_time("batched", int(queue_id), ms, bound)
         assert found == int(question["answer"]["offset"]), fields
-    assert asked > 100
+    assert asked > 90
     log.close()
 
 

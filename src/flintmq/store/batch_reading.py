@@ -28,12 +28,15 @@ from flintmq.store.reading import (
 )
 from flintmq.store.selection import CHUNK_UNITS, Selection
 
+NO_BATCH = QueueOffset(-1)
+"""The smallest offset of a queue that never had a batch, as RocketMQ tells it."""
+
 _HASH_BITS = 32
 
 
 def read_batches(
     reader: QueueReader,
-    queue: BatchQueue,
+    queue: BatchQueue | None,
     offset: QueueOffset,
     count_max: int,
     bytes_max: int = READ_BYTES_MAX,
@@ -41,6 +44,8 @@ def read_batches(
     limits: TransferLimits | None = None,
 ) -> ReadResult:
     """Records from the one with ``offset`` on, up to the end of a file of the queue."""
+    if queue is None or not queue.max_offset:
+        return nothing(GetStatus.NO_MESSAGE_IN_QUEUE, 0, NO_BATCH, 0)
     first, last = queue.min_offset, queue.max_offset
     if not first <= offset < last:
         return outside(offset, first, last)

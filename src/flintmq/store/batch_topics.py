@@ -6,6 +6,8 @@ of its queues.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from flintmq.model.queue import QueueOffset
 from flintmq.store.parts import StoreParts
 
@@ -19,6 +21,9 @@ class BatchTopics:
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._queues.batch_topics
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._queues.batch_topics))
 
     def keep(self, topic: str) -> None:
         """Let a new topic keep batches.  `DiskFailed`: it does not."""

@@ -176,8 +176,7 @@ class MessageLog:
         its unit holds the time of delivery instead of ``tags_code``.  A record of ``count``
         messages is for a topic that keeps batches.
         """
-        size_bytes = len(draft)
-        log, dispatch = self._log, self._dispatch
+        size_bytes, log, dispatch = len(draft), self._log, self._dispatch
         self._require_room(size_bytes, now_ms)
         kind = draft[SYS_FLAG_AT + 3] & TRANSACTION_MASK  # it fits in the last byte of the flag
         if kind in QUEUED_TYPES:
@@ -358,7 +357,8 @@ class MessageLog:
         ``limits`` replaces those of the configuration for readers that take more at once.
         """
         queue = self._queues.find(topic, queue_id)
-        if queue is None and (batches := self._queues.find_batch(topic, queue_id)) is not None:
+        if queue is None and topic in self._queues.batch_topics:
+            batches = self._queues.find_batch(topic, queue_id)
             return read_batches(self._reader, batches, offset, count_max, bytes_max, wanted, limits)
         return self._reader.read(
             queue,
