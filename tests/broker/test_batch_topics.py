@@ -310,6 +310,27 @@ def test_a_batch_that_is_given_back_is_refused_as_by_a_real_broker(world: World)
     assert (code, remark) == (ResponseCode.SYSTEM_ERROR, "MESSAGE_ILLEGAL")
 
 
+@pytest.mark.parametrize("has_messages", [False, True])
+def test_a_topic_whose_settings_a_crash_took_is_made_again_as_it_was(
+    has_messages: bool, tmp_path: Path
+) -> None:
+    with World(tmp_path) as world:
+        done(world, CREATE, new_topic("B", attributes="+queue.type=BatchCQ"))
+        if has_messages:
+            send(world, BATCH, "UNIQ_KEY\x01U1\x02")
+    (tmp_path / "config" / "topics.json").unlink(missing_ok=True)
+    (tmp_path / "config" / "topics.json.bak").unlink(missing_ok=True)
+
+    with World(tmp_path) as world:
+        topic = world.state.topics.find("B")
+
+        assert topic is not None
+        assert topic.attributes == {"queue.type": "BatchCQ"}
+        fields = said(send(world, BATCH, "UNIQ_KEY\x01U2\x02"))
+        assert fields["queueOffset"] == ("2" if has_messages else "0")
+        assert fields["batchUniqId"] == "U2"
+
+
 def test_a_restarted_broker_goes_on(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         done(world, CREATE, new_topic("B", attributes="+queue.type=BatchCQ"))

@@ -334,6 +334,18 @@ def test_what_is_no_store_or_has_no_such_topic_is_refused(tmp_path: Path) -> Non
     assert queues.extents([QueueRef("orders", "another-broker", 0)]) == {}
 
 
+def test_a_topic_that_keeps_batches_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
+    directory = unpack_store("golden-batch-5.3.3", tmp_path)
+    queues = StoreQueues(str(directory))
+
+    with pytest.raises(
+        StoreRefused, match=r"topic batched keeps batches .* read it from its broker"
+    ):
+        queues.extents(queues.queues(["batched"]))
+    plain = queues.extents(queues.queues(["plain"]))
+    assert sorted(extent.stop for extent in plain.values()) == [0, 7]
+
+
 def test_a_directory_without_tables_is_called_by_its_name(tmp_path: Path) -> None:
     directory = unpack_store("golden-4.9.7", tmp_path)
     shutil.rmtree(directory / "config")

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_fields
+
+from flintmq.broker.attributes import keeps_batches
 from flintmq.broker.clients import Clients
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.delays import DelaySchedule
@@ -29,6 +32,7 @@ from flintmq.broker.topics import Topics
 from flintmq.model.host import Host
 from flintmq.store.disk import Disk
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
@@ -80,8 +84,8 @@ def open_state(
 
 
 def _adopt_topics(state: BrokerState, now_ms: int) -> None:
-    """Make the topics again that have messages and no settings."""
-    found: dict[str, int] = {}
+    """Make the topics again that have messages, or were to keep batches, and no settings."""
+    found = {topic: 1 for topic in state.log.batched if topic not in state.topics}
     for queue in state.log.queues():
         if queue.topic not in state.topics and queue.start < queue.stop:
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
@@ -89,4 +93,9 @@ def _adopt_topics(state: BrokerState, now_ms: int) -> None:
         if not topic.startswith(LIGHT_QUEUE_PREFIX):
             log.warning("%s had no settings: made again with %d queues", topic, queue_count)
             state.topics.ensure(topic, queue_count, now_ms)
+    for topic in state.log.batched:
+        made = state.topics.find(topic)
+        if made is not None and not keeps_batches(made.attributes):
+            attributes = {**(made.attributes or {}), QUEUE_TYPE: BATCH_QUEUE}
+            state.topics.put(replace_fields(made, attributes=attributes), now_ms)
     state.topics.changed.clear()  # the first registration tells of all
