@@ -49,6 +49,17 @@ CONFIG = StoreConfig(
 )
 
 
+SIZES = {
+    "mappedFileSizeCommitLog": CONFIG.commit_log_file_bytes,
+    "mappedFileSizeConsumeQueue": CONFIG.queue_file_bytes,
+    "mapperFileSizeBatchConsumeQueue": CONFIG.batch_queue_file_bytes,
+    "maxHashSlotNum": CONFIG.index_slots,
+    "maxIndexNum": CONFIG.index_entries,
+    "maxMessageSize": 65_536,
+}
+"""A real broker opens only files of the sizes it is told."""
+
+
 # By clients
 
 
@@ -69,7 +80,7 @@ def test_the_java_client_uses_a_directory_that_goes_to_a_real_broker_and_back(
         if store is not None:
             store.rename(directory / folder)
         store = directory / folder
-        with serving(directory, kind=kind) as up:
+        with serving(directory, kind=kind, **SIZES) as up:
             if not number:
                 make_topic(up.broker, f"{prefix}t", 1, BATCH_TYPE)
             with JavaClient(NEW, up.namesrv, directory) as client:
@@ -133,7 +144,7 @@ def test_mqadmin_makes_such_a_topic_shows_and_deletes_it(tmp_path: Path) -> None
     assert "success" in made
     assert "BatchCQ" in made
     assert "attempt to update an unchangeable attribute" in refused
-    assert shown.splitlines()[-1].split()[:4] == ["broker-a", "0", "0", "3"]
+    assert ["broker-a", "0", "0", "3"] in [line.split()[:4] for line in shown.splitlines()]
     assert "success" in deleted
     assert not (tmp_path / "data" / "batchconsumequeue" / "made").exists()
 
@@ -227,16 +238,7 @@ def served(log: MessageLog) -> dict[int, Record]:
 
 
 def real_broker(directory: Path) -> RealRocketMQ:
-    return RealRocketMQ(
-        "5.3.3",
-        directory,
-        mappedFileSizeCommitLog=CONFIG.commit_log_file_bytes,
-        mappedFileSizeConsumeQueue=CONFIG.queue_file_bytes,
-        mapperFileSizeBatchConsumeQueue=CONFIG.batch_queue_file_bytes,
-        maxHashSlotNum=CONFIG.index_slots,
-        maxIndexNum=CONFIG.index_entries,
-        maxMessageSize=65_536,
-    )
+    return RealRocketMQ("5.3.3", directory, **SIZES)
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])

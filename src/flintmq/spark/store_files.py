@@ -28,7 +28,6 @@ from flintmq.store.consume_queue import Units, is_fill
 from flintmq.store.disk import Disk
 from flintmq.store.file_row import FileRow
 from flintmq.store.layout import (
-    BATCH_QUEUE_DIRECTORY,
     COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -38,7 +37,6 @@ from flintmq.store.layout import (
     file_start,
     queue_directory,
 )
-from flintmq.store.queue_kinds import batch_topics_by_table
 from flintmq.store.reading import RECORD_HEAD
 from flintmq.store.survey import survey
 
@@ -67,15 +65,11 @@ class StoreFiles:
             raise StoreRefused(str(directory), f"has no {COMMIT_LOG_DIRECTORY}{hint}")
         config = survey(self.disk, directory, StoreConfig()).config
         self._queue_file_bytes = config.queue_file_bytes
-        self._batch_topics = batch_topics_by_table(self.disk, directory)
+        self.batch_queue_file_bytes = config.batch_queue_file_bytes
         self.log = LogFiles(self.disk, directory, config.commit_log_file_bytes)
 
     def queue(self, topic: str, queue_id: int) -> QueueFiles:
-        """The files of a queue; `StoreRefused` for a topic that keeps batches."""
-        batches = self.directory / BATCH_QUEUE_DIRECTORY / topic
-        if topic in self._batch_topics or self.disk.is_directory(batches):
-            reason = f"topic {topic} keeps batches (queue.type=BatchCQ): read it from its broker"
-            raise StoreRefused(str(batches), reason)
+        """The files of a queue of a topic that does not keep batches."""
         path = queue_directory(self.directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
         return QueueFiles(self.disk, path, queue_id, self._queue_file_bytes, self.log)
 
