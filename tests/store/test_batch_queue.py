@@ -6,10 +6,12 @@ Judge: ``golden-batch-5.3.3``, a directory of a real broker and its answers, see
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from shutil import rmtree
 
 import pytest
@@ -244,6 +246,24 @@ def test_times_lead_to_the_batch_a_real_broker_tells(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_topic_that_a_real_broker_deleted_stays_deleted(tmp_path: Path) -> None:
+    directory = unpack_store(GOLDEN, tmp_path)
+    rmtree(directory / "batchconsumequeue" / "batched")
+    for name in ("topics.json", "topics.json.bak"):
+        path = directory / "config" / name
+        table = json.loads(path.read_text())
+        table["topicConfigTable"].pop("batched", None)
+        path.write_text(json.dumps(table))
+
+    report = check_store(Disk(), directory, StoreConfig())
+    log = open_golden(directory)
+
+    assert "batched" not in log.batched
+    assert spans(log) == {("plain", 1): (0, 7)}
+    log.close()
+    assert report.is_good
+
+
 # Our own
 
 
@@ -438,3 +458,50 @@ def test_a_listing_shows_messages_and_the_bytes_of_records(tmp_path: Path) -> No
     ]
     assert queues[0].size_bytes == sum(unit[1] for unit in units(tmp_path))
     assert queues[0].newest_ms == START_MS + 380
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_every_record_of_the_log_is_served_in_order(
+    seed: int, tmp_path: Path
+) -> None:
+    """Appends, flushes, syncs, clean and unclean restarts, retention and lost queue files."""
+    random = Random(seed)
+    log = open_small(tmp_path)
+    log.batched.keep("B")
+    stored: dict[int, list[tuple[int, int]]] = {0: [], 1: []}  # offset and place, by queue
+    now_ms = START_MS
+    for _ in range(150):
+        now_ms += random.randrange(5)
+        match random.randrange(12):
+            case 0:
+                log.flush()
+            case 1:
+                plan = log.begin_sync(thorough=True)
+                assert plan is not None
+                plan.run()
+                log.finish_sync(plan)
+            case 2:
+                log.close()
+                log = open_small(tmp_path)
+            case 3:
+                kill(log)
+                log = open_small(tmp_path)
+            case 4:
+                log.retain(now_ms + 100 * 3_600_000 * random.randrange(2), due=True)
+            case 5:
+                kill(log)
+                lost = tmp_path / "batchconsumequeue" / "B" / str(random.randrange(2))
+                if lost.is_dir():
+                    rmtree(lost)
+                log = open_small(tmp_path)
+            case _:
+                queue_id = random.randrange(2)
+                size = random.randrange(400)
+                done = batch(log, random.randrange(1, 7), queue_id, now_ms=now_ms, size=size)
+                stored[queue_id].append((done.queue_offset, done.log_offset))
+        first = log.extent.start_offset
+        for queue_id, all_of_them in stored.items():
+            alive = [offset for offset, place in all_of_them if place >= first]
+            assert served(log, queue_id) == alive
+    log.close()
+    assert findings(tmp_path) == []

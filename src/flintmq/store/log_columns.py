@@ -100,20 +100,27 @@ def by_queue(
 
 
 def by_kind(
-    arrivals: dict[QueueKey, Arrivals], queues: Queues
+    arrivals: dict[QueueKey, Arrivals], queues: Queues, *, guess: bool = False
 ) -> tuple[dict[QueueKey, Arrivals], dict[QueueKey, Arrivals]]:
     """Records of plain queues, and of those that keep batches.
 
-    A topic of which nothing is known but a record of several messages is of the second kind.
+    With ``guess`` a topic of which nothing is known but a record of several messages is of the
+    second kind.
     """
-    topics = queues.batch_topics
-    for (topic, queue_id), some in arrivals.items():
-        if topic not in topics and (some.count > 1).any() and not queues.find(topic, queue_id):
-            topics.add(topic)
-    if not topics:
-        return arrivals, {}
-    batched = {key: some for key, some in arrivals.items() if key[0] in topics}
-    return {key: some for key, some in arrivals.items() if key[0] not in topics}, batched
+    plain: dict[QueueKey, Arrivals] = {}
+    batched: dict[QueueKey, Arrivals] = {}
+    for key, some in arrivals.items():
+        topic = key[0]
+        has_batch = int(some.count.max()) > 1
+        if guess and has_batch and topic not in queues.batch_topics and not queues.find(*key):
+            queues.batch_topics.add(topic)
+        if topic in queues.batch_topics:
+            batched[key] = some
+            continue
+        if has_batch:  # whatever it says: in a plain queue a record is one message
+            some.count.fill(1)
+        plain[key] = some
+    return plain, batched
 
 
 def _counts(columns: RecordColumns) -> Ints:

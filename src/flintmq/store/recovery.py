@@ -171,7 +171,7 @@ def _replay(parts: StoreParts, start: LogOffset, *, known_queues_only: bool) -> 
     for base, columns in scan:
         topics = topics_of(columns)
         arrivals = by_queue(parts.config, parts.tombstones, base, columns, topics)
-        plain, batched = by_kind(arrivals, parts.queues)
+        plain, batched = by_kind(arrivals, parts.queues, guess=not known_queues_only)
         replay.add(plain, scan.lost_bytes)
         batches.add(batched, scan.lost_bytes)
         for count, record in enumerate(keyed(base, columns, topics, parts.index.end_log_offset)):
