@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from msgspec import Raw
 
 from broker.admin import done, new_topic, refused
-from broker.world import World
+from broker.world import SMALL_STORE, World
+from flintmq.broker.config import BrokerConfig
 from flintmq.broker.outcome import Answer
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
@@ -162,6 +164,31 @@ def test_questions_are_answered_as_by_a_real_broker(tmp_path: Path) -> None:
             for name in names:
                 assert fields.get(name) == expected.get(name), (name, question)
     assert asked.keys() == {11, 12, 30, 31, 32, 33, 202, 321}
+
+
+@pytest.mark.parametrize(("limit", "given"), [(32, 40), (1_024, 100)])
+def test_a_large_pull_ends_with_the_batch_that_reaches_the_limit(
+    limit: int, given: int, tmp_path: Path
+) -> None:
+    """Apache's BatchSendIT: ten batches of ten, pulled from offset 5 with room for a hundred."""
+    limits = replace(SMALL_STORE.transfer, memory_count=limit)
+    config = BrokerConfig(store=replace(SMALL_STORE, transfer=limits))
+    ten = encode_batch([BatchEntry(b"%d" % number) for number in range(10)])
+    with World(tmp_path, config) as world:
+        done(world, CREATE, new_topic("B", attributes="+queue.type=BatchCQ"))
+        for number in range(10):
+            assert said(send(world, ten, f"UNIQ_KEY\x01U{number}\x02"))["queueOffset"] == str(
+                10 * number
+            )
+        fields = {**PULL_FIELDS, "topic": "B", "queueId": "0", "subscription": "*"}
+        fields |= {"queueOffset": "5", "maxMsgNums": "100", "expressionType": "TAG"}
+        question = {"request": int(RequestCode.PULL_MESSAGE), "fields": fields}
+        answer = ask_golden(world, question)
+
+    assert answer.code == ResponseCode.SUCCESS
+    told = said(answer)
+    assert (told["minOffset"], told["maxOffset"]) == ("0", "100")
+    assert told["nextBeginOffset"] == str(given)
 
 
 # Making and deleting

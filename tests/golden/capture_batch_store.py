@@ -23,7 +23,7 @@ from interop.real import RealRocketMQ
 
 NAME = "golden-batch-5.3.3"
 STORES = Path(__file__).parent / "stores"
-SETTINGS: dict[str, object] = {
+SETTINGS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 65_536,
     "mappedFileSizeConsumeQueue": 1_000,
     "mapperFileSizeBatchConsumeQueue": 460,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ CONFIG = StoreConfig(
 )
 
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "mappedFileSizeCommitLog": CONFIG.commit_log_file_bytes,
     "mappedFileSizeConsumeQueue": CONFIG.queue_file_bytes,
     "mapperFileSizeBatchConsumeQueue": CONFIG.batch_queue_file_bytes,

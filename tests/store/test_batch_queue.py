@@ -92,7 +92,7 @@ def spans(log: MessageLog) -> dict[tuple[str, int], tuple[int, int]]:
 
 def served(log: MessageLog, queue_id: int = 0) -> list[int]:
     """Read a queue from end to end; tell at which offsets its records begin."""
-    found = []
+    found: list[int] = []
     offset = log.min_offset("B", queue_id)
     while True:
         result = log.read("B", queue_id, offset, 32)
@@ -322,7 +322,7 @@ def test_a_crash_before_the_first_message_leaves_the_kind_of_a_topic(tmp_path: P
 def test_a_damaged_record_costs_its_messages_alone(tmp_path: Path) -> None:
     log = filled(tmp_path)
     places = {
-        decode_record(view).queue_offset: decode_record(view).log_offset
+        int(decode_record(view).queue_offset): decode_record(view).log_offset
         for view in log.read("B", 0, QueueOffset(0), 32).views
     }
     kill(log)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from flintmq.core.offsets_remote import Extent
-from flintmq.model.queue import QueueOffset
+from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.spark.store_files import LogFiles
 from flintmq.spark.store_gather import PAGE_BYTES, Gathered
 from flintmq.store.batch_queue import BatchQueue, BatchUnit
@@ -40,7 +40,7 @@ class BatchQueueFiles:
     def look(self) -> Extent:
         """Where the queue begins and ends now."""
         self._queue.load()
-        self._queue.correct_min(self._log.min_offset)
+        self._queue.correct_min(LogOffset(self._log.min_offset))
         return Extent(self._queue.min_offset, self._queue.max_offset)
 
     def offset_at(self, time_ms: int) -> QueueOffset:
