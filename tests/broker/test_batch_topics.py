@@ -191,6 +191,25 @@ def test_a_large_pull_ends_with_the_batch_that_reaches_the_limit(
     assert told["nextBeginOffset"] == str(given)
 
 
+def test_a_held_pull_wakes_for_the_batch_it_waits_for(world: World) -> None:
+    send(world, BATCH, "UNIQ_KEY\x01U1\x02TAGS\x01a\x02")
+    fields = {**PULL_FIELDS, "topic": "B", "queueId": "0", "subscription": "b"}
+    fields |= {"queueOffset": "2", "maxMsgNums": "32", "expressionType": "TAG"}
+    fields |= {"sysFlag": "6", "suspendTimeoutMillis": "15000"}
+    code = RequestCode.PULL_MESSAGE
+    opaque = world.submit(code, read_header(REQUEST_HEADERS[code], Raw(json.dumps(fields))))
+    world.settle()
+
+    send(world, BATCH, "UNIQ_KEY\x01U2\x02TAGS\x01a\x02")
+    before = world.answer_to(opaque)
+    send(world, BATCH, "UNIQ_KEY\x01U3\x02TAGS\x01b\x02")
+
+    after = world.answer_to(opaque)
+    assert before is None
+    assert after is not None
+    assert said(after)["nextBeginOffset"] == "6"
+
+
 # Making and deleting
 
 

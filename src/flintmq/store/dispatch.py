@@ -76,13 +76,17 @@ def delivery_code(config: StoreConfig, level: str, store_ms: int) -> int | None:
 
 
 class Grown(msgspec.Struct, frozen=True, gc=False):
-    """What a turn added to one queue: offsets [start, stop), one tags code for each."""
+    """What a turn added to one queue: offsets [start, stop), one tags code for each record.
+
+    ``is_batched``: a record may have several offsets.
+    """
 
     topic: str
     queue_id: int
     start: QueueOffset
     stop: QueueOffset
     tags_codes: list[int]
+    is_batched: bool = False
 
 
 class Growth:
@@ -180,7 +184,7 @@ class Dispatch:
         assert growth.is_batched, growth.queue
         unit = BatchUnit(log_offset, size_bytes, code, store_ms, growth.stop, count)
         growth.units += unit.octets()
-        growth.tags_codes += [code] * count
+        growth.tags_codes.append(code)
         growth.stop += count
         growth.log_stop = log_offset + size_bytes
 
@@ -248,7 +252,8 @@ class Dispatch:
             if growth.extension is not None:
                 growth.extension.advance()
                 queues.note_changed(growth.extension.dirty)
-            grown.append(Grown(topic, queue_id, growth.start, stop, growth.tags_codes))
+            codes, is_batched = growth.tags_codes, growth.is_batched
+            grown.append(Grown(topic, queue_id, growth.start, stop, codes, is_batched))
         if self._keyed:
             self._index.put_all(self._keyed, self._keys)
         self._begin_turn()
