@@ -17,8 +17,16 @@ def send_fields(
 ) -> dict[str, object]:
     """310 or 320 to the first queue; the topic is made if it is not there."""
     return {
-        **{"a": "P", "b": topic, "c": "TBW102", "d": 1, "e": 0, "f": sys_flag},
-        **{"g": int(time.time() * 1000), "h": 0, "i": properties, "j": 0},
+        "a": "P",
+        "b": topic,
+        "c": "TBW102",
+        "d": 1,
+        "e": 0,
+        "f": sys_flag,
+        "g": int(time.time() * 1000),
+        "h": 0,
+        "i": properties,
+        "j": 0,
         "m": "true" if is_batch else "false",
     }
 
@@ -59,9 +67,7 @@ def topic_fields(topic: str, queues: int) -> dict[str, object]:
     }
 
 
-def heartbeat(
-    client: str, group: str, subscriptions: Iterable[Mapping[str, object]] = ()
-) -> bytes:
+def heartbeat(client: str, group: str, subscriptions: Iterable[Mapping[str, object]] = ()) -> bytes:
     consumer = {"groupName": group, "subscriptionDataSet": list(subscriptions)}
     return json.dumps({"clientID": client, "consumerDataSet": [consumer]}).encode()
 

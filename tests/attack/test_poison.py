@@ -134,9 +134,7 @@ def test_properties_that_are_none_stop_nobody(arena: Arena) -> None:
 )
 def test_no_terminal_obeys_what_peers_wrote(arena: Arena, arguments: tuple[str, ...]) -> None:
     properties = f"TAGS\x01{ESCAPES}\x02KEYS\x01terminal\x02note\x01{ESCAPES}\x02"
-    asked(
-        arena.broker, SEND, send_fields("Terminal", properties=properties), ESCAPES.encode()
-    )
+    asked(arena.broker, SEND, send_fields("Terminal", properties=properties), ESCAPES.encode())
     done = subprocess.run(
         [COMMAND, *arguments, "--namesrv", arena.namesrv],
         capture_output=True,
@@ -147,4 +145,6 @@ def test_no_terminal_obeys_what_peers_wrote(arena: Arena, arguments: tuple[str, 
     assert b"No such option" not in done.stderr, done.stderr.decode()
     for told in (done.stdout, done.stderr):
         text = told.decode()
-        assert not [each for each in text if each != "\n" and (each < " " or "\x7f" <= each < "\xa0")]
+        assert not [
+            each for each in text if each != "\n" and (each < " " or "\x7f" <= each < "\xa0")
+        ]

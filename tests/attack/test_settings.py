@@ -54,8 +54,12 @@ def test_no_setting_makes_one_thing_all_the_broker_does(arena: Arena, text: str)
 
 def registration(broker: str, name: str, version: int = 2**62) -> dict[str, object]:
     return {
-        **{"brokerName": name, "brokerAddr": broker, "clusterName": "DefaultCluster"},
-        **{"haServerAddr": "127.0.0.1:1", "brokerId": 0, "bodyCrc32": 0},
+        "brokerName": name,
+        "brokerAddr": broker,
+        "clusterName": "DefaultCluster",
+        "haServerAddr": "127.0.0.1:1",
+        "brokerId": 0,
+        "bodyCrc32": 0,
         "version": version,
     }
 

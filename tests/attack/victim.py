@@ -151,9 +151,7 @@ class Victim:
 
 
 @contextmanager
-def serving(
-    directory: Path, *options: str | Path, limit_mb: int | None = None
-) -> Iterator[Victim]:
+def serving(directory: Path, *options: str | Path, limit_mb: int | None = None) -> Iterator[Victim]:
     """A victim that is gone afterwards, whatever happened."""
     victim = Victim(directory, *options, limit_mb=limit_mb)
     try:
