@@ -60,6 +60,10 @@ ERRORS: Final = {
         "A tag or SQL92 expression cannot be compiled; the text shows where.",
         "Correct the expression.",
     ),
+    "ExpressionTooLarge": Advice(
+        "A tag or SQL92 expression has more words, tags or characters than a broker reads.",
+        "Name fewer values, or subscribe to less with several groups.",
+    ),
     "InvalidName": Advice(
         "A topic, group or property has a name that RocketMQ refuses.", "Choose another name."
     ),
@@ -104,8 +108,8 @@ ERRORS: Final = {
     "UndecodableRecord": Advice(
         "A queue stops at a message that cannot be decoded, because `on_bad_record` says so or a "
         "package to unpack it is missing.",
-        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or set "
-        "`on_bad_record` to `skip`.",
+        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or "
+        "set `on_bad_record` to `skip`.",
     ),
     "MessagesLost": Advice(
         "Messages that were to be read are gone: deleted by retention, or the topic was made anew.",

@@ -37,6 +37,7 @@ MAY_DO_IO = {
     "embedded",
     "sim",
     "broker/server.py",
+    "broker/table_saver.py",
     "broker/announcing.py",
     "nameserver/server.py",
 }

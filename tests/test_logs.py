@@ -103,17 +103,10 @@ def test_of_a_value_of_any_size_only_the_beginning_is_shown(kept: Kept) -> None:
     assert len(kept.lines[0]) < 3 * SHOWN_MAX
 
 
-def test_the_value_itself_is_left_to_who_looks_at_it() -> None:
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
-    log.addHandler(handler)
-    try:
-        log.warning("%s", NASTY)
-    finally:
-        log.removeHandler(handler)
+def test_the_value_itself_is_left_to_who_looks_at_it(caplog: pytest.LogCaptureFixture) -> None:
+    log.warning("%s", NASTY)
 
-    assert records[0].args == (NASTY,)
+    assert caplog.records[0].args == (NASTY,)
 
 
 def test_the_sentence_of_a_refusal_can_be_seen() -> None:

@@ -1,8 +1,7 @@
 """Every exception flintmq raises on purpose.
 
-One tree, three questions: whose fault is it, may the caller try again, and what
-exactly went wrong.  ``retriable`` answers the second, the fields the third; no
-caller ever has to parse a message.
+One tree, three questions: whose fault is it, may the caller try again (``retriable``), and what
+exactly went wrong (the fields).  No caller ever has to parse a message.
 
     FlintError
     ├── LocalProtocolError       we broke the protocol: a bug in flintmq, or a value it cannot carry
@@ -15,6 +14,7 @@ caller ever has to parse a message.
     ├── BodyTooLarge             a body unpacks past the cap
     ├── MissingExtra             an optional package is needed: the message says which to install
     ├── InvalidExpression        a filter expression that cannot be compiled
+    │   └── ExpressionTooLarge   one with more words or tags than a broker reads
     ├── InvalidName              a topic, group or property name RocketMQ would refuse
     ├── InvalidSetting           a setting of ours that cannot be used: an address, a file, a number
     ├── InvalidResult            a listener returned something that means nothing
@@ -34,9 +34,8 @@ caller ever has to parse a message.
     ├── StoreLocked              another process has the store
     └── StoreRefused             a store directory we cannot serve, and why
 
-Every error survives pickling, because Spark sends them from executor to driver.
-That is why fields go to ``Exception.args`` as they are and the sentence is made
-in ``__str__``: an exception is rebuilt by calling its class with its args.
+Every error survives pickling, because Spark sends them from executor to driver.  So fields go to
+``Exception.args`` as they are: an exception is rebuilt by calling its class with its args.
 """
 
 from __future__ import annotations
@@ -78,10 +77,7 @@ class MalformedFrame(RemoteProtocolError):
 
 
 class MalformedHeader(RemoteProtocolError):
-    """A header, or one field of it, cannot be read.
-
-    ``field`` is the wire name of the field, or empty when the header as a whole is bad.
-    """
+    """A header cannot be read, or ``field`` of it: a wire name, empty for the header as a whole."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(field, reason)
@@ -152,6 +148,10 @@ class InvalidExpression(FlintError):
         line = self.expression[line_start:].split("\n", 1)[0]
         mark = " " * (self.column - 1 - line_start) + "^"
         return f"{self.reason} (column {self.column})\n  {line}\n  {mark}"
+
+
+class ExpressionTooLarge(InvalidExpression):
+    """A filter expression with more words, tags or characters than a broker reads."""
 
 
 class InvalidName(FlintError):
@@ -240,9 +240,9 @@ class NoRoute(FlintError):
 
 
 class SendFailed(FlintError):
-    """Every try failed.  The message may be stored all the same, once or more than once.
+    """Every try failed, at ``brokers``, joined by commas; ``code`` is the last answer's, or 0.
 
-    ``brokers`` are those tried, joined by commas; ``code`` is the last answer's, or 0.
+    The message may be stored all the same, once or more than once.
     """
 
     retriable = True

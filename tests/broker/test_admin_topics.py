@@ -9,7 +9,7 @@ import pytest
 
 from broker.admin import code_of, done, join, make_topic, new_topic, refused, submit_send
 from broker.world import World, body_of
-from flintmq.broker.admin_topics import QUEUES_MAX
+from flintmq.broker.config import TOPIC_QUEUES_MAX
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
@@ -111,7 +111,7 @@ def test_a_name_that_may_not_be_is_refused(world: World, name: str, remark: str)
     "header",
     [
         new_topic("T", -1),
-        new_topic("T", QUEUES_MAX + 1),
+        new_topic("T", TOPIC_QUEUES_MAX + 1),
         new_topic("T", read_queue_count=2**31 - 1),
         new_topic("T", perm=-1),
         new_topic("T", perm=8),
@@ -294,6 +294,22 @@ def test_the_topic_table_is_shown_as_it_is_saved(world: World) -> None:
     body = done(world, RequestCode.GET_ALL_TOPIC_CONFIG)
 
     assert TopicTable.from_body(body) == world.state.topics.table()
+
+
+def test_a_topic_that_has_more_queues_than_may_be_made_keeps_them(world: World) -> None:
+    """A directory of RocketMQ may have one, and so may one of an older release of ours."""
+    many = 4 * TOPIC_QUEUES_MAX
+    old = TopicConfig(topic_name="old", read_queue_nums=many, write_queue_nums=many)
+    world.state.topics.put(old, world.now_ms)
+
+    done(world, CREATE, new_topic("old", many - 1))
+    code, remark = refused(world, CREATE, new_topic("old", many))
+
+    assert code == ResponseCode.INVALID_PARAMETER
+    assert "topicQueuesMax" in str(remark)
+    found = world.state.topics.find("old")
+    assert found is not None
+    assert found.write_queue_nums == many - 1
 
 
 def test_one_topic_is_shown_as_real_brokers_show_it(world: World) -> None:

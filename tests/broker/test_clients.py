@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -11,6 +12,7 @@ from flintmq.broker import clients as clients_module
 from flintmq.broker.clients import Clients, HeartbeatResult
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.peer import Peer
+from flintmq.broker.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
 from flintmq.errors import Overloaded
 from flintmq.model.group import MessageModel
 from flintmq.protocol.bodies.heartbeat import Heartbeat
@@ -314,15 +316,45 @@ def test_members_that_want_different_things_are_logged_once_and_listed(
     assert len(caplog.records) == 1
 
 
+def test_many_members_that_differ_are_one_line_and_a_count(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for every pair would be a way to fill the disk, and to stop the broker."""
+    compared: list[str] = []
+
+    def counted(
+        group: str, wishes: Wishes, others: Iterable[Wishes]
+    ) -> Iterator[SubscriptionConflict]:
+        others = list(others)
+        compared.extend(other.client_id for other in others)
+        return conflicts_of(group, wishes, others)
+
+    monkeypatch.setattr(clients_module, "conflicts_of", counted)
+    clients = new_clients()
+    with caplog.at_level(logging.WARNING):
+        for number in range(400):
+            said = heartbeat(f"c{number}", consumer("G", wants("T", f"tag{number}")))
+            beat(clients, new_peer(number), said)
+        said = heartbeat("late", consumer("G", wants("T", "late")))
+        beat(clients, new_peer(1_000), said, NOW_MS + 120_000)
+
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "(1 times)" in first
+    assert "(399 times)" in second
+    assert len(compared) == 400
+
+
 def test_a_conflict_is_logged_again_only_when_somebody_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clients, first, second = new_clients(), new_peer(1), new_peer(2)
     with caplog.at_level(logging.WARNING):
         for version in range(5):
-            text = "B" if version < 3 else "C"
-            beat(clients, first, heartbeat("c1", consumer("G", wants("T", "A", version=version))))
-            beat(clients, second, heartbeat("c2", consumer("G", wants("T", text, version=version))))
+            text, at_ms = "B" if version < 3 else "C", NOW_MS + version * 60_000
+            said = heartbeat("c1", consumer("G", wants("T", "A", version=version)))
+            beat(clients, first, said, at_ms)
+            said = heartbeat("c2", consumer("G", wants("T", text, version=version)))
+            beat(clients, second, said, at_ms)
 
     messages = [record.getMessage() for record in caplog.records]
 

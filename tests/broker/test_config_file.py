@@ -239,6 +239,26 @@ def test_a_change_with_one_bad_value_changes_nothing() -> None:
     assert config == BrokerConfig()
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "range_"),
+    [
+        ("transactionCheckInterval", "1", "1000 to 3600000"),
+        ("transactionTimeOut", "0", "1000 to 3600000"),
+        ("transactionCheckMax", "0", "1 to 10000"),
+        ("shortPollingTimeMills", "1", "100 to 60000"),
+        ("timerMaxDelaySec", str(2**31 - 1), "0 to 31536000"),
+    ],
+)
+def test_a_peer_sets_no_number_the_broker_could_not_work_with(
+    key: str, text: str, range_: str
+) -> None:
+    """The file may: whoever writes it has the machine."""
+    with pytest.raises(InvalidSetting, match=f"from {range_}"):
+        changed_config(BrokerConfig(), {key: text})
+
+    read_broker_conf(f"{key}={text}".encode())
+
+
 def test_live_settings_are_no_paths_and_no_addresses() -> None:
     live = {setting.path for setting in SETTINGS.values() if setting.live}
 

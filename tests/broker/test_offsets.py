@@ -82,6 +82,42 @@ def test_a_group_may_not_have_offsets_in_endless_queues(monkeypatch: pytest.Monk
     assert offsets.queues("G", "T") == {0: 1, 99: 2}
 
 
+def test_all_groups_together_may_not_have_endless_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_module, "OFFSETS_MAX", 3)
+    offsets = Offsets(None)
+    offsets.commit("G", "T", 0, 1, WHO)
+    offsets.reset("G", "T", 1, QueueOffset(1))
+    offsets.commit("H", "T", 0, 1, WHO)
+
+    with pytest.raises(Overloaded):
+        offsets.commit("I", "T", 0, 1, WHO)
+    with pytest.raises(Overloaded):
+        offsets.reset("I", "T", 0, QueueOffset(1))
+    with pytest.raises(Overloaded):
+        offsets.clone("G", "I", ["T"])
+
+    assert len(offsets) == 3
+    assert offsets.topics_of("I") == []
+    offsets.remove_group("G")
+    offsets.commit("I", "T", 0, 1, WHO)
+
+
+def test_a_table_copies_only_what_changed_since_the_last_one() -> None:
+    offsets = Offsets(None)
+    offsets.commit("G", "T", 0, 1, WHO)
+    offsets.commit("G", "U", 0, 1, WHO)
+    offsets.commit("H", "U", 0, 1, WHO)
+    first = offsets.table(NOW_MS).offset_table
+
+    offsets.commit("G", "T", 0, 2, WHO)
+    offsets.remove_group("H")
+    second = offsets.table(NOW_MS).offset_table
+
+    assert second == {"T@G": {0: 2}, "U@G": {0: 1}}
+    assert second["U@G"] is first["U@G"]
+    assert first == {"T@G": {0: 1}, "U@G": {0: 1}, "U@H": {0: 1}}
+
+
 # Pulls
 
 

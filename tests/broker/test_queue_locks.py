@@ -87,6 +87,21 @@ def test_a_group_may_not_lock_endless_queues(monkeypatch: pytest.MonkeyPatch) ->
     assert locks.lock("G", "c1", [QueueRef("T", "broker-a", 2)], NOW_MS + LOCK_MS + 1)
 
 
+def test_all_groups_together_may_not_lock_endless_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 2)
+    locks = QueueLocks(LOCK_MS)
+    locks.lock("G", "c1", [Q0], NOW_MS)
+    locks.lock("H", "c1", [Q0], NOW_MS)
+
+    with pytest.raises(Overloaded):
+        locks.lock("I", "c1", [Q0], NOW_MS)
+
+    assert len(locks) == 2
+    assert locks.lock("J", "c1", [], NOW_MS) == []
+    locks.unlock("G", "c1", [Q0])
+    assert locks.lock("I", "c1", [Q0], NOW_MS) == [Q0]
+
+
 CLIENTS = st.sampled_from(["c1", "c2", "c3"])
 GROUPS = st.sampled_from(["G", "H"])
 QUEUES = st.lists(st.sampled_from([Q0, Q1, QueueRef("U", "broker-b", 0)]), unique=True)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread
 
 import pytest
 
@@ -195,6 +195,23 @@ def test_with_sync_flush_a_send_is_answered_only_when_it_is_durable(tmp_path: Pa
     run(main())
 
 
+def test_the_parser_of_filters_is_loaded_before_anybody_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading it takes longer than any request may."""
+    loaded_by: list[str] = []
+    monkeypatch.setattr(server, "load_parser", lambda: loaded_by.append(current_thread().name))
+
+    async def main() -> None:
+        async with serving(tmp_path, SYNC):
+            pass
+
+    run(main())
+
+    (name,) = loaded_by
+    assert name != current_thread().name
+
+
 def test_a_sync_that_fails_refuses_the_sends_that_waited_for_it(tmp_path: Path) -> None:
     disk = RefusingDisk()
 
@@ -210,6 +227,7 @@ def test_a_sync_that_fails_refuses_the_sends_that_waited_for_it(tmp_path: Path) 
 
             assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
             assert "service not available now" in (refused.remark or "")
+            assert str(tmp_path) not in (refused.remark or "")
             assert accepted.code == 0
             await channel.close(0)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as with_fields
 
-from flintmq.broker import topics as topics_module
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.topics import Topics
 from flintmq.model.topic import AUTO_CREATE_TOPIC, SCHEDULE_TOPIC
@@ -187,9 +186,8 @@ def test_a_retry_topic_of_a_template_knows_its_unit_as_well() -> None:
     assert (retry.read_queue_nums, retry.topic_sys_flag) == (4, 2)
 
 
-def test_first_messages_make_only_so_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    topics = new()
-    monkeypatch.setattr(topics_module, "TOPICS_MAX", len(topics) + 1)
+def test_first_messages_make_only_so_many_topics() -> None:
+    topics = new(topics_max=len(new()) + 1)
 
     assert topics.create_by_send("a", None, 4, NOW_MS) is not None
     assert topics.create_by_send("b", None, 4, NOW_MS) is None

@@ -115,11 +115,11 @@ def on_a_terminal(*words: str) -> bytes:
 
 def test_tail_shows_on_a_terminal_and_is_true_in_a_pipe(broker: EmbeddedBroker) -> None:
     words = ("tail", "orders", "--from", "start", "-e", "-f", r"%t %g %k %h|%s\n")
-    words = (*words, "--namesrv", broker.namesrv)
+    where = ("--namesrv", broker.namesrv)
 
-    shown = on_a_terminal(*words).decode()
+    shown = on_a_terminal(*words, *where).decode()
     piped = subprocess.run(
-        [COMMAND, *words], capture_output=True, check=True, env=environment()
+        [COMMAND, *words, *where], capture_output=True, check=True, env=environment()
     ).stdout.decode()
 
     assert hidden(shown.replace("\r\n", "")) == []

@@ -27,6 +27,22 @@ rocketmqHome=/opt/rocketmq
 """
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "range_"),
+    [
+        ("waitSecondsForService", "86400", "0 to 300"),
+        ("scanNotActiveBrokerInterval", "100", "1000 to 60000"),
+        ("scanNotActiveBrokerInterval", "86400000", "1000 to 60000"),
+    ],
+)
+def test_a_peer_sets_no_number_that_takes_routes_away(key: str, text: str, range_: str) -> None:
+    """The file may: whoever writes it has the machine."""
+    with pytest.raises(InvalidSetting, match=f"from {range_}"):
+        changed_config(NameServerConfig(), {key: text})
+
+    read_config(f"{key}={text}".encode())
+
+
 def test_a_file_of_rocketmq_is_understood() -> None:
     config, warnings = read_config(REAL)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -414,6 +417,74 @@ def test_what_no_real_broker_tells_is_refused_and_changes_nothing(
             found.register(bad, "p", 1)
 
     assert list(found.cluster().broker_addr_table) == ["broker-a"]
+    assert found.topics() == ("orders", "bills")
+
+
+def test_one_connection_registers_so_many_brokers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "PEER_REPLICAS_MAX", 2)
+    found = Routes()
+    found.register(registration(), "p", 1)
+    found.register(registration("broker-b", 0, OTHER), "p", 1)
+
+    with pytest.raises(Overloaded, match="brokers of one connection"):
+        found.register(registration("broker-c", 0, SLAVE), "p", 1)
+
+    found.register(registration("broker-b", 0, OTHER), "p", 2)
+    found.register(registration("broker-c", 0, SLAVE), "q", 2)
+    assert list(found.cluster().broker_addr_table) == ["broker-a", "broker-b", "broker-c"]
+
+
+def test_so_many_names_of_topics_are_known_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "TOPICS_MAX", 3)
+    found = tables(registration())
+    found.register(registration("broker-b", 0, OTHER), "q", 1)
+    found.register_topic("x", [QueueEntry(broker_name="broker-a")])
+
+    with pytest.raises(Overloaded, match="names of topics"):
+        found.register_topic("y", [QueueEntry(broker_name="broker-a")])
+
+    found.register_topic("x", [QueueEntry(broker_name="broker-b")])
+    assert found.topics() == ("orders", "bills", "x")
+
+
+def test_no_route_has_more_queues_than_clients_take() -> None:
+    huge = 2**31 - 1
+    wide = TopicConfig(topic_name="orders", read_queue_nums=huge, write_queue_nums=huge)
+    found = tables(registration(table=topic_table([wide, "bills"])))
+
+    route = found.route("orders")
+    with pytest.raises(Overloaded, match="queues of a topic"):
+        found.register_topic("x", [QueueEntry(broker_name="broker-a", read_queue_nums=huge)])
+
+    assert route is not None
+    (queues,) = route.queue_datas
+    assert queues.read_queue_nums == queues.write_queue_nums == replicas.TOPIC_QUEUES_MAX
+    assert found.route("x") is None
+
+
+def test_a_broker_that_leaves_costs_its_own_topics_only() -> None:
+    """Hundreds of brokers may leave with one connection while the tables are large."""
+    looked_at = 0
+
+    class Counted(dict[str, dict[str, QueueEntry]]):
+        def items(self) -> Any:
+            nonlocal looked_at
+            looked_at += len(self)
+            return super().items()
+
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looked_at
+            looked_at += len(self)
+            return super().__iter__()
+
+    found = tables(registration())
+    found._topics = Counted(found._topics)
+    found.register(registration("broker-b", 0, OTHER, table=topic_table(["x", "y"])), "q", 1)
+
+    found.wipe_write_permission("broker-b")
+    found.connection_lost("q")
+
+    assert looked_at == 0
     assert found.topics() == ("orders", "bills")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.errors import DiskFailed, MalformedBody, Overloaded
+from flintmq.errors import DiskFailed, InvalidName, MalformedBody, Overloaded
 from flintmq.nameserver import settings
 from flintmq.nameserver.settings import Settings
 from flintmq.protocol.bodies.kv import KvTable
@@ -13,6 +13,18 @@ FILE = (
     b'{\n\t"configTable":{\n\t\t"ORDER_TOPIC_CONFIG":{\n\t\t\t"orders":"broker-a:4"\n\t\t}\n\t}\n}'
 )
 """What RocketMQ writes."""
+
+
+def test_names_and_values_nobody_has_are_refused() -> None:
+    found = Settings()
+
+    for namespace, key in (("x" * 2_000, "k"), ("n", "x" * 2_000)):
+        with pytest.raises(InvalidName):
+            found.put(namespace, key, "v")
+    with pytest.raises(Overloaded, match="characters of a value"):
+        found.put("n", "k", "v" * 70_000)
+
+    assert found.namespace("n") is None
 
 
 def test_what_was_put_is_found_and_what_was_deleted_is_not() -> None:

@@ -59,6 +59,18 @@ def test_a_turn_writes_the_log_alone_and_readers_see_its_units(tmp_path: Path) -
     assert bodies(log) == [b"0", b"1", b"2"]
 
 
+def test_queues_without_a_file_do_not_pile_up(tmp_path: Path) -> None:
+    """To make files takes time: hundreds of new queues at once would stop everybody."""
+    log = open_store(tmp_path)
+
+    made = []
+    for number in range(100):
+        store(log, b"first", topic=f"T{number}")
+        made.append(len(list(tmp_path.glob("consumequeue/*"))))
+
+    assert all(number + 1 - count < message_log.NEW_QUEUES_MAX for number, count in enumerate(made))
+
+
 def test_few_are_written_early_and_many_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from flintmq.broker.clients import Member
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.large import Work, answered
 from flintmq.broker.outcome import Answer, Ask, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
@@ -17,6 +18,16 @@ from flintmq.protocol.bodies.connections import (
     ConsumerConnections,
     ProducerConnections,
     ProducerTable,
+)
+from flintmq.protocol.bodies.in_parts import (
+    LIST,
+    TABLE,
+    Room,
+    entry,
+    filled,
+    item_pieces,
+    list_in_parts,
+    table_in_parts,
 )
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
@@ -40,14 +51,19 @@ def consumer_connections(
     if online is None:
         remark = f"the consumer group[{group}] not online"
         raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
-    body = ConsumerConnections(
-        connection_set=tuple(map(_connection, online.members.values())),
+    empty = ConsumerConnections(
         consume_from_where=online.consume_from_where,
         consume_type=online.consume_type,
         message_model=online.message_model,
-        subscription_table=dict(online.subscriptions),
     )
-    return Answer(body=body.to_body())
+    members, subscriptions = list(online.members.values()), dict(online.subscriptions)
+
+    def work() -> Work:
+        body = yield from table_in_parts(empty, "subscriptionTable", subscriptions.items())
+        pieces = yield from item_pieces(map(_connection, members))
+        return Answer(body=filled(body, "connectionSet", LIST, pieces))
+
+    return answered(work(), len(members) + len(subscriptions))
 
 
 def producer_connections(
@@ -59,29 +75,39 @@ def producer_connections(
     if not members:
         remark = f"the producer group[{group}] not exist"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    return Answer(
-        body=ProducerConnections(connection_set=tuple(map(_connection, members))).to_body()
-    )
+
+    def work() -> Work:
+        written = list_in_parts(ProducerConnections(), "connectionSet", map(_connection, members))
+        return Answer(body=(yield from written))
+
+    return answered(work(), len(members))
 
 
 def all_producers(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """328."""
-    table = {
-        group: tuple(
-            ConnectedProducer(
-                client_id=member.client_id,
-                language=_language(member),
-                last_update_timestamp=member.seen_ms,
-                remote_ip=f"/{member.peer.address}",
-                version=member.version,
-            )
-            for member in state.clients.producers(group)
-        )
-        for group in state.clients.producer_groups()
-    }
-    return Answer(body=ProducerTable(data=table).to_body())
+    groups = state.clients.producer_groups()
+
+    def work() -> Work:
+        table = Room()
+        for group in groups:
+            if members := state.clients.producers(group):  # they may have left meanwhile
+                pieces = yield from item_pieces(map(_producer, members))
+                table.add(entry(group, LIST, pieces))
+        return Answer(body=filled(ProducerTable().to_body(), "data", TABLE, table.kept))
+
+    return answered(work(), state.clients.producer_count)
+
+
+def _producer(member: Member) -> ConnectedProducer:
+    return ConnectedProducer(
+        client_id=member.client_id,
+        language=_language(member),
+        last_update_timestamp=member.seen_ms,
+        remote_ip=f"/{member.peer.address}",
+        version=member.version,
+    )
 
 
 def _connection(member: Member) -> ClientConnection:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flintmq.broker.admin_topics import QUEUES_MAX
 from flintmq.broker.attributes import GROUP_ATTRIBUTES, altered
 from flintmq.broker.dispatch import Processor
-from flintmq.broker.names import group_fault
+from flintmq.broker.large import Work, answered
+from flintmq.broker.names import group_fault, require, used_group_fault, used_topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
 from flintmq.logs import logger
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import NoFields, OfGroup
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
@@ -21,17 +22,25 @@ from flintmq.protocol.typed_request import TypedRequest
 log = logger(__name__)
 
 
+GROUP_BYTES_MAX = 16_384
+"""The settings of a group as they come and are kept, with what only newer releases know."""
+
+
 def create_group(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """200: create or change one."""
+    if len(request.body) > GROUP_BYTES_MAX:
+        raise _invalid(f"the settings of a group have {GROUP_BYTES_MAX} bytes at most")
     asked = GroupConfig.from_body(request.body)
     fault = group_fault(asked.group_name)
     if fault is not None:
         raise _invalid(fault)
-    if not 0 <= asked.retry_queue_nums <= QUEUES_MAX:
-        raise _invalid(f"a group has 0 to {QUEUES_MAX} retry queues, not {asked.retry_queue_nums}")
+    state.groups.require_room(asked.group_name)
     found = state.groups.find(asked.group_name)
+    queues_max = max(state.config.topic_queues_max, found.retry_queue_nums if found else 0)
+    if not 0 <= asked.retry_queue_nums <= queues_max:
+        raise _invalid(f"a group has 0 to {queues_max} retry queues, not {asked.retry_queue_nums}")
     attributes = asked.attributes
     if attributes or (found is not None and found.attributes):
         current = None if found is None else found.attributes or {}
@@ -62,7 +71,15 @@ def all_groups(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """201."""
-    return Answer(body=state.groups.table().to_body())
+    table = state.groups.table()
+
+    def work() -> Work:
+        groups = table.subscription_group_table
+        empty = replace(table, subscription_group_table={})
+        written = table_in_parts(empty, "subscriptionGroupTable", groups.items())
+        return Answer(body=(yield from written))
+
+    return answered(work(), len(table.subscription_group_table))
 
 
 def one_group(
@@ -80,6 +97,7 @@ def forbid_reading(
 ) -> Outcome:
     """353: may a group read a topic?  With an answer to that in the request it is set first."""
     group, topic, readable = request.header.group, request.header.topic, request.header.readable
+    require(used_group_fault(group) or used_topic_fault(topic))
     if readable is not None and readable != state.groups.may_read(group, topic):
         log.info("%s: %s may read %s: %s", peer.address, group, topic, readable)
         state.groups.allow_reading(group, topic, now_ms, allowed=readable)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flintmq.broker.admin_progress import (
     all_progress,
     correction_offsets,
@@ -10,10 +12,13 @@ from flintmq.broker.admin_progress import (
 )
 from flintmq.broker.admin_reset import consumer_status, reset_offsets
 from flintmq.broker.dispatch import Processor
+from flintmq.broker.large import Work, answered
+from flintmq.broker.names import require, used_group_fault
 from flintmq.broker.outcome import Answer, Outcome
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
 from flintmq.logs import logger
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common import NoFields
 from flintmq.protocol.headers.group import CloneGroupOffset
@@ -37,16 +42,31 @@ def clone_offsets(
     if online is not None and online.subscriptions and not header.offline:
         topics = [each for each in topics if each in online.subscriptions]
     topics = [each for each in topics if each in state.topics]
+    require(used_group_fault(header.dest_group))
     log.info("%s: %s stands where %s does", peer.address, header.dest_group, header.src_group)
-    state.offsets.clone(header.src_group, header.dest_group, topics)
-    return Answer()
+
+    def work() -> Work:
+        for name in topics:
+            state.offsets.clone(header.src_group, header.dest_group, [name])
+            yield
+        return Answer()
+
+    return answered(work(), len(topics))
 
 
 def all_offsets(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
     """43: for a slave."""
-    return Answer(body=state.offsets.table(now_ms).to_body())
+    table = state.offsets.table(now_ms)
+
+    def work() -> Work:
+        offsets = table.offset_table
+        empty = replace(table, offset_table={})
+        written = table_in_parts(empty, "offsetTable", offsets.items(), part_entries=1)
+        return Answer(body=(yield from written))
+
+    return answered(work(), len(state.offsets))
 
 
 def delay_offsets(

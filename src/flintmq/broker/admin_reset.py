@@ -7,10 +7,13 @@ connected now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
 
 from flintmq.broker.admin_topics import NOT_SET
 from flintmq.broker.clients import Member
+from flintmq.broker.large import Work, answered
 from flintmq.broker.outcome import Answer, Ask, Outcome, Refusal, Tell
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
@@ -18,6 +21,7 @@ from flintmq.errors import MalformedBody
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies import reset
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.bodies.reset import ResetOffsets
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
@@ -36,28 +40,44 @@ STATUS_TIMEOUT_MS = 5_000
 
 CPP = "CPP"
 
+SHOWN_QUEUES = 16
+"""Queues whose new offsets the log shows."""
+
+Parts: TypeAlias = Generator[None, None, bytes]
+
 
 def reset_offsets(
     request: TypedRequest[ResetOffset], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
     """222."""
     header = request.header
+    found = state.topics.find(header.topic)
+    queue_count = 0 if found is None else max(found.read_queue_nums, found.write_queue_nums)
     if state.config.server_side_reset:
-        table = _reset_here(header, state)
-        log.info("%s: %s in %s is moved: %s", peer.address, header.group, header.topic, table)
-        return Answer(body=_by_queue(header, state, table).to_body())
-    table = _reset_by_clients(header, state, as_list=request.language == CPP)
-    log.info("%s: %s is told to move in %s: %s", peer.address, header.group, header.topic, table)
-    return Answer(body=_by_queue(header, state, table).to_body(), remark=NOT_SET)
+        return answered(_reset_here(header, state, peer), queue_count)
+    as_list = request.language == CPP
+    return answered(_reset_by_clients(header, state, peer, as_list=as_list), queue_count)
 
 
-def _by_queue(header: ResetOffset, state: BrokerState, table: dict[int, int]) -> ResetOffsets:
+def _body(header: ResetOffset, state: BrokerState, table: dict[int, int]) -> Parts:
+    return table_in_parts(ResetOffsets(), "offsetTable", _queues(header, state, table))
+
+
+def _queues(
+    header: ResetOffset, state: BrokerState, table: dict[int, int]
+) -> Iterator[tuple[QueueRef, int]]:
     broker = state.config.broker_name
-    queues = {QueueRef(header.topic, broker, queue_id): at for queue_id, at in table.items()}
-    return ResetOffsets(offset_table=queues)
+    for queue_id, at in table.items():
+        yield QueueRef(header.topic, broker, queue_id), at
 
 
-def _reset_here(header: ResetOffset, state: BrokerState) -> dict[int, int]:
+def _shown(table: dict[int, int]) -> str:
+    """Offsets by queue for the log, not all of them where they are many."""
+    more = len(table) - SHOWN_QUEUES
+    return f"{dict(islice(table.items(), SHOWN_QUEUES))}" + (f" and {more} more" * (more > 0))
+
+
+def _reset_here(header: ResetOffset, state: BrokerState, peer: Peer) -> Work:
     topic = state.topics.find(header.topic)
     if topic is None:
         remark = f"Topic {header.topic} does not exist"
@@ -73,8 +93,11 @@ def _reset_here(header: ResetOffset, state: BrokerState) -> dict[int, int]:
             f"queueId[{queue_id}] is illegal, topic:[{header.topic}] "
             f"topicConfig.readQueueNums:[{queue_count}]",
         )
+    table: dict[int, int] = {}
     if queue_id < 0:
-        table = {at: _at_time(state, header, at) for at in range(queue_count)}
+        for at in range(queue_count):
+            table[at] = _at_time(state, header, at)
+            yield
     elif header.offset is None or header.offset == BY_TIME:
         table = {queue_id: _at_time(state, header, queue_id)}
     else:
@@ -84,7 +107,9 @@ def _reset_here(header: ResetOffset, state: BrokerState) -> dict[int, int]:
     for at, offset in table.items():
         state.offsets.reset(header.group, header.topic, at, QueueOffset(offset))
         state.held.hurry(header.group, header.topic, at)
-    return table
+        yield
+    log.info("%s: %s in %s is moved: %s", peer.address, header.group, header.topic, _shown(table))
+    return Answer(body=(yield from _body(header, state, table)))
 
 
 def _in_queue(state: BrokerState, topic: str, queue_id: int, offset: int) -> int:
@@ -106,14 +131,16 @@ def _at_time(state: BrokerState, header: ResetOffset, queue_id: int) -> int:
 # By the clients
 
 
-def _reset_by_clients(header: ResetOffset, state: BrokerState, *, as_list: bool) -> dict[int, int]:
+def _reset_by_clients(
+    header: ResetOffset, state: BrokerState, peer: Peer, *, as_list: bool
+) -> Work:
     topic = state.topics.find(header.topic)
     if topic is None:
         remark = (
             f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}"
         )
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    table = {}
+    table: dict[int, int] = {}
     for queue_id in range(topic.write_queue_nums):
         stands_at = state.offsets.query(header.group, header.topic, queue_id)
         if stands_at is None:
@@ -121,6 +148,7 @@ def _reset_by_clients(header: ResetOffset, state: BrokerState, *, as_list: bool)
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
         offset = _at_time(state, header, queue_id)
         table[queue_id] = offset if header.is_force else min(offset, stands_at)
+        yield
     members = _members(state, header.group)
     if not members:
         raise Refusal(
@@ -130,18 +158,22 @@ def _reset_by_clients(header: ResetOffset, state: BrokerState, *, as_list: bool)
         )
     for member in members:
         _require_version(member)
-    body = _by_queue(header, state, table)
+    body = yield from _body(header, state, table)
     told = ResetOffset(
         topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=False
     )
     command = client_request(
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
         told,
-        body.to_list_body() if as_list else body.to_body(),
+        ResetOffsets(offset_table=dict(_queues(header, state, table))).to_list_body()
+        if as_list
+        else body,
         oneway=True,
     )
     state.outbox += (Tell(member.peer, command) for member in members)
-    return table
+    where = (header.group, header.topic)
+    log.info("%s: %s is told to move in %s: %s", peer.address, *where, _shown(table))
+    return Answer(body=body, remark=NOT_SET)
 
 
 def _members(state: BrokerState, group: str) -> Sequence[Member]:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
 from flintmq.broker.dispatch import Processor
-from flintmq.broker.names import topic_fault
+from flintmq.broker.large import TOPICS_PER_REQUEST_MAX, Work, answered
+from flintmq.broker.names import extra_fault, require, topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.send_checks import MULTI_TAG
@@ -23,6 +24,7 @@ from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import SYSTEM_TOPICS, Permission
 from flintmq.protocol.bodies.group import GroupList
+from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.subscription import GroupSubscription
 from flintmq.protocol.bodies.topic import SINGLE_TAG, TopicConfig, TopicConfigList, TopicList
@@ -33,9 +35,6 @@ from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)
-
-QUEUES_MAX = 65_536
-"""Queues of one topic.  Several answers list them all."""
 
 NOT_SET = "not set any response code"
 """The remark RocketMQ leaves in some answers that went well."""
@@ -62,6 +61,7 @@ def create_topic(
         order=header.order,
     )
     topic = _checked(state, asked)
+    state.topics.require_room([topic.topic_name])
     log.info("%s: topic %s is set", peer.address, topic.topic_name)
     state.topics.put(topic, now_ms)
     return Answer(remark=NOT_SET)
@@ -72,7 +72,10 @@ def create_topics(
 ) -> Outcome:
     """18: create or change several, all or none."""
     asked = TopicConfigList.from_body(request.body).topic_config_list
+    if len(asked) > TOPICS_PER_REQUEST_MAX:
+        raise _invalid(f"a request makes {TOPICS_PER_REQUEST_MAX} topics at most, not {len(asked)}")
     topics = [_checked(state, each) for each in asked]
+    state.topics.require_room(each.topic_name for each in topics)
     log.info("%s: %d topics are set", peer.address, len(topics))
     for topic in topics:
         state.topics.put(topic, now_ms)
@@ -85,16 +88,21 @@ def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
     fault = topic_fault(name)
     if fault is not None:
         raise _invalid(fault)
+    require(extra_fault(asked.extra))
     _refuse_system_topic(state, name)
     if asked.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
         remark = f"topicFilterType = [{asked.topic_filter_type[:80]}] value invalid"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    found = state.topics.find(name)
+    queues_max = state.config.topic_queues_max
+    if found is not None:  # what is there may stay, or become less
+        queues_max = max(queues_max, found.read_queue_nums, found.write_queue_nums)
     for count in (asked.read_queue_nums, asked.write_queue_nums):
-        if not 0 <= count <= QUEUES_MAX:
-            raise _invalid(f"a topic has 0 to {QUEUES_MAX} queues, not {count}")
+        if not 0 <= count <= queues_max:
+            remark = f"a topic has 0 to {queues_max} queues, not {count} (topicQueuesMax)"
+            raise _invalid(remark)
     if not 0 <= asked.perm <= PERM_MAX:
         raise _invalid(f"a permission is a number from 0 to {PERM_MAX}, not {asked.perm}")
-    found = state.topics.find(name)
     current = None if found is None else found.attributes or {}
     attributes = altered(current, asked.attributes or {}, TOPIC_ATTRIBUTES)
     extra = asked.extra or ({} if found is None else found.extra)
@@ -173,7 +181,14 @@ def all_topics(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """21."""
-    return Answer(body=state.topics.table().to_body())
+    table = state.topics.table()
+
+    def work() -> Work:
+        topics = table.topic_config_table
+        empty = replace(table, topic_config_table={})
+        return Answer(body=(yield from table_in_parts(empty, "topicConfigTable", topics.items())))
+
+    return answered(work(), len(table.topic_config_table))
 
 
 def one_topic(
@@ -195,17 +210,26 @@ def topic_stats(
     topic = state.topics.find(name)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-    extents = {}
-    for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
-        stop = state.log.max_offset(name, queue_id)
-        last_ms = state.log.lookup.store_ms(name, queue_id, QueueOffset(stop - 1)) if stop else 0
-        extents[QueueRef(name, state.config.broker_name, queue_id)] = QueueExtent(
-            last_update_timestamp=-1 if last_ms is None else last_ms,
-            max_offset=stop,
-            min_offset=state.log.min_offset(name, queue_id),
-        )
-    per_second = state.stats.per_second(TOPIC_PUT_NUMS, name, now_ms)
-    return Answer(body=TopicStats(offset_table=extents, topic_put_tps=per_second).to_body())
+    queue_count = max(topic.read_queue_nums, topic.write_queue_nums)
+
+    def work() -> Work:
+        per_second = state.stats.per_second(TOPIC_PUT_NUMS, name, now_ms)
+        extents = (_extent(state, name, queue_id) for queue_id in range(queue_count))
+        empty = TopicStats(topic_put_tps=per_second)
+        return Answer(body=(yield from table_in_parts(empty, "offsetTable", extents)))
+
+    return answered(work(), queue_count)
+
+
+def _extent(state: BrokerState, topic: str, queue_id: int) -> tuple[QueueRef, QueueExtent]:
+    stop = state.log.max_offset(topic, queue_id)
+    last_ms = state.log.lookup.store_ms(topic, queue_id, QueueOffset(stop - 1)) if stop else 0
+    extent = QueueExtent(
+        last_update_timestamp=-1 if last_ms is None else last_ms,
+        max_offset=stop,
+        min_offset=state.log.min_offset(topic, queue_id),
+    )
+    return QueueRef(topic, state.config.broker_name, queue_id), extent
 
 
 def groups_of_topic(

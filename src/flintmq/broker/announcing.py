@@ -7,7 +7,7 @@ delays nobody for longer than a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from flintmq.broker.registration import registering, unregister_request
 from flintmq.broker.state import BrokerState
@@ -46,14 +46,23 @@ class Announcer:
         self._outgoing = outgoing
         self._clock = clock
 
-    async def tell(self, command: Command, then: Callable[[], None] | None = None) -> None:
-        """Tell all name servers; call ``then`` once they know, or soon."""
-        telling = asyncio.gather(*(self._tell_one(each, command) for each in self._namesrv))
-        if then is not None:
-            await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
-            then()
-        await telling
+    async def tell(self, parts: Iterable[Command], then: Callable[[], None] | None = None) -> None:
+        """Tell all name servers, part by part; call ``then`` once they know, or soon."""
+        telling = asyncio.ensure_future(self._tell_parts(parts))
+        try:
+            if then is not None:
+                await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
+                then()
+            await telling
+        finally:
+            telling.cancel()
         self.registered.set()
+
+    async def _tell_parts(self, parts: Iterable[Command]) -> None:
+        for part in parts:
+            told = await asyncio.gather(*(self._tell_one(each, part) for each in self._namesrv))
+            if not any(told):
+                return  # nobody is there; the next round tells all again
 
     async def leave(self) -> None:
         """Tell all name servers that the broker stops."""
@@ -63,9 +72,11 @@ class Announcer:
             if isinstance(outcome, FlintError):
                 log.info("name server %s", outcome)
 
-    async def _tell_one(self, namesrv: str, command: Command) -> None:
+    async def _tell_one(self, namesrv: str, command: Command) -> bool:
         try:
             telling = registering(self._state, namesrv, command, self._clock())
             await drive_async(telling, self._outgoing.make)
         except FlintError as error:
             log.warning("not registered: %s", error)
+            return False
+        return True

@@ -2,8 +2,8 @@
 
 A group exists here while it has a member, and a member is one connection in one group.  The
 subscriptions of a group are one table that every heartbeat of any member writes to, so members
-that want different things overwrite each other; such a conflict is logged once per change and
-listed by `conflicts`.
+that want different things overwrite each other; such a conflict is logged, seldom where many
+members change, and listed by `conflicts`.
 
 Invariant: ``_memberships`` names exactly the groups a connection is a member of.
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.peer import Peer
+from flintmq.broker.seldom import Seldom
 from flintmq.broker.subscription_conflicts import (
     SubscriptionConflict,
     Wishes,
@@ -31,8 +33,9 @@ from flintmq.protocol.bodies.subscription import Subscription
 
 log = logger(__name__)
 
-CONNECTION_GROUPS_MAX = 10_000
-"""Groups one connection may be a member of.  A process has a handful; more is an attack."""
+CONNECTION_GROUPS_MAX = 1_000
+"""Groups one connection may be a member of.  A process has a handful; each new one makes a group
+and a topic, and so many take 30 ms."""
 
 
 class Member(msgspec.Struct, gc=False):
@@ -60,6 +63,12 @@ class ConsumerGroupState:
     """By topic, as the last heartbeats said."""
     fingerprint: int = 0
     """Of the last heartbeat of any member; 0 is one of the old kind."""
+    told_ms: int = 0
+    """When the members were last told that the group changed."""
+    must_be_told: bool = False
+    """Whether it changed since then."""
+    differences: Seldom = field(default_factory=Seldom)
+    """Members that came, or changed their mind, and want something else than another."""
 
     @property
     def client_ids(self) -> list[str]:
@@ -104,6 +113,7 @@ class Clients:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._timeout_ms = config.client_timeout_ms
+        self._members_max = config.group_members_max
         self._consumers: dict[str, ConsumerGroupState] = {}
         self._producers: dict[str, dict[Peer, Member]] = {}
         self._producer_clients: dict[str, Member] = {}
@@ -126,11 +136,16 @@ class Clients:
         """Groups with a member that want something of the topic."""
         return [name for name, found in self._consumers.items() if topic in found.subscriptions]
 
-    def producers(self, group: str) -> Sequence[Member]:
+    def producers(self, group: str) -> list[Member]:
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> Sequence[str]:
         return list(self._producers)
+
+    @property
+    def producer_count(self) -> int:
+        """Members of all producer groups."""
+        return sum(map(len, self._producers.values()))
 
     def producer_of_client(self, client_id: str) -> Member | None:
         """The connection of a producer by its client id, for replies."""
@@ -156,8 +171,18 @@ class Clients:
     # Coming
 
     def require_room(self, heartbeat: Heartbeat, peer: Peer) -> None:
-        """Raise `Overloaded` when a connection would have too many groups."""
+        """Raise `Overloaded` when a connection would have too many groups, or a group members."""
         (self._memberships.get(peer) or _Membership()).require_room(heartbeat)
+        for each in heartbeat.consumer_data_set:
+            found = self._consumers.get(each.group_name)
+            if (
+                found is not None
+                and len(found.members) >= self._members_max
+                and peer not in found.members
+                and found.message_model is not MessageModel.BROADCASTING
+            ):
+                what = f"members of {each.group_name}"
+                raise Overloaded(what, self._members_max, "groupMembersMax")
 
     def heartbeat(
         self, heartbeat: Heartbeat, peer: Peer, language: str, version: int, now_ms: int
@@ -188,7 +213,7 @@ class Clients:
             found.fingerprint = fingerprint
             member = Member(peer, heartbeat.client_id, language, version, now_ms)
             is_new = _join(found, each, member)
-            is_other = not without_subscriptions and _subscribe(found, each, member)
+            is_other = not without_subscriptions and _subscribe(found, each, member, now_ms)
             if is_new or is_other:
                 changed.append(each.group_name)
             groups.consumer.add(each.group_name)
@@ -302,7 +327,9 @@ def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> b
     return before is None
 
 
-def _subscribe(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> bool:
+def _subscribe(
+    found: ConsumerGroupState, wishes: ConsumerGroup, member: Member, now_ms: int
+) -> bool:
     """Write a member's subscriptions into its group; tell whether topics came or went."""
     table = found.subscriptions
     changed = False
@@ -318,12 +345,21 @@ def _subscribe(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member)
     said = member.wishes
     member.wishes = wishes_of(found.group, member.client_id, wishes.subscription_data_set)
     if said is None or said.texts != member.wishes.texts:
-        _log_conflicts(found, member.wishes)
+        _log_conflict(found, member, now_ms)
     return changed
 
 
-def _log_conflicts(found: ConsumerGroupState, wishes: Wishes) -> None:
-    """Say how a member that came, or changed its mind, differs from the others."""
-    others = (each.wishes for each in found.members.values() if each.wishes is not None)
-    for conflict in conflicts_of(found.group, wishes, others):
-        log.warning("the members of a group differ: %s", conflict)
+def _log_conflict(found: ConsumerGroupState, member: Member, now_ms: int) -> None:
+    """Say how a member that came, or changed its mind, differs from one that was there before.
+
+    One other member is looked at, and the log is silent about the group for a while then: a
+    group of thousands costs no more than one of two.
+    """
+    assert member.wishes is not None
+    others = (each for each in islice(found.members.values(), 2) if each is not member)
+    other = next((each.wishes for each in others if each.wishes is not None), None)
+    if other is None:
+        return
+    conflict = next(conflicts_of(found.group, member.wishes, (other,)), None)
+    if conflict is not None and (count := found.differences.happened(now_ms)):
+        log.warning("the members of a group differ: %s (%d times)", conflict, count)

@@ -19,6 +19,20 @@ HOLDS_MAX = 100_000
 UNSYNCED_SENDS_MAX = 100_000
 """Sends that may wait for the medium at once."""
 
+TOPICS_MAX = 50_000
+"""Topics that clients may make.  RocketMQ has no limit; clusters have thousands of them.  Each is
+kept in memory, told to name servers and written with every save: so many take 20 MB."""
+
+GROUPS_MAX = 50_000
+"""Groups that clients may make; each has a retry topic too once it has a member."""
+
+TOPIC_QUEUES_MAX = 1_024
+"""Queues of a topic that clients may make.  RocketMQ has no limit and 8 by default, 1,024 for its
+own benchmark.  Several answers list every queue, and every queue may have files of its own."""
+
+GROUP_MEMBERS_MAX = 2_000
+"""Members of a group that share its queues: all are told whenever one comes or goes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
@@ -28,6 +42,10 @@ class BrokerConfig:
     cluster: str = "DefaultCluster"
     broker_id: int = 0
     region: str = "DefaultRegion"
+    topics_max: int = TOPICS_MAX
+    groups_max: int = GROUPS_MAX
+    topic_queues_max: int = TOPIC_QUEUES_MAX
+    group_members_max: int = GROUP_MEMBERS_MAX
     trace_on: bool = True
     fast_port: bool = True
     """Listen two ports below as well, where RocketMQ's fast channel goes; not when the system

@@ -9,7 +9,8 @@ A key we do not use is a warning: such a file has many that are about threads an
 Java.  A setting that promises something we do not do, such as access control, is refused: going
 on without it would not be what the file asks for.
 
-Over the wire only keys marked ``live`` may change: they are typed, and none is a path.
+Over the wire only keys marked ``live`` may change: they are typed, none is a path, and numbers stay
+in a range in which the broker goes on working.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ D = TypeVar("D")
 DAY_S = 24 * 60 * 60
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+OFTEN_MS = (1_000, 3_600_000)
+"""What peers may set for work that is done again and again: not so often that it is all the broker
+does, not so seldom that it is never done."""
+
 SHOWN_CHARACTERS_MAX = 80
 """How much of a value that a peer or a file holds is shown in an error."""
 
@@ -60,6 +65,8 @@ class Setting(NamedTuple):
     """Raises `ValueError` with what is allowed."""
     show: Callable[[Any], str]
     live: bool
+    read_live: Callable[[str], object] | None = None
+    """What a peer may set, where that is less than what the file may."""
 
 
 def _truth(path: str, *, live: bool = False) -> Setting:
@@ -72,19 +79,30 @@ def _truth(path: str, *, live: bool = False) -> Setting:
 
 
 def _number(
-    path: str, low: int, high: int = INT32_MAX, *, unit: int = 1, step: int = 1, live: bool = False
+    path: str,
+    low: int,
+    high: int = INT32_MAX,
+    *,
+    unit: int = 1,
+    step: int = 1,
+    live: tuple[int, int] | None = None,
 ) -> Setting:
     """A whole number in a range.  ``unit`` is what one of it means in the field's own unit.
 
-    A number between two steps counts as the next one.
+    A number between two steps counts as the next one.  ``live`` is the range for peers.
     """
 
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,19}", text, re.ASCII) or not low <= int(text) <= high:
-            raise ValueError(f"it must be a number from {low} to {high}")
-        return -(-int(text) // step) * step * unit
+    def reader(low: int, high: int) -> Callable[[str], int]:
+        def read(text: str) -> int:
+            if not re.fullmatch(r"[0-9]{1,19}", text, re.ASCII) or not low <= int(text) <= high:
+                raise ValueError(f"it must be a number from {low} to {high}")
+            return -(-int(text) // step) * step * unit
 
-    return Setting(path, read, lambda value: str(value // unit), live)
+        return read
+
+    read_live = None if live is None else reader(*live)
+    show = lambda value: str(value // unit)  # noqa: E731
+    return Setting(path, reader(low, high), show, live is not None, read_live)
 
 
 def _text(path: str) -> Setting:
@@ -163,11 +181,15 @@ SETTINGS: Mapping[str, Setting] = {
     "registerBrokerTimeoutMills": _number("config.register_timeout_ms", 1),
     "regionId": _text("config.region"),
     # topics and groups
-    "brokerPermission": _number("config.permission", 0, 7, live=True),
+    "brokerPermission": _number("config.permission", 0, 7, live=(0, 7)),
     "autoCreateTopicEnable": _truth("config.auto_create_topic", live=True),
     "autoCreateSubscriptionGroup": _truth("config.auto_create_group", live=True),
     "defaultTopicQueueNums": _number("config.default_topic_queues", 1, 65_536),
     "traceTopicEnable": _truth("config.trace_topic"),
+    "topicsMax": _number("config.topics_max", 1, 1_000_000),
+    "groupsMax": _number("config.groups_max", 1, 1_000_000),
+    "topicQueuesMax": _number("config.topic_queues_max", 1, 65_536),
+    "groupMembersMax": _number("config.group_members_max", 1, 1_000_000),
     # sending
     "startAcceptSendRequestTimeStamp": _number("config.accept_sends_from_ms", 0, INT64_MAX),
     "maxMessageSize": _number("config.store.message_bytes_max", 1, FRAME_BYTES_MAX),
@@ -177,14 +199,14 @@ SETTINGS: Mapping[str, Setting] = {
         "config.store.delay_levels_ms", parse_delay_levels, _show_levels, live=False
     ),
     "timerWheelEnable": _truth("config.timers"),
-    "timerMaxDelaySec": _number("config.timer_delay_ms_max", 0, unit=1_000, live=True),
+    "timerMaxDelaySec": _number("config.timer_delay_ms_max", 0, unit=1_000, live=(0, 365 * DAY_S)),
     "rejectTransactionMessage": _truth("config.reject_transactions", live=True),
-    "transactionTimeOut": _number("config.transaction_timeout_ms", 0, live=True),
-    "transactionCheckMax": _number("config.transaction_checks_max", 0, live=True),
-    "transactionCheckInterval": _number("config.transaction_check_ms", 1, live=True),
+    "transactionTimeOut": _number("config.transaction_timeout_ms", 0, live=OFTEN_MS),
+    "transactionCheckMax": _number("config.transaction_checks_max", 0, live=(1, 10_000)),
+    "transactionCheckInterval": _number("config.transaction_check_ms", 1, live=OFTEN_MS),
     # consuming
     "longPollingEnable": _truth("config.long_polling", live=True),
-    "shortPollingTimeMills": _number("config.short_polling_ms", 1, live=True),
+    "shortPollingTimeMills": _number("config.short_polling_ms", 1, live=(100, 60_000)),
     "slaveReadEnable": _truth("config.slave_read", live=True),
     "litePullMessageEnable": _truth("config.lite_pull", live=True),
     "enablePropertyFilter": _truth("config.property_filter", live=True),
@@ -310,13 +332,13 @@ def changed_config(config: BrokerConfig, texts: Mapping[str, str]) -> BrokerConf
                 text[:SHOWN_CHARACTERS_MAX],
                 "it cannot be changed while the broker runs",
             )
-        changes[setting.path] = _read(key, text.strip())
+        changes[setting.path] = _read(key, text.strip(), setting.read_live)
     return _changed(BrokerSettings(config=config), changes).config
 
 
-def _read(key: str, text: str) -> object:
+def _read(key: str, text: str, read: Callable[[str], object] | None = None) -> object:
     try:
-        return SETTINGS[key].read(text)
+        return (read or SETTINGS[key].read)(text)
     except ValueError as error:
         raise InvalidSetting(key, text[:SHOWN_CHARACTERS_MAX], str(error)) from None
 

@@ -27,7 +27,7 @@ from flintmq.broker.chores import Chore
 from flintmq.broker.dispatch import Processor, processors
 from flintmq.broker.failures import failure_answer, not_available, unsupported
 from flintmq.broker.held_pulls import HeldPull
-from flintmq.broker.members import connection_lost
+from flintmq.broker.members import connection_lost, tell_late
 from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull import pull_again
@@ -279,6 +279,7 @@ class Engine:
 
     def _scan(self, now_ms: int) -> None:
         self.state.locks.forget_expired(now_ms)
+        tell_late(self.state, now_ms)
         for peer in self.state.clients.expired(now_ms):
             self._port.close(peer, "no heartbeat came in time")
 

@@ -15,6 +15,7 @@ from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
 from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendRefusal
+from flintmq.protocol.remarks import remark_of
 from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)
@@ -40,7 +41,8 @@ def failure_answer(
         log.info("%s: request %d failed: %s", peer.address, request.code, error)
     else:
         log.error("%s: request %d failed", peer.address, request.code, exc_info=error)
-    return Answer(ResponseCode.SYSTEM_ERROR, header, remark=f"{type(error).__name__}: {error}")
+    remark = f"{type(error).__name__}: {remark_of(error)}"
+    return Answer(ResponseCode.SYSTEM_ERROR, header, remark=remark)
 
 
 def unsupported(code: int) -> Answer:
@@ -51,7 +53,7 @@ def unsupported(code: int) -> Answer:
 def not_available(state: BrokerState, failure: DiskFailed) -> Answer:
     """The store takes nothing now."""
     header = SendRefusal(trace_on=_text(state), region=state.config.region)
-    remark = f"service not available now. {failure}"
+    remark = f"service not available now. {remark_of(failure)}"
     return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, header, remark=remark)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from flintmq.broker.subscriptions import predicate_of, properties_of, selection_of
+from flintmq.broker.subscriptions import is_compiled, predicate_of, properties_of, selection_of
 from flintmq.errors import InvalidExpression
 from flintmq.filter.bloom import bloom_filter
 from flintmq.logs import logger
@@ -47,6 +47,13 @@ FILTERS_MAX = 20_000
 """Filters kept.  More are not taken, and pulls that need them are told so."""
 
 
+FILTERS_CHARACTERS_MAX = 2 * 1024 * 1024
+"""Characters of all filters: what is compiled takes 50 to 240 times as many bytes."""
+
+SHOWN_CHARACTERS = 200
+"""What the log shows of an expression."""
+
+
 class _Kept(msgspec.Struct, gc=False):
     filter: GroupFilter
     predicate: SqlPredicate
@@ -63,19 +70,30 @@ class ConsumerFilters:
         self._topics: dict[str, dict[str, _Kept]] = {}
         self._topics_of: dict[str, set[str]] = {}
         self._count = 0
-        self.is_dirty = False
+        self._characters = 0  # of all expressions
+        self.is_dirty = saved is None
+        """Whether it changed since it was last saved."""
         if saved is not None:
             self._load(saved, now_ms)
 
     # Registering
 
-    def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
-        """What a heartbeat says; filters of topics no longer subscribed are marked dead."""
+    def register(
+        self,
+        group: str,
+        subscriptions: Iterable[Subscription],
+        now_ms: int,
+        may_compile: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """What a heartbeat says; filters of topics no longer subscribed are marked dead.
+
+        A text that ``may_compile`` says no to is left to the next heartbeat.
+        """
         topics = set()
         for each in subscriptions:
             topics.add(each.topic)
             if not each.is_tag and each.sub_string:
-                self._register(group, each, now_ms)
+                self._register(group, each, now_ms, may_compile)
         for topic in self._topics_of.get(group, frozenset()) - topics:
             self._die(topic, group, now_ms)
 
@@ -84,7 +102,13 @@ class ConsumerFilters:
         for topic in self._topics_of.get(group, ()):
             self._die(topic, group, now_ms)
 
-    def _register(self, group: str, subscription: Subscription, now_ms: int) -> None:
+    def _register(
+        self,
+        group: str,
+        subscription: Subscription,
+        now_ms: int,
+        may_compile: Callable[[str], bool],
+    ) -> None:
         topic, version = subscription.topic, subscription.sub_version
         kept = self._topics.get(topic, {}).get(group)
         if kept is not None and version <= kept.filter.client_version:
@@ -97,7 +121,13 @@ class ConsumerFilters:
         ):
             self._change(kept, dead=False, dead_time=0, client_version=version)
             return
-        predicate = _compile(group, subscription)
+        predicate = None
+        if subscription.expression_type == SQL92:
+            text = subscription.sub_string
+            is_new = not is_compiled(text)
+            if is_new and not may_compile(text):
+                return
+            predicate = _compile(group, subscription, is_new=is_new)
         if predicate is None:
             self._remove(topic, group)
             return
@@ -110,7 +140,7 @@ class ConsumerFilters:
             expression_type=subscription.expression_type,
             topic=topic,
         )
-        log.info("%s wants %r of %s", group, made.expression, topic)
+        log.info("%s wants %.*r of %s", group, SHOWN_CHARACTERS, made.expression, topic)
         self._put(made, predicate)
 
     # Looking
@@ -155,12 +185,16 @@ class ConsumerFilters:
 
     # Saving
 
-    def table(self, now_ms: int) -> FilterTable:
-        """All of it, to be saved, without what is dead for too long."""
+    def forget_dead(self, now_ms: int) -> None:
+        """Let go of what is dead for too long."""
         for topic, groups in list(self._topics.items()):
             for group, kept in list(groups.items()):
                 if kept.filter.dead and now_ms - kept.filter.dead_time >= DEAD_KEPT_MS:
                     self._remove(topic, group)
+
+    def table(self, now_ms: int) -> FilterTable:
+        """All of it, to be saved, without what is dead for too long."""
+        self.forget_dead(now_ms)
         return FilterTable(
             filter_data_by_topic={
                 topic: TopicFilters(
@@ -192,13 +226,20 @@ class ConsumerFilters:
 
     def _put(self, made: GroupFilter, predicate: SqlPredicate) -> None:
         topic, group = made.topic, made.consumer_group
-        if self.find(topic, group) is None:
-            if self._count >= FILTERS_MAX:
-                log.warning("no filter for %s in %s: there are %d", group, topic, FILTERS_MAX)
-                return
-            self._count += 1
+        before = self._topics.get(topic, {}).get(group)
+        characters = self._characters + len(made.expression)
+        if before is not None:
+            characters -= len(before.filter.expression)
+        elif self._count >= FILTERS_MAX:
+            log.warning("no filter for %s in %s: there are %d", group, topic, FILTERS_MAX)
+            return
+        if characters > FILTERS_CHARACTERS_MAX:
+            log.warning("no filter for %s in %s: all of them are too long", group, topic)
+            return
+        self._count += before is None
+        self._characters = characters
         wanted = selection_of(predicate)
-        by_bits = Selection(bit_map=_bit_test(made), record=wanted.record)
+        by_bits = Selection(bit_map=_bit_test(made), record=wanted.record, cost=wanted.cost)
         kept = _Kept(made, predicate, wanted, by_bits)
         self._topics.setdefault(topic, {})[group] = kept
         self._topics_of.setdefault(group, set()).add(topic)
@@ -206,9 +247,11 @@ class ConsumerFilters:
 
     def _remove(self, topic: str, group: str) -> None:
         groups = self._topics.get(topic, {})
-        if groups.pop(group, None) is None:
+        gone = groups.pop(group, None)
+        if gone is None:
             return
         self._count -= 1
+        self._characters -= len(gone.filter.expression)
         self._topics_of[group].discard(topic)
         if not self._topics_of[group]:
             del self._topics_of[group]
@@ -245,13 +288,10 @@ def _bit_test(made: GroupFilter) -> Callable[[bytes, int], bool]:
     return may_match
 
 
-def _compile(group: str, subscription: Subscription) -> SqlPredicate | None:
-    if subscription.expression_type != SQL92:
-        reason = f"nobody knows {subscription.expression_type!r}"
-    else:
-        try:
-            return predicate_of(subscription.sub_string)
-        except InvalidExpression as error:
-            reason = str(error)
-    log.warning("%s: no filter for %s: %s", group, subscription.topic, reason)
-    return None
+def _compile(group: str, subscription: Subscription, *, is_new: bool) -> SqlPredicate | None:
+    try:
+        return predicate_of(subscription.sub_string)
+    except InvalidExpression as error:
+        if is_new:  # else it was said before: every heartbeat brings the text again
+            log.warning("%s: no filter for %s: %s", group, subscription.topic, error.reason)
+        return None

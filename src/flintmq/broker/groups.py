@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from flintmq.broker.config import BrokerConfig
-from flintmq.errors import InvalidName
+from flintmq.broker.seldom import Seldom
+from flintmq.errors import InvalidName, Overloaded
+from flintmq.logs import logger
 from flintmq.model.group import (
     GROUP_CHARACTERS_MAX,
     PRESET_GROUPS,
@@ -23,6 +25,12 @@ from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 
 READ_FORBIDDEN = int(Permission.READ)
 """The bit of the forbidden table that 5.x uses for reading; others are carried along."""
+
+
+FORBIDDEN_MAX = 10_000
+"""Pairs of group and topic whose reading was forbidden: neither has to exist."""
+
+log = logger(__name__)
 
 
 class Groups:
@@ -37,6 +45,7 @@ class Groups:
         }
         self.version = self._saved.data_version
         self.is_dirty = saved is None
+        self._full = Seldom()
         for name in PRESET_GROUPS:
             if name not in self._table:
                 self.put(GroupConfig(group_name=name), now_ms)
@@ -46,6 +55,9 @@ class Groups:
 
     def __iter__(self) -> Iterator[GroupConfig]:
         return iter(tuple(self._table.values()))
+
+    def __len__(self) -> int:
+        return len(self._table)
 
     def find(self, group: str) -> GroupConfig | None:
         return self._table.get(group)
@@ -64,6 +76,15 @@ class Groups:
                 return None
         elif len(group) > GROUP_CHARACTERS_MAX:
             return None
+        if len(self._table) >= self._config.groups_max:
+            if count := self._full.happened(now_ms):
+                log.warning(
+                    "%s is not created: there are %d groups (%d times)",
+                    group,
+                    len(self._table),
+                    count,
+                )
+            return None
         made = GroupConfig(group_name=group)
         self.put(made, now_ms)
         return made
@@ -71,6 +92,11 @@ class Groups:
     def configure(self, config: BrokerConfig) -> None:
         """Go on with changed settings."""
         self._config = config
+
+    def require_room(self, group: str) -> None:
+        """Raise `Overloaded` when there would be too many groups with this one."""
+        if group not in self._table and len(self._table) >= self._config.groups_max:
+            raise Overloaded("groups", self._config.groups_max, "groupsMax")
 
     def put(self, group: GroupConfig, now_ms: int) -> None:
         if self._table.get(group.group_name) != group:
@@ -91,6 +117,9 @@ class Groups:
         if self.may_read(group, topic) == allowed:
             return
         bits = self._forbidden_bits(group, topic) ^ READ_FORBIDDEN
+        is_new = topic not in self._forbidden.get(group, ())
+        if is_new and sum(map(len, self._forbidden.values())) >= FORBIDDEN_MAX:
+            raise Overloaded("forbidden topics of groups", FORBIDDEN_MAX, "FORBIDDEN_MAX")
         topics = self._forbidden.setdefault(group, {})
         if bits:
             topics[topic] = bits

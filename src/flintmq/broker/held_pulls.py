@@ -51,6 +51,11 @@ class HeldPull(msgspec.Struct, gc=False, eq=False):
     def queue(self) -> tuple[str, int]:
         return self.hold.topic, self.hold.queue_id
 
+    @property
+    def characters(self) -> int:
+        """Of the subscription that the pull brought."""
+        return len(getattr(self.request.header, "subscription", None) or "")
+
 
 _Pulls: TypeAlias = dict[HeldPull, None]
 """A set that keeps the order in which they came."""
@@ -67,6 +72,8 @@ class HeldPulls:
         self._deadlines: list[tuple[int, int, HeldPull]] = []
         self._serial = 0
         self._count = 0
+        self.characters = 0
+        """Of all subscriptions that pulls brought."""
 
     def __len__(self) -> int:
         return self._count
@@ -81,6 +88,7 @@ class HeldPulls:
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._peers.setdefault(pull.peer, {})[pull] = None
         self._count += 1
+        self.characters += pull.characters
         self._serial += 1
         heapq.heappush(self._deadlines, (hold.until_ms, self._serial, pull))
         if len(self._deadlines) > 2 * self._count + STALE_MAX:
@@ -199,6 +207,7 @@ class HeldPulls:
         _remove(self._peers, pull.peer, pull)
         self._passed.pop(pull, None)
         self._count -= 1
+        self.characters -= pull.characters
 
 
 def _remove(table: dict[K, _Pulls], key: K, pull: HeldPull) -> None:

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from flintmq.broker.names import (
+    broker_fault,
+    client_fault,
+    require,
+    used_group_fault,
+    used_topic_fault,
+)
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Tell
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
-from flintmq.errors import InvalidExpression
+from flintmq.broker.subscriptions import is_compiled, require_tags
+from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, retry_topic
 from flintmq.model.topic import TopicFlag
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
@@ -32,11 +40,30 @@ if TYPE_CHECKING:
     from flintmq.broker.dispatch import Processor
 
 
+SUBSCRIPTIONS_MAX = 4_096
+"""Subscriptions of one heartbeat: each takes some 10 µs.  A process has tens."""
+
+SUBSCRIPTION_CHARACTERS_MAX = 256 * 1024
+"""Characters of all subscriptions of a heartbeat: they are kept as long as the client is there."""
+
+LOCKED_AT_ONCE_MAX = 4_096
+"""Queues that one request locks: each takes some 10 µs.  Clients lock those of one broker."""
+
+
+MANY_MEMBERS = 100
+"""Up to so many members are told of every change: a millisecond."""
+
+TOLD_AGAIN_MS = 1_000
+"""How long more members are not told again: who changes its mind all the time makes no more work
+than who does it once.  Clients look at their group every 20 s by themselves."""
+
+
 def heart_beat(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """34: a client tells its groups.  One that may not be made is passed over silently."""
     heartbeat = Heartbeat.from_body(request.body)
+    _check(heartbeat)
     state.clients.require_room(heartbeat, peer)
     known = tuple(each for each in heartbeat.consumer_data_set if _prepare(state, each, now_ms))
     if len(known) < len(heartbeat.consumer_data_set):
@@ -44,9 +71,14 @@ def heart_beat(
     result = state.clients.heartbeat(heartbeat, peer, request.language, request.version, now_ms)
     if not (heartbeat.heartbeat_fingerprint and heartbeat.without_sub):
         for each in known:
-            state.filters.register(each.group_name, each.subscription_data_set, now_ms)
+            state.filters.register(
+                each.group_name,
+                each.subscription_data_set,
+                now_ms,
+                lambda text: state.compiling.take(peer, text, now_ms),
+            )
     for group in result.changed_groups:
-        _notify(state, group)
+        _notify(state, group, now_ms)
     return Answer(
         header=HeartbeatAnswer(supports_v2=True, subscription_changed=result.subscription_changed)
     )
@@ -64,8 +96,16 @@ def unregister_client(
     return Answer()
 
 
+def tell_late(state: BrokerState, now_ms: int) -> None:
+    """Tell members of large groups of changes that came too soon after others."""
+    for found in state.clients.consumer_groups():
+        if found.must_be_told:
+            _notify(state, found.group, now_ms)
+
+
 def connection_lost(state: BrokerState, peer: Peer, now_ms: int) -> None:
     """A connection is gone, and its client with it from all groups."""
+    state.compiling.forget(peer)
     _without_member(state, state.clients.lost(peer), now_ms)
 
 
@@ -84,7 +124,7 @@ def lock_queues(
     request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
     """41: have queues to oneself, or go on having them."""
-    asked = LockRequest.from_body(request.body)
+    asked = _lock_request(request.body)
     granted = state.locks.lock(asked.consumer_group, asked.client_id, asked.mq_set, now_ms)
     return Answer(body=LockAnswer(lock_ok_mq_set=tuple(granted)).to_body())
 
@@ -93,13 +133,13 @@ def unlock_queues(
     request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """42: give queues up."""
-    asked = LockRequest.from_body(request.body)
+    asked = _lock_request(request.body)
     state.locks.unlock(asked.consumer_group, asked.client_id, asked.mq_set)
     return Answer()
 
 
 def check_client_config(
-    request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """46: would we take this subscription?  A client that hears no does not start."""
     if not request.body:
@@ -107,17 +147,60 @@ def check_client_config(
     subscription = CheckClientConfig.from_body(request.body).subscription_data
     kind = subscription.expression_type
     if subscription.is_tag:
+        _check_tags(subscription.sub_string)
         return Answer()
     if not state.config.property_filter:
         remark = f"The broker does not support consumer to filter message by {kind}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     if kind != SQL92:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"unknown expression type {kind}")
+    if not is_compiled(subscription.sub_string):
+        state.compiling.require(peer, subscription.sub_string, now_ms)
     try:
         state.filters.predicate(subscription.sub_string)
     except InvalidExpression as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
     return Answer()
+
+
+def _check(heartbeat: Heartbeat) -> None:
+    """Raise `Refusal` for a heartbeat that no client would send."""
+    require(client_fault(heartbeat.client_id))
+    count = characters = 0
+    for group in heartbeat.consumer_data_set:
+        require(used_group_fault(group.group_name))
+        count += len(group.subscription_data_set)
+        for each in group.subscription_data_set:
+            require(used_topic_fault(each.topic))
+            characters += len(each.sub_string) + len(each.expression_type)
+            characters += sum(map(len, each.tags_set)) + 4 * len(each.code_set)
+            if each.is_tag:
+                _check_tags(each.sub_string)
+    for producer in heartbeat.producer_data_set:
+        require(used_group_fault(producer.group_name))
+    if count > SUBSCRIPTIONS_MAX:
+        require(f"a heartbeat has {SUBSCRIPTIONS_MAX} subscriptions at most, not {count}")
+    if characters > SUBSCRIPTION_CHARACTERS_MAX:
+        limit = SUBSCRIPTION_CHARACTERS_MAX
+        require(f"the subscriptions of a heartbeat have {limit} characters at most")
+
+
+def _check_tags(text: str) -> None:
+    try:
+        require_tags(text)
+    except ExpressionTooLarge as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.reason) from None
+
+
+def _lock_request(body: bytes) -> LockRequest:
+    asked = LockRequest.from_body(body)
+    require(used_group_fault(asked.consumer_group) or client_fault(asked.client_id))
+    if len(asked.mq_set) > LOCKED_AT_ONCE_MAX:
+        count = len(asked.mq_set)
+        require(f"a request locks {LOCKED_AT_ONCE_MAX} queues at most, not {count}")
+    for queue in asked.mq_set:
+        require(used_topic_fault(queue.topic) or broker_fault(queue.broker))
+    return asked
 
 
 def _prepare(state: BrokerState, consumer: ConsumerGroup, now_ms: int) -> bool:
@@ -144,11 +227,14 @@ def _without_member(state: BrokerState, groups: Iterable[str], now_ms: int) -> N
         if state.clients.consumer_group(group) is None:
             state.filters.unregister(group, now_ms)
         else:
-            _notify(state, group)
+            _notify(state, group, now_ms)
 
 
-def _notify(state: BrokerState, group: str) -> None:
-    """40: tell every member that the group changed, where that is wanted."""
+def _notify(state: BrokerState, group: str, now_ms: int) -> None:
+    """40: tell every member that the group changed, where that is wanted.
+
+    Members of a large group that changes all the time are told again later.
+    """
     found = state.clients.consumer_group(group)
     config = state.groups.find(group)
     if (
@@ -158,6 +244,10 @@ def _notify(state: BrokerState, group: str) -> None:
         or (config is not None and not config.notify_consumer_ids_changed_enable)
     ):
         return
+    if len(found.members) > MANY_MEMBERS and 0 <= now_ms - found.told_ms < TOLD_AGAIN_MS:
+        found.must_be_told = True
+        return
+    found.told_ms, found.must_be_told = now_ms, False
     note = new_request(
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
         OfConsumerGroup(consumer_group=group),

@@ -49,6 +49,10 @@ ANSWER_BYTES_MIN: Final = 100
 LARGE_ANSWER_BYTES: Final = 4 * 1024 * 1024
 """The most for those who take more: a quarter of the frames a Java client accepts."""
 
+HELD_CHARACTERS_MAX: Final = 16 * 1024 * 1024
+"""Characters of subscriptions in pulls that are held; the tests behind them take 15 times as many
+bytes.  100,000 usual pulls have half of it."""
+
 HOLD_MS_MAX: Final = 3_600_000
 """No pull is held for longer, whatever it asks for."""
 
@@ -215,11 +219,12 @@ def _suggested_broker(state: BrokerState, group: GroupConfig, result: ReadResult
 
 
 def _may_hold(state: BrokerState, peer: Peer) -> bool:
-    holds_max = state.config.holds_max
+    held, holds_max = state.held, state.config.holds_max
     return (
         not state.is_stopping
-        and len(state.held) < holds_max
-        and state.held.count_of(peer) < max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
+        and len(held) < holds_max
+        and held.count_of(peer) < max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
+        and held.characters < HELD_CHARACTERS_MAX
     )
 
 

@@ -14,8 +14,8 @@ from enum import IntEnum
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
-from flintmq.broker.subscriptions import NOTHING, sql_selection, tag_selection
-from flintmq.errors import InvalidExpression
+from flintmq.broker.subscriptions import NOTHING, is_compiled, sql_selection, tag_selection
+from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, group_of_retry_topic, is_retry_topic
 from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.group import GroupConfig
@@ -57,7 +57,7 @@ def admit(
             f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer.address}]",
         )
     if header.sys_flag & _SUBSCRIPTION:
-        wanted = _wanted_by_request(header, state)
+        wanted = _wanted_by_request(header, state, peer, now_ms)
     else:
         wanted = _wanted_by_group(header, group, state)
     return group, topic, wanted
@@ -100,7 +100,9 @@ def _names(
     return group, topic
 
 
-def _wanted_by_request(header: PullMessage, state: BrokerState) -> Selection:
+def _wanted_by_request(
+    header: PullMessage, state: BrokerState, peer: Peer, now_ms: int
+) -> Selection:
     """What the pull says itself.  A filter that nobody can compile lets everything through."""
     kind, text = header.expression_type or TAG, header.subscription
     if header.sys_flag & _CLASS_FILTER:
@@ -108,14 +110,21 @@ def _wanted_by_request(header: PullMessage, state: BrokerState) -> Selection:
     if kind == TAG:
         try:
             return tag_selection(text)
-        except InvalidExpression:
-            raise _not_parsed() from None
+        except InvalidExpression as error:
+            raise _not_parsed(error) from None
     if not text:
         raise _not_parsed()
     _require_property_filter(state, kind)
     if state.config.filter_supports_retry and is_retry_topic(header.topic):
         return state.filters.wanted_again(group_of_retry_topic(header.topic))
-    return sql_selection(text) if kind == SQL92 else EVERYTHING
+    if kind != SQL92:
+        return EVERYTHING
+    if not is_compiled(text):
+        state.compiling.require(peer, text, now_ms)
+    try:
+        return sql_selection(text)
+    except ExpressionTooLarge as error:
+        raise _not_parsed(error) from None
 
 
 def _wanted_by_group(header: PullMessage, group: GroupConfig, state: BrokerState) -> Selection:
@@ -182,10 +191,11 @@ def _forbidden(by: ForbiddenBy, remark: str) -> Refusal:
     return Refusal(ResponseCode.NO_PERMISSION, remark, PullRefusal(forbidden_type=by))
 
 
-def _not_parsed() -> Refusal:
-    return Refusal(
-        ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-    )
+def _not_parsed(error: InvalidExpression | None = None) -> Refusal:
+    remark = "parse the consumer's subscription failed"
+    if isinstance(error, ExpressionTooLarge):
+        remark += f": {error.reason}"
+    return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
 
 
 def _no_code() -> Refusal:

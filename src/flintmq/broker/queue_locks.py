@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from flintmq.errors import Overloaded
 from flintmq.model.queue import QueueRef
 
-GROUP_LOCKS_MAX = 100_000
+GROUP_LOCKS_MAX = 20_000
 """Queues one group may have locked at once: nobody checks that they exist."""
+
+LOCKS_MAX = 200_000
+"""Queues all groups may have locked at once; about 60 MB."""
 
 
 class QueueLocks:
@@ -21,21 +24,34 @@ class QueueLocks:
     def __init__(self, lock_ms: int) -> None:
         self._lock_ms = lock_ms
         self._table: dict[str, dict[QueueRef, tuple[str, int]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[QueueRef], now_ms: int
     ) -> list[QueueRef]:
         """Lock or renew; those that belong to the client now come back."""
-        held = self._table.setdefault(group, {})
+        held = self._table.get(group, {})
         granted = []
         for queue in queues:
-            if len(held) >= GROUP_LOCKS_MAX and queue not in held:
-                raise Overloaded(f"locks of {group}", GROUP_LOCKS_MAX, "GROUP_LOCKS_MAX")
-            owner, renewed_ms = held.get(queue, (client_id, 0))
+            if queue not in held:
+                self._require_room(group, held)
+                held = self._table.setdefault(group, held)
+                self._count += 1
+                held[queue] = (client_id, now_ms)
+            owner, renewed_ms = held[queue]
             if owner == client_id or now_ms - renewed_ms > self._lock_ms:
                 held[queue] = (client_id, now_ms)
                 granted.append(queue)
         return granted
+
+    def _require_room(self, group: str, held: dict[QueueRef, tuple[str, int]]) -> None:
+        if len(held) >= GROUP_LOCKS_MAX:
+            raise Overloaded(f"locks of {group}", GROUP_LOCKS_MAX, "GROUP_LOCKS_MAX")
+        if self._count >= LOCKS_MAX:
+            raise Overloaded("locks of all groups", LOCKS_MAX, "LOCKS_MAX")
 
     def unlock(self, group: str, client_id: str, queues: Iterable[QueueRef]) -> None:
         """Give up locks; those of others stay."""
@@ -43,6 +59,7 @@ class QueueLocks:
         for queue in queues:
             if queue in held and held[queue][0] == client_id:
                 del held[queue]
+                self._count -= 1
         if not held:
             self._table.pop(group, None)
 
@@ -61,6 +78,7 @@ class QueueLocks:
         for group, held in list(self._table.items()):
             for queue in [q for q, (_, ms) in held.items() if now_ms - ms > self._lock_ms]:
                 del held[queue]
+                self._count -= 1
             if not held:
                 del self._table[group]
 

@@ -4,13 +4,13 @@ All topics go out at the start and at every interval, changed ones alone as soon
 as a 5.x broker does.  A broker whose permission is cut tells every topic without what it may
 not do.  Nothing here sends: the requests are made here and carried by `server`.
 
-The list of all topics is encoded once for each state it had: ten thousand topics take tens of
-milliseconds, and nobody is served meanwhile.
+The list of all topics is encoded once for each state it had.  More than a thousand go out in
+parts: ten thousand topics take tens of milliseconds, and nobody is served meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, MalformedBody
 from flintmq.logs import logger
-from flintmq.model.topic import READ_WRITE
+from flintmq.model.topic import READ_WRITE, SELF_TEST_TOPIC
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from flintmq.broker.state import BrokerState
 
 log = logger(__name__)
+
+PART_TOPICS = 1_000
+"""Topics in one registration: some 10 ms to encode, and far from the size of a frame."""
 
 NO_HA_ADDRESS = ""
 """Where slaves would fetch the log from.  The field must be there, and nobody may."""
@@ -65,6 +68,25 @@ def register_request(state: BrokerState, topics: Iterable[str] | None = None) ->
         body_crc32=body_crc32(body),
     )
     return request(RequestCode.REGISTER_BROKER, header, body)
+
+
+def register_parts(
+    state: BrokerState, topics: Iterable[str] | None, now_ms: int
+) -> Iterator[Command]:
+    """103 for all topics or for some, in several requests where they are many.
+
+    A name server takes topics it knows again only with a version it does not know, so every
+    part has its own, as parts of a 5.x broker (enableSplitRegistration) have.
+    """
+    names = [topic.topic_name for topic in state.topics] if topics is None else list(topics)
+    if len(names) <= PART_TOPICS and (topics is None or len(state.topics) <= PART_TOPICS):
+        yield register_request(state, topics and names)
+        return
+    if topics is not None and not any(name in state.topics for name in names):
+        names = [SELF_TEST_TOPIC]  # it brings the version
+    for at in range(0, len(names), PART_TOPICS):
+        state.topics.renew_version(now_ms)
+        yield register_request(state, names[at : at + PART_TOPICS])
 
 
 def unregister_request(state: BrokerState) -> Command:

@@ -16,6 +16,18 @@ from flintmq.broker.state import BrokerState
 from flintmq.errors import DiskFailed
 from flintmq.store.tables import Tables
 
+PAUSE_FACTOR = 9
+"""Names that come without end are saved again after this many times as long as a save takes, so
+that saving is a tenth of what the broker does however many names there are."""
+
+PAUSE_S_MAX = 5.0
+"""What was made longer ago is saved, or being saved."""
+
+
+def save_pause(took_s: float) -> float:
+    """Seconds to wait after a save that took so long, when there are new names already."""
+    return min(PAUSE_FACTOR * took_s, PAUSE_S_MAX)
+
 
 @dataclass(slots=True)
 class Snapshot:
@@ -62,16 +74,21 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
     if has_offsets:
         offsets = state.offsets.table(now_ms)
         saves.append(lambda: tables.consumer_offsets.save(offsets))
-    delays, filters = state.delays.table(), state.filters.table(now_ms)
+    delays = state.delays.table()
     saves.append(lambda: tables.delay_offsets.save(delays))
-    saves.append(lambda: tables.filters.save(filters))
+    state.filters.forget_dead(now_ms)
+    has_filters = state.filters.is_dirty
+    if has_filters:
+        filters = state.filters.table(now_ms)
+        saves.append(lambda: tables.filters.save(filters))
     timers = state.timers.table()
     if timers is not None:
         saves.append(lambda: tables.timers.save(timers))
-    state.offsets.is_dirty = False
+    state.offsets.is_dirty = state.filters.is_dirty = False
 
     def give_back() -> None:
         state.failed_saves += 1
         state.offsets.is_dirty |= has_offsets
+        state.filters.is_dirty |= has_filters
 
     return Snapshot(saves, give_back)

@@ -11,7 +11,6 @@ keep up says so instead of collecting.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from flintmq.broker.names import topic_fault
@@ -34,7 +33,7 @@ MULTI_TAG = "MULTI_TAG"
 """A filter type of topics that marks their messages."""
 
 NAMES_KEPT_MAX = 4_096
-"""Topic names whose check is remembered."""
+"""Names of topics that may be sent to, so that they are not checked again."""
 
 _WRITE = int(Permission.WRITE)  # with an enum the test would cost ten times as much
 
@@ -81,9 +80,25 @@ def broker_forbids(state: BrokerState, what: str) -> Refusal:
     return Refusal(ResponseCode.NO_PERMISSION, f"the broker[{own_name}] {what} is forbidden")
 
 
-@lru_cache(maxsize=NAMES_KEPT_MAX)
+_good_names: set[str] = set()
+
+
 def name_fault(topic: str) -> tuple[ResponseCode, str] | None:
-    """Why nobody may send to a topic of this name: code and remark."""
+    """Why nobody may send to a topic of this name: code and remark.
+
+    Only good names are remembered, and they are short: a peer cannot fill the memory with others.
+    """
+    if topic in _good_names:
+        return None
+    fault = _name_fault(topic)
+    if fault is None:
+        if len(_good_names) >= NAMES_KEPT_MAX:
+            _good_names.clear()
+        _good_names.add(topic)
+    return fault
+
+
+def _name_fault(topic: str) -> tuple[ResponseCode, str] | None:
     fault = topic_fault(topic)
     if fault is not None:
         return ResponseCode.INVALID_PARAMETER, fault

@@ -31,11 +31,12 @@ from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_request
-from flintmq.broker.saving import Snapshot, take_names, take_positions
+from flintmq.broker.registration import register_parts
 from flintmq.broker.session import BrokerSession, ReadRequest
 from flintmq.broker.state import BrokerState
+from flintmq.broker.table_saver import TableSaver
 from flintmq.errors import DiskFailed, FlintError
+from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
@@ -88,7 +89,6 @@ class BrokerServer:
         self.failed = asyncio.Event()
         """Set when nothing is ever stored again: `stop` it, and it raises why."""
         self.namesrv = tuple(str(address) for address in namesrv)
-        self._tables = tables
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
@@ -96,15 +96,13 @@ class BrokerServer:
         self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
         self.registered = self._announcer.registered
         self._disk_thread = ThreadPoolExecutor(1, "flintmq-sync")
-        self._table_thread = ThreadPoolExecutor(1, "flintmq-tables")
         self._turn_due = False
         self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._syncing: asyncio.Future[None] | None = None
-        self._is_saving = False
-        self._names_wait = False  # being saved, or left to the next regular save by a failure
         self._tasks: set[asyncio.Task[None]] = set()
+        self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
         self._chores = upkeep(self, clock())
         self._stopped = False
         self.listeners: Listeners
@@ -155,6 +153,8 @@ class BrokerServer:
         started.append(broker)
         broker.clock_moved()
         broker.announce_all()
+        if config.property_filter:
+            broker._saver.thread.submit(load_parser)  # the first filter must not hold up the loop
         return broker
 
     @property
@@ -184,14 +184,14 @@ class BrokerServer:
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
-        if not await stopping.step("saving", self._save(), STOP_MS):
+        if not await stopping.step("saving", self._saver.save(), STOP_MS):
             log.error("stopping without saving the last changes")
         await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
         await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
         stopping.failures.clear()  # they are logged; of the store the caller is told too
         is_closed = await stopping.step("closing the store", self._close_store())
         self._disk_thread.shutdown(wait=is_closed)
-        self._table_thread.shutdown(wait=is_closed and "saving" not in stopping.cut)
+        self._saver.shutdown(wait=is_closed and "saving" not in stopping.cut)
         for failure in stopping.failures:
             raise failure
         if not is_closed:
@@ -281,9 +281,8 @@ class BrokerServer:
         if self.state.log.failed is not None and not self.failed.is_set():
             self.failed.set()
             log.critical("nothing is stored any more: %s", self.state.log.failed)
-        if self.state.has_new_names and not (self._names_wait or self._stopped):
-            self._names_wait = True
-            self._spawn(self._save_names())
+        if self.state.has_new_names and not self._stopped:
+            self._saver.save_names_soon()
         if self._timer is None or self.engine.deadlines_moved:
             due_ms = self.engine.next_due_ms(now_ms)
             if self._timer is None or due_ms < self._timer_ms:
@@ -343,45 +342,8 @@ class BrokerServer:
         if self.engine.wants_sync or self.state.log.has_round:
             self.sync_soon()
 
-    async def _save(self) -> None:
-        """Save names now, and positions as they are now once what they speak of is durable."""
-        await self._write(take_names(self.state, self._tables))
-        self._names_wait = False
-        snapshot = take_positions(self.state, self._tables, self.now_ms())
-        end = self.state.log.end_offset
-        while self.state.log.durable_to < end and snapshot.failure is None:
-            if (syncing := self.sync_soon()) is not None:
-                await asyncio.wait([syncing])
-            snapshot.failure = self.state.log.why_not
-        await self._write(snapshot)
-
-    async def _write(self, snapshot: Snapshot) -> None:
-        if snapshot.failure is None:
-            await self._loop.run_in_executor(self._table_thread, snapshot.save)
-        if snapshot.failure is not None:
-            snapshot.give_back()
-            raise snapshot.failure
-
-    async def _save_names(self) -> None:
-        try:
-            while self.state.has_new_names:
-                await self._write(take_names(self.state, self._tables))
-            self._names_wait = False
-        except DiskFailed as failure:
-            log.error("names are not saved, this is tried again: %s", failure)  # noqa: TRY400
-
-    async def _save_and_log(self) -> None:
-        try:
-            await self._save()
-        except DiskFailed as failure:
-            log.error("tables are not saved, this is tried again: %s", failure)  # noqa: TRY400
-        finally:
-            self._is_saving = False
-
     def save_soon(self) -> None:
-        if not self._is_saving:
-            self._is_saving = True
-            self._spawn(self._save_and_log())
+        self._saver.save_soon()
 
     def retain(self, now_ms: int) -> None:
         hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
@@ -393,13 +355,14 @@ class BrokerServer:
     # Name servers
 
     def announce_all(self) -> None:
-        self._spawn(self._announcer.tell(register_request(self.state, None)))
+        self._spawn(self._announcer.tell(register_parts(self.state, None, self.now_ms())))
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
         if self._stopped or not self.namesrv:
             then()
         else:
-            self._spawn(self._announcer.tell(register_request(self.state, topics), then))
+            parts = register_parts(self.state, topics, self.now_ms())
+            self._spawn(self._announcer.tell(parts, then))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

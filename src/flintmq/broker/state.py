@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from flintmq.broker.clients import Clients
+from flintmq.broker.compile_budget import CompileBudget
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.delays import DelaySchedule
 from flintmq.broker.filters import ConsumerFilters
@@ -67,6 +68,7 @@ class BrokerState:
     started_ms: int
     own_ids: OwnIds
     """For messages whose sender gave them none."""
+    compiling: CompileBudget = field(default_factory=CompileBudget)
     hooks: Hooks = field(default_factory=Hooks)
     outbox: list[Tell] = field(default_factory=list)
     after_write: list[AfterWrite] = field(default_factory=list)

@@ -1,13 +1,14 @@
 """Members of one group that want different things, which RocketMQ lets overwrite each other.
 
 What a member wants is kept as one text per topic, written so that equal texts mean the same:
-tags in order, SQL as it came.  The group's own retry topic does not count; some clients
-subscribe to it later than to the rest.
+tags in order, SQL as it came, and of a long text its start and a digest.  The group's own retry
+topic does not count; some clients subscribe to it later than to the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 
 import msgspec
 
@@ -18,6 +19,10 @@ from flintmq.protocol.bodies.subscription import Subscription
 
 ABSENT = "not subscribed"
 """What a conflict says of a member that leaves a topic out."""
+
+
+KEPT_CHARACTERS = 200
+"""Of one text, for every member: a member that lists thousands of tags costs no more."""
 
 
 class Wishes(msgspec.Struct, frozen=True, gc=False):
@@ -73,6 +78,14 @@ def conflicts_of(
 
 
 def _text(subscription: Subscription) -> str:
+    text = _full_text(subscription)
+    if len(text) <= KEPT_CHARACTERS:
+        return text
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{text[:KEPT_CHARACTERS]}… ({len(text)} characters, {digest})"
+
+
+def _full_text(subscription: Subscription) -> str:
     if not subscription.is_tag:
         return f"{subscription.expression_type} {subscription.sub_string}"
     try:

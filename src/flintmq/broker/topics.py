@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from flintmq.broker.config import BrokerConfig
+from flintmq.broker.seldom import Seldom
+from flintmq.errors import Overloaded
 from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
 from flintmq.model.topic import (
@@ -23,6 +25,7 @@ from flintmq.model.topic import (
     READ_WRITE,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    SYSTEM_TOPICS,
     TIMER_TOPIC,
     TRACE_TOPIC,
     Permission,
@@ -34,9 +37,6 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 
 BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16
-
-TOPICS_MAX = 100_000
-"""Topics that first messages may make: each is kept in memory and told to name servers."""
 
 _INHERIT = int(Permission.INHERIT)
 
@@ -54,6 +54,7 @@ class Topics:
         self.changed: set[str] = set()
         """Topics the name servers have not been told about."""
         self.is_dirty = saved is None
+        self._full = Seldom()
         self._own_names = self._add_system_topics(now_ms)
         self.changed.clear()  # the first registration tells of all
 
@@ -65,6 +66,23 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._table)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether clients may make no more; what the broker needs for itself it makes."""
+        return len(self._table) >= self._config.topics_max
+
+    def require_room(self, names: Iterable[str]) -> None:
+        """Raise `Overloaded` when there would be too many topics with these."""
+        more = len({name for name in names if name not in self._table})
+        if more and len(self._table) + more > self._config.topics_max:
+            raise Overloaded("topics", self._config.topics_max, "topicsMax")
+
+    def _require_derived_room(self) -> None:
+        """The broker makes two topics for a group, which a peer may then delete, and again."""
+        limit = self._config.topics_max + 2 * self._config.groups_max + len(SYSTEM_TOPICS)
+        if len(self._table) >= limit:
+            raise Overloaded("topics with those of groups", limit, "topicsMax and groupsMax")
 
     def find(self, topic: str) -> TopicConfig | None:
         return self._table.get(topic)
@@ -112,6 +130,7 @@ class Topics:
         """The topic, made by the broker for itself when it is not there."""
         found = self._table.get(topic)
         if found is None:
+            self._require_derived_room()
             found = TopicConfig(
                 attributes={},
                 topic_name=topic,
@@ -138,8 +157,14 @@ class Topics:
         sys_flag = 0
         if unit_mode:
             sys_flag = int(TopicFlag.UNIT_SUBSCRIPTION if is_retry_topic(topic) else TopicFlag.UNIT)
-        if len(self._table) >= TOPICS_MAX:
-            log.warning("%s is not created: there are %d topics", topic, len(self._table))
+        if self.is_full:
+            if count := self._full.happened(now_ms):
+                log.warning(
+                    "%s is not created: there are %d topics (%d times)",
+                    topic,
+                    len(self._table),
+                    count,
+                )
             return None
         if found is not None and found.perm & _INHERIT:
             if queue_count is None or queue_count > found.write_queue_nums:
@@ -165,6 +190,10 @@ class Topics:
             found = self._table.get(name)
             if found is not None and not found.order:
                 self.put(replace(found, order=True), now_ms)
+
+    def renew_version(self, now_ms: int) -> None:
+        """Nothing changed, and yet name servers must take what they are told for new."""
+        self.version = self.version.next(now_ms)
 
     def announce_all(self, now_ms: int) -> None:
         """Let the name servers hear of every topic again: what the broker may do has changed."""

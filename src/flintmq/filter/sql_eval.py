@@ -63,13 +63,15 @@ class SqlPredicate:
 
     ``names`` are the properties it looks at.  ``unread`` is the text after the complete
     expression, which has no effect; it is worth a warning to whoever wrote it.  ``decide`` is the
-    bare closure, which raises `ValueError` where RocketMQ fails.
+    bare closure, which raises `ValueError` where RocketMQ fails.  ``operations`` says how much work
+    a test is: names, values and operators.
     """
 
     text: str
     names: frozenset[str]
     unread: str
     decide: Test = field(repr=False, compare=False)
+    operations: int = field(default=1, repr=False, compare=False)
 
     def matches(self, properties: Properties) -> bool:
         """Whether the expression is true for these properties.  Never raises."""
@@ -86,6 +88,13 @@ class SqlPredicate:
             return None
 
 
+def load_parser() -> None:
+    """Load what the first `compile_sql` would: some 50 ms that whoever has the time may spend."""
+    from flintmq.filter.sql_parse import parse_sql
+
+    parse_sql("a IS NULL")
+
+
 def compile_sql(text: str) -> SqlPredicate:
     """Compile an expression, or raise `InvalidExpression`."""
     from flintmq.filter.sql_parse import parse_sql  # loads a parser, and few need one
@@ -93,7 +102,7 @@ def compile_sql(text: str) -> SqlPredicate:
     parsed = parse_sql(text)
     names: set[str] = set()
     decide = _test(parsed.tree, names)
-    return SqlPredicate(text, frozenset(names), parsed.unread, decide)
+    return SqlPredicate(text, frozenset(names), parsed.unread, decide, parsed.operations)
 
 
 def _test(node: Node, names: set[str]) -> Test:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lark import Lark, Token, Transformer, UnexpectedToken, v_args
 
-from flintmq.errors import InvalidExpression
+from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.filter.sql_tokens import END, SPELLINGS, scan
 from flintmq.filter.sql_tree import (
     AllOf,
@@ -41,12 +41,20 @@ from flintmq.filter.sql_tree import (
 if TYPE_CHECKING:
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-# One hostile text must not hold a broker's loop: the worst of this size takes about 0.2 s.
+# As long as the properties of a message may be.  Characters are cheap; words are not.
 EXPRESSION_CHARS_MAX = 32_768
+
+# One hostile text must not hold a broker's loop.  The words of a list behind IN cost 3 µs each when
+# they are read and nothing later; all others up to 6 µs, and 0.3 µs for every message tested.
+WORDS_MAX = 8_192
+OPERATIONS_MAX = 2_048
 
 # A level is two Python calls when it is compiled and one when a message is tested; the interpreter
 # allows a thousand.
 NESTING_MAX = 200
+
+# What an error shows of a text over a limit.
+SHOWN_CHARS = 80
 
 INT64_MAX = 2**63 - 1
 INT64_DIGITS_MAX = 19
@@ -95,11 +103,19 @@ texts: _OPEN TEXT (_COMMA TEXT)* _CLOSE
 """
 
 
+_LISTED = frozenset({"TEXT", "_COMMA"})
+"""Words that a list is made of."""
+
+
 class Parsed(NamedTuple):
-    """The tree of an expression, and the text after it that was not read."""
+    """The tree of an expression, the text after it that was not read, and how much was.
+
+    ``operations`` are the words without texts and commas.
+    """
 
     tree: Node
     unread: str
+    operations: int = 0
 
 
 class Part(NamedTuple):
@@ -122,30 +138,46 @@ class _Refused(Exception):
 def parse_sql(text: str) -> Parsed:
     if len(text) > EXPRESSION_CHARS_MAX:
         reason = f"an expression may have {EXPRESSION_CHARS_MAX} characters, not {len(text)}"
-        raise InvalidExpression(text[:EXPRESSION_CHARS_MAX], EXPRESSION_CHARS_MAX, reason)
+        raise _too_large(text, 1, reason)
 
     parser = _parser().parse_interactive()
     try:
-        stop = _feed(parser, text)
+        stop, operations = _feed(parser, text)
         try:
             part = parser.feed_token(Token(END, "", stop.start_pos))
         except UnexpectedToken:
             raise _Refused(_column(stop), _complaint(parser, stop)) from None
-        return Parsed(_condition(part), text[stop.start_pos :])
+        return Parsed(_condition(part), text[stop.start_pos :], operations)
     except _Refused as refused:
         raise InvalidExpression(text, refused.column, refused.reason) from None
 
 
-def _feed(parser: InteractiveParser, text: str) -> Token:
-    """Feed words until one cannot continue the expression, and return that one."""
-    for token in scan(text):
+def _feed(parser: InteractiveParser, text: str) -> tuple[Token, int]:
+    """Feed words until one cannot continue the expression; return that one, and their number.
+
+    Raises `ExpressionTooLarge` at the first word too many.
+    """
+    operations = 0
+    for count, token in enumerate(scan(text)):
         if token.type == END:
-            return token
+            return token, operations
+        operations += token.type not in _LISTED
+        if operations > OPERATIONS_MAX:
+            reason = f"an expression may have {OPERATIONS_MAX} names, values and operators"
+            raise _too_large(text, _column(token), reason)
+        if count >= WORDS_MAX:
+            reason = f"an expression may have {WORDS_MAX} words"
+            raise _too_large(text, _column(token), reason)
         try:
             parser.feed_token(token)
         except UnexpectedToken:
-            return token
+            return token, operations
     raise AssertionError("a scan ends with the END token")
+
+
+def _too_large(text: str, column: int, reason: str) -> ExpressionTooLarge:
+    """The error shows the start of the text, which is long."""
+    return ExpressionTooLarge(text[:SHOWN_CHARS], min(column, SHOWN_CHARS), reason)
 
 
 def _complaint(parser: InteractiveParser, stop: Token) -> str:

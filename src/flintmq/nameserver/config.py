@@ -27,6 +27,13 @@ HERE = Address("127.0.0.1", PORT)
 
 DAY_S = 24 * 60 * 60
 
+LIVE_WAIT_S = 300
+"""What a peer may set for how long no route is answered after the start: with more than that a
+stranger could take all routes away for a day."""
+
+LIVE_SCAN_MS = (1_000, 60_000)
+"""How often a peer may let silent brokers be looked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class NameServerConfig:
@@ -59,6 +66,8 @@ class _Setting(NamedTuple):
     read: Callable[[str], object]
     show: Callable[[Any], str]
     live: bool
+    read_live: Callable[[str], object] | None = None
+    """What a peer may set, where that is less than what the file may."""
 
 
 def _truth(field: str, *, live: bool = True) -> _Setting:
@@ -70,29 +79,43 @@ def _truth(field: str, *, live: bool = True) -> _Setting:
     return _Setting(field, read, lambda value: "true" if value else "false", live)
 
 
-def _number(field: str, low: int, high: int, *, unit: int = 1, live: bool = True) -> _Setting:
-    """A whole number in a range.  ``unit`` is what one of it means in the field's own unit."""
+def _number(
+    field: str, low: int, high: int, *, unit: int = 1, live: tuple[int, int] | None = None
+) -> _Setting:
+    """A whole number in a range.  ``unit`` is what one of it means in the field's own unit.
 
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
-            raise ValueError(f"it is no number from {low} to {high}")
-        return int(text) * unit
+    ``live`` is the range for peers.
+    """
 
-    return _Setting(field, read, lambda value: str(value // unit), live)
+    def reader(low: int, high: int) -> Callable[[str], int]:
+        def read(text: str) -> int:
+            if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
+                raise ValueError(f"it is no number from {low} to {high}")
+            return int(text) * unit
+
+        return read
+
+    read_live = None if live is None else reader(*live)
+    show = lambda value: str(value // unit)  # noqa: E731
+    return _Setting(field, reader(low, high), show, live is not None, read_live)
 
 
 _SETTINGS = {
     "kvConfigPath": _Setting("kv_config_path", str, str, live=False),
     "orderMessageEnable": _truth("order_message_enable"),
     "returnOrderTopicConfigToBroker": _truth("return_order_topic_config_to_broker"),
-    "scanNotActiveBrokerInterval": _number("scan_interval_ms", 100, DAY_S * 1000),
+    "scanNotActiveBrokerInterval": _number(
+        "scan_interval_ms", 100, DAY_S * 1000, live=LIVE_SCAN_MS
+    ),
     "supportActingMaster": _truth("support_acting_master"),
     "deleteTopicWithBrokerRegistration": _truth("delete_topic_with_broker_registration"),
     "enableAllTopicList": _truth("enable_all_topic_list"),
     "enableTopicList": _truth("enable_topic_list"),
     "needWaitForService": _truth("need_wait_for_service"),
-    "waitSecondsForService": _number("wait_for_service_ms", 0, DAY_S, unit=1000),
-    "serverChannelMaxIdleTimeSeconds": _number("idle_ms", 1, DAY_S, unit=1000, live=False),
+    "waitSecondsForService": _number(
+        "wait_for_service_ms", 0, DAY_S, unit=1000, live=(0, LIVE_WAIT_S)
+    ),
+    "serverChannelMaxIdleTimeSeconds": _number("idle_ms", 1, DAY_S, unit=1000),
 }
 
 _FIXED = {
@@ -139,7 +162,7 @@ def changed_config(config: NameServerConfig, properties: Mapping[str, str]) -> N
         setting = _SETTINGS.get(key)
         if key not in _FIXED and (setting is None or not setting.live):
             raise InvalidSetting(key[:80], value[:80], "it cannot be changed while running")
-        fields.update(_read(key, value.strip()))
+        fields.update(_read(key, value.strip(), None if setting is None else setting.read_live))
     return replace(config, **fields)
 
 
@@ -154,14 +177,14 @@ def config_text(config: NameServerConfig, listen: Address) -> bytes:
     return write_properties(dict(sorted({**properties, **_FIXED, **place}.items())))
 
 
-def _read(key: str, value: str) -> dict[str, object]:
+def _read(key: str, value: str, read: Callable[[str], object] | None = None) -> dict[str, object]:
     if key in _FIXED:
         if value.lower() != _FIXED[key]:
             raise InvalidSetting(key, value[:80], f"only {_FIXED[key]} is served")
         return {}
     setting = _SETTINGS[key]
     try:
-        return {setting.field: setting.read(value)}
+        return {setting.field: (read or setting.read)(value)}
     except ValueError as error:
         raise InvalidSetting(key, value[:80], str(error)) from None
 

@@ -30,8 +30,18 @@ Place: TypeAlias = tuple[str, str]
 SILENCE_MS = 120_000
 """How long a broker may be silent that names no time of its own."""
 
-REPLICAS_MAX = 4_096
-"""Anybody may register; real clusters have tens."""
+REPLICAS_MAX = 1_024
+"""Anybody may register; real clusters have tens.  The answer to 106 lists them all: 10 ms."""
+
+PEER_REPLICAS_MAX = 64
+"""Of one connection: a broker has one, or a few in one process."""
+
+TOPICS_MAX = 200_000
+"""Names of topics: four brokers with as many as one of ours may have, and none in common.  Several
+answers go through all of them: 30 ms."""
+
+TOPIC_QUEUES_MAX = 65_536
+"""Queues of a topic at one broker: clients refuse a route with more."""
 
 QUEUES_MAX = 1_000_000
 """Topics times brokers.  Fifty thousand topics on ten brokers are half of it."""
@@ -139,13 +149,19 @@ def check_names(names: Iterable[str]) -> None:
             raise InvalidName("name or address", f"{name[:40]}…", reason)
 
 
+def check_queues(entry: QueueEntry) -> None:
+    """Raise `Overloaded` for more queues than a route may have."""
+    if not 0 <= max(entry.read_queue_nums, entry.write_queue_nums) <= TOPIC_QUEUES_MAX:
+        raise Overloaded("queues of a topic", TOPIC_QUEUES_MAX, "TOPIC_QUEUES_MAX")
+
+
 def queues_of(broker: str, config: TopicConfig, read_only: bool) -> QueueEntry:
     return QueueEntry(
         broker_name=broker,
         perm=config.perm & ~int(Permission.WRITE) if read_only else config.perm,
-        read_queue_nums=config.read_queue_nums,
+        read_queue_nums=min(config.read_queue_nums, TOPIC_QUEUES_MAX),
         topic_sys_flag=config.topic_sys_flag,
-        write_queue_nums=config.write_queue_nums,
+        write_queue_nums=min(config.write_queue_nums, TOPIC_QUEUES_MAX),
     )
 
 

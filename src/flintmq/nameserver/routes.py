@@ -16,7 +16,7 @@ or name went to another is forgotten at once.
 Refused: more replicas or queues than the limits below, names longer than any real one.
 
 Invariant: every replica is found by its place and by its broker and id, and by nothing else;
-every queue belongs to a broker with at least one replica.
+every queue belongs to a broker with at least one replica, which has its topic in ``_topics_of``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from flintmq.logs import logger
 from flintmq.model.route import MASTER_ID
 from flintmq.model.topic import READ_WRITE, Permission, TopicFlag
 from flintmq.nameserver.replicas import (
+    PEER_REPLICAS_MAX,
     QUEUES_MAX,
     REPLICAS_MAX,
+    TOPICS_MAX,
     Broker,
     Peer,
     Place,
@@ -39,6 +41,7 @@ from flintmq.nameserver.replicas import (
     Registration,
     Replica,
     check_names,
+    check_queues,
     is_older,
     queues_of,
     with_acting_master,
@@ -60,6 +63,7 @@ class Routes:
         self.changes = 0
         """Grows whenever an answer about routes may have become another one."""
         self._topics: dict[str, dict[str, QueueEntry]] = {}
+        self._topics_of: dict[str, dict[str, None]] = {}  # of a broker, in the order they came
         self._queue_count = 0
         self._brokers: dict[str, Broker] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # names in the order they came
@@ -95,6 +99,7 @@ class Routes:
             log.warning("%s refused: it has not told all its topics yet", given)
             return None
         self._check_limits(given)
+        self._check_peer(given, peer)
         known = self._replicas.get(given.place)
         for replica in moved:
             self._detach(replica)
@@ -162,7 +167,9 @@ class Routes:
         if not all(entry.broker_name in self._brokers for entry in entries):
             return False
         check_names((topic,))
-        self._check_room(len(entries))
+        for entry in entries:
+            check_queues(entry)
+        self._check_room(len(entries), topic not in self._topics)
         for entry in entries:
             self._put(topic, entry)
         return True
@@ -252,13 +259,25 @@ class Routes:
     def _check_limits(self, given: Registration) -> None:
         if given.place not in self._replicas and len(self._replicas) >= REPLICAS_MAX:
             raise Overloaded("registered brokers", REPLICAS_MAX, "REPLICAS_MAX")
+        own = self._topics_of.get(given.broker, ())
+        names = [one.topic_name for one in given.topics]
         self._check_room(
-            sum(given.broker not in self._topics.get(one.topic_name, ()) for one in given.topics)
+            sum(name not in own for name in names), sum(name not in self._topics for name in names)
         )
 
-    def _check_room(self, more: int) -> None:
+    def _check_peer(self, given: Registration, peer: Peer) -> None:
+        known = self._replicas.get(given.place)
+        if known is None or known.peer is not peer:
+            count = sum(one.peer is peer for one in self._replicas.values())
+            if count >= PEER_REPLICAS_MAX:
+                what = "brokers of one connection"
+                raise Overloaded(what, PEER_REPLICAS_MAX, "PEER_REPLICAS_MAX")
+
+    def _check_room(self, more: int, more_names: int) -> None:
         if self._queue_count + more > QUEUES_MAX:
             raise Overloaded("topics of all brokers", QUEUES_MAX, "QUEUES_MAX")
+        if len(self._topics) + more_names > TOPICS_MAX:
+            raise Overloaded("names of topics", TOPICS_MAX, "TOPICS_MAX")
 
     def _attach(self, given: Registration, broker: Broker, peer: Peer, now_ms: int) -> None:
         """Write down the replica; what else was in its place is gone by now."""
@@ -298,7 +317,7 @@ class Routes:
             return
         if delete_missing:
             kept = {config.topic_name for config in given.topics}
-            for topic in [one for one, queues in self._topics.items() if given.broker in queues]:
+            for topic in list(self._topics_of.get(given.broker, ())):
                 if topic not in kept:
                     self._drop(topic, given.broker)
         read_only = not is_master and broker.acting_master
@@ -311,6 +330,7 @@ class Routes:
         before = queues.get(entry.broker_name)
         if before != entry:
             queues[entry.broker_name] = entry
+            self._topics_of.setdefault(entry.broker_name, {})[topic] = None
             self._queue_count += before is None
             self.changes += 1
 
@@ -319,6 +339,10 @@ class Routes:
         del queues[broker]
         if not queues:
             del self._topics[topic]
+        own = self._topics_of[broker]
+        del own[topic]
+        if not own:
+            del self._topics_of[broker]
         self._queue_count -= 1
         self.changes += 1
 
@@ -341,11 +365,11 @@ class Routes:
             del self._clusters[cluster][name]
             if not self._clusters[cluster]:
                 del self._clusters[cluster]
-        for topic in [one for one, queues in self._topics.items() if name in queues]:
+        for topic in list(self._topics_of.get(name, ())):
             self._drop(topic, name)
 
     def _permit(self, broker: str, change: Callable[[int], int]) -> int:
-        topics = [topic for topic, queues in self._topics.items() if broker in queues]
+        topics = list(self._topics_of.get(broker, ()))
         for topic in topics:
             entry = self._topics[topic][broker]
             self._put(topic, replace(entry, perm=int(change(entry.perm))))

@@ -34,6 +34,7 @@ from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION, Command
 from flintmq.protocol.fields import NO_FIELDS, write_header
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from flintmq.protocol.remarks import remark_of
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command, encode_command
 
@@ -196,7 +197,8 @@ class _Session:
             log.info("%s: request %d failed: %s", self._channel.peer, request.code, error)
         else:
             log.error("%s: request %d failed", self._channel.peer, request.code, exc_info=error)
-        return Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        remark = f"{type(error).__name__}: {remark_of(error)}"
+        return Answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
 
 
 def _encode(opaque: int, reply: Answer) -> bytes:

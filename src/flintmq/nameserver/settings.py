@@ -6,7 +6,8 @@ topics.  Brokers are told it when they register, clients with the route where th
 Settings are kept as the file kvConfig.json, by whoever made this object: it gives the content
 the file had and takes the new content after every change.
 
-Refused: a change after which the file would be over `SETTINGS_BYTES_MAX`.
+Refused: a change after which the file would be over `SETTINGS_BYTES_MAX`, names and values longer
+than any real one.
 
 Invariant: a change that could not be saved did not happen.
 """
@@ -17,7 +18,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from flintmq.errors import Overloaded
+from flintmq.nameserver.replicas import check_names
 from flintmq.protocol.bodies.kv import ORDER_TOPIC_NAMESPACE, KvConfig, KvTable
+
+VALUE_CHARACTERS_MAX = 65_536
+"""Of one value: the queues of an ordered topic take some 20 characters for each broker."""
 
 SETTINGS_BYTES_MAX = 1024 * 1024
 """The file is written anew for every change, and one namespace goes to every broker."""
@@ -39,6 +44,9 @@ class Settings:
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Remember a value in place of the one before.  Raises `Overloaded` when full."""
+        check_names((namespace, key))
+        if len(value) > VALUE_CHARACTERS_MAX:
+            raise Overloaded("characters of a value", VALUE_CHARACTERS_MAX, "VALUE_CHARACTERS_MAX")
         self._replace(namespace, {**self._table.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:

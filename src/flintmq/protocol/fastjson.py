@@ -227,6 +227,30 @@ def _requote(match: re.Match[str]) -> str:
     return {"\\'": "'", '"': '\\"'}.get(match[0], match[0])
 
 
+class Memo:
+    """Objects and their texts as they were written last, for who writes a table again and again.
+
+    Objects are known by identity: they must be frozen.  What the next writing does not meet is
+    forgotten by it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[object, int, str]] = {}
+        self._before: dict[int, tuple[object, int, str]] = {}
+
+    def begin(self) -> None:
+        self._before, self._kept = self._kept, {}
+
+    def get(self, value: object, depth: int) -> str | None:
+        found = self._before.get(id(value))
+        if found is None or found[0] is not value or found[1] != depth:
+            return None
+        return found[2]
+
+    def keep(self, value: object, depth: int, text: str) -> None:
+        self._kept[id(value)] = (value, depth, text)
+
+
 def write(
     value: object,
     fields_of: FieldsOf,
@@ -234,25 +258,36 @@ def write(
     bare_keys: bool = True,
     ascii_only: bool = False,
     pretty: bool = False,
+    memo: Memo | None = None,
 ) -> bytes:
     """Encode a value as fastjson would.
 
     ``bare_keys`` decides how integer keys look.  ``pretty`` is the layout of config files:
     there a ``list`` takes a line for each item, as Java's lists do, and a tuple or set stays
-    on one line, as Java's sets and arrays do.
+    on one line, as Java's sets and arrays do.  With a ``memo`` an object that is still the same
+    as at the last time is not written again.
     """
-    text = _Writer(fields_of, bare_keys=bare_keys, ascii_only=ascii_only, pretty=pretty)
+    text = _Writer(fields_of, bare_keys=bare_keys, ascii_only=ascii_only, pretty=pretty, memo=memo)
+    if memo is not None:
+        memo.begin()
     return text.value(value, 0).encode("utf-8", "replace")  # Java, too, sends "?" for half a pair
 
 
 class _Writer:
     def __init__(
-        self, fields_of: FieldsOf, *, bare_keys: bool, ascii_only: bool, pretty: bool
+        self,
+        fields_of: FieldsOf,
+        *,
+        bare_keys: bool,
+        ascii_only: bool,
+        pretty: bool,
+        memo: Memo | None,
     ) -> None:
         self._fields_of = fields_of
         self._bare_keys = bare_keys
         self._pretty = pretty
         self._quote = encode_basestring_ascii if ascii_only else encode_basestring
+        self._memo = memo
 
     def value(self, value: object, depth: int) -> str:
         """``depth`` is how far the line is indented on which the value begins."""
@@ -274,7 +309,17 @@ class _Writer:
             case bytes():
                 return '"' + base64.b64encode(value).decode("ascii") + '"'
             case _:
-                return self._object(self._fields_of(value), depth)
+                return self._written(value, depth)
+
+    def _written(self, value: object, depth: int) -> str:
+        memo = self._memo
+        if memo is None or not depth:
+            return self._object(self._fields_of(value), depth)
+        text = memo.get(value, depth)
+        if text is None:
+            text = self._object(self._fields_of(value), depth)
+        memo.keep(value, depth, text)
+        return text
 
     def _list(self, items: list[object], depth: int) -> str:
         line = self._line(depth + 1)

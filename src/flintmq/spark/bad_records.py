@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self, assert_never
 
 from flintmq.errors import BrokerRefused, UndecodableRecord
+from flintmq.logs import logger
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.spark.access import Access
@@ -28,7 +29,7 @@ from flintmq.spark.shape import OnBadRecord
 REPORTED_MAX: Final = 100
 """Records that a task reports one by one; of the others it tells how many there were."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class BadReports:

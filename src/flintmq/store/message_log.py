@@ -62,6 +62,9 @@ TURN_BYTES_MAX = 256 * 1024 * 1024
 HELD_MAX = 100_000
 """Units to hold before they are written, whatever the time: 2 MB."""
 
+NEW_QUEUES_MAX = 32
+"""Queues without a file to hold before they are written: to make one takes half a millisecond."""
+
 FEW_MAX = 1_000
 """Units and keys that are written in a millisecond or two."""
 
@@ -209,7 +212,12 @@ class MessageLog:
         self._log.commit()
         grown = self._dispatch.commit()
         self._parts.last_store_ms = self._log.staged_ms
-        if self._index.pending_count >= PENDING_MAX or self._queues.held_count >= HELD_MAX:
+        queues = self._queues
+        if (
+            self._index.pending_count >= PENDING_MAX
+            or queues.held_count >= HELD_MAX
+            or queues.new_count >= NEW_QUEUES_MAX
+        ):
             self.flush()
         return grown
 

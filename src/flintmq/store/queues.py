@@ -57,6 +57,8 @@ class Queues:
         self._holding: dict[ConsumeQueue, None] = {}
         self.held_count = 0
         """Units that wait in memory for `flush`, at most."""
+        self.new_count = 0
+        """Queues among them that have no file yet, at most."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self._queues.values())
@@ -122,6 +124,7 @@ class Queues:
     ) -> None:
         """Give a queue units whose records are in the log; `flush` writes them."""
         self.held_count += stop - queue.max_offset
+        self.new_count += not queue.max_offset
         queue.hold(units, stop, log_stop)
         self._holding[queue] = None
 
@@ -133,6 +136,7 @@ class Queues:
             self.note_changed(queue.dirty)
             del self._holding[queue]
         self.held_count = 0
+        self.new_count = 0
 
     def note_changed(self, dirty: DirtyFiles) -> None:
         """Remember that a sync has to cover these files of a queue."""

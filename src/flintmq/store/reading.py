@@ -50,6 +50,9 @@ READ_BYTES_MAX = 128 * 1024 * 1024
 RECORD_HEAD = struct.Struct(">iI4xi4xqq")
 """Size, magic, queue id, queue offset and log offset of a record."""
 
+SCAN_UNITS_MIN = 32
+"""Units a read looks at, however costly the test of their records is."""
+
 TOPICS_KEPT_MAX = 4_096
 """Topics remembered as they stand in a record."""
 
@@ -143,7 +146,10 @@ class QueueReader:
                 after, found = QueueOffset(offset + count), GetStatus.FOUND
                 return ReadResult(found, after, first, last, views, count, size_bytes, False)
         file_stop = offset - offset % self._units_per_file + self._units_per_file
-        stop = QueueOffset(min(last, file_stop, offset + max(self._scan_units_max, count_max)))
+        units_max = max(self._scan_units_max, count_max)
+        if wanted.cost > 1:
+            units_max = max(units_max // wanted.cost, SCAN_UNITS_MIN)
+        stop = QueueOffset(min(last, file_stop, offset + units_max))
         if octets is None:
             chunk = CHUNK_UNITS
             if not wanted.looks_at_units and count_max < chunk:

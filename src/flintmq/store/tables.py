@@ -46,6 +46,7 @@ class Table(Generic[T]):
         self._good: bytes | None = None  # what was read or saved last
         self._is_in_place = False  # whether that is in the file itself, or only in the backup
         self._unknown: dict[str, object] = {}
+        self._memo = fastjson.Memo()  # entries are frozen: those that did not change stay written
 
     def load(self) -> T | None:
         """The table, or nothing when there is none yet.  Reads only."""
@@ -80,11 +81,12 @@ class Table(Generic[T]):
         self._good, self._is_in_place = content, True
 
     def _content(self, table: T) -> bytes:
-        if not self._unknown:
-            return table.to_file()
         members = sorted([*wire_fields(table), *self._unknown.items()], key=itemgetter(0))
         return fastjson.write(
-            table, lambda value: members if value is table else wire_fields(value), pretty=True
+            table,
+            lambda value: members if value is table else wire_fields(value),
+            pretty=True,
+            memo=self._memo,
         )
 
 
