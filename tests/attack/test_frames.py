@@ -85,7 +85,7 @@ def one_long_remark() -> bytes:
 def test_a_huge_header_costs_next_to_nothing(arena: Arena, make: object, where: str) -> None:
     assert callable(make)
     data = make()
-    name = f"frames: {make.__name__.replace('_', ' ')} × 5, {where}"
+    name = f"frames: {make.__name__.replace('_', ' ')} x 5, {where}"
     with arena.attack(name, cpu_s=2.5, grow_mb=200):
         for _ in range(5):
             answers = flood(getattr(arena, where), [data], limit_s=20)
