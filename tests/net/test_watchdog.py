@@ -103,7 +103,8 @@ def test_a_request_that_blocks_the_loop_is_named_by_its_peer(
 
 def test_work_in_parts_lets_others_run(run: Run) -> None:
     async def main() -> None:
-        turns, others = [], []
+        turns: list[int] = []
+        others: list[None] = []
 
         def work(is_over: object) -> bool:
             assert callable(is_over)

@@ -31,6 +31,9 @@ BROKER_NAME_CHARACTERS_MAX = 255
 """Of a queue that a client names: brokers are named by people."""
 
 
+MUCH_TOO_LONG = 4_096
+"""Characters of a name that is not looked into any more."""
+
 EXTRA_BYTES_MAX = 4_096
 """Fields of newer releases, as they are kept for each topic and group."""
 
@@ -76,6 +79,8 @@ def require(fault: str | None) -> None:
 
 
 def _fault(kind: str, name: str, characters_max: int) -> str | None:
+    if len(name) > MUCH_TOO_LONG:
+        return f"The specified {kind} is longer than {kind} max length."
     if not name.strip():
         return f"The specified {kind} is blank."
     if not NAME_PATTERN.fullmatch(name):

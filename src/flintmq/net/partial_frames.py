@@ -30,7 +30,7 @@ SWEEP_MS = 15_000
 """How often that is looked at, while anything is held."""
 
 
-class Holder(Protocol):
+class Reader(Protocol):
     """A connection, as it is seen here."""
 
     @property
@@ -56,11 +56,11 @@ class PartialFrames:
         """Connections that were closed for what they held."""
         self._bytes_max = bytes_max
         self._clock = clock
-        self._held: dict[Holder, _Held] = {}  # the oldest frame first
+        self._held: dict[Reader, _Held] = {}  # the oldest frame first
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def note(self, holder: Holder, held_bytes: int, *, is_new: bool) -> None:
+    def note(self, holder: Reader, held_bytes: int, *, is_new: bool) -> None:
         """A connection read something and holds so much of a frame, a new one or the same."""
         held = self._held.get(holder)
         if held is not None and not is_new:
@@ -78,7 +78,7 @@ class PartialFrames:
             largest = max(self._held, key=lambda each: self._held[each].bytes)
             self._close(largest, f"all unfinished frames together are over {self._bytes_max} bytes")
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: Reader) -> None:
         """A connection holds nothing any more."""
         held = self._held.pop(holder, None)
         if held is not None:
@@ -98,7 +98,7 @@ class PartialFrames:
             self._timer.cancel()
             self._timer = None
 
-    def _close(self, holder: Holder, reason: str) -> None:
+    def _close(self, holder: Reader, reason: str) -> None:
         held_bytes = self._held[holder].bytes
         self.forget(holder)
         self.closed_count += 1
