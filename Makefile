@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PEERS ?= broker client python spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz crash soak bench bench-peers bench-growth bench-soak bench-profile bench-report interop docs format clean
+.PHONY: help setup lock demo test coverage check fuzz attack crash soak bench bench-peers bench-growth bench-soak bench-profile bench-report interop docs format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,11 @@ check: $(READY) ## Lint, format check and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fuzz: $(READY) ## Feed the decoders 200,000 hostile inputs each
+fuzz: $(READY) ## Feed every decoder up to 200,000 hostile inputs, with a limit of CPU for each
 	FLINTMQ_FUZZ_EXAMPLES=200000 $(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)
+
+attack: $(READY) ## Let hostile peers at our servers and clients for ten minutes, and see what it costs
+	$(BIN)/python -m pytest -p no:xdist -m heavy --timeout 120 --session-timeout 600 tests/attack $(ARGS)
 
 crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)

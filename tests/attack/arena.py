@@ -27,7 +27,7 @@ ROUNDS_S = 60.0
 FACTOR = 10
 P50_CAP_MS = 60.0
 P99_CAP_MS = 1_000.0
-"""A turn of the loop has some milliseconds for anybody; a second is what clients begin to notice."""
+"""A turn of the loop has some milliseconds for anybody; a second is what clients notice."""
 
 LATE_FACTOR = 10
 BACK_S = 45.0

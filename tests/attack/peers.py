@@ -1,7 +1,7 @@
 """Hostile peers: bytes as anybody can write them, without our own codecs.
 
-Peer(address).ask(11, {...})        one request, one answer, or None when it was cut off
-flood(address, frames)              many requests in a row, and how they were answered
+`Peer(address).ask(11, {...})` is one request and one answer, or None when it was cut off;
+`flood(address, frames)` is many requests in a row, and how they were answered.
 """
 
 from __future__ import annotations

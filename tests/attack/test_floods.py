@@ -45,12 +45,12 @@ def test_answers_over_large_topics_hold_up_nobody(arena: Arena) -> None:
             asked(arena.broker, CREATE_TOPIC, topic_fields(topic, queues))
         fields = {"consumerGroup": "G", "topic": topic, "queueId": 0, "commitOffset": 1}
         asked(arena.broker, COMMIT_OFFSET, fields)
-    with arena.attack("floods: 202 × 20 over large topics", cpu_s=8, grow_mb=150):
+    with arena.attack("floods: 202 x 20 over large topics", cpu_s=8, grow_mb=150):
         flood(arena.broker, [frame(TOPIC_STATS, {"topic": topic}) for topic in topics])
     named = {"consumerGroup": "G", "topicList": ";".join(topics)}
-    with arena.attack("floods: 208 over 20 large topics × 3", cpu_s=8, grow_mb=150):
+    with arena.attack("floods: 208 over 20 large topics x 3", cpu_s=8, grow_mb=150):
         flood(arena.broker, [frame(GROUP_LAG, named)] * 3)
-    with arena.attack("floods: 317 × 3", cpu_s=8, grow_mb=150):
+    with arena.attack("floods: 317 x 3", cpu_s=8, grow_mb=150):
         flood(arena.broker, [frame(ALL_LAGS, {"isOrder": "false"})] * 3)
 
 
@@ -109,7 +109,7 @@ def test_topics_and_groups_by_the_thousand_hold_up_nobody(arena: Arena) -> None:
     groups = (frame(GROUP, {"group": f"Fresh-{each}"}, opaque=each) for each in range(30_000))
     with arena.attack("floods: 30,000 groups made by 352", cpu_s=30, grow_mb=250, keep_mb=200):
         flood(arena.broker, groups)
-    with arena.attack("floods: all topics and all groups × 5", cpu_s=20, grow_mb=250):
+    with arena.attack("floods: all topics and all groups x 5", cpu_s=20, grow_mb=250):
         flood(arena.broker, [frame(ALL_TOPICS), frame(ALL_GROUPS)] * 5)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -75,10 +75,8 @@ def within(limit_s: float, what: str) -> Iterator[None]:
 
 def quietly(act: Callable[[], object]) -> None:
     """Whatever comes of it, it is a value or an error of ours."""
-    try:
+    with suppress(FlintError):
         act()
-    except FlintError:
-        pass
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import zlib
 from itertools import product
+from typing import Self
 
 import pytest
 
@@ -51,7 +52,7 @@ class Heap:
         with self._lock:
             self.bodies.update(bytes(message.body) for message in messages)
 
-    def __enter__(self) -> Heap:
+    def __enter__(self) -> Self:
         self._consumer.start()
         return self
 

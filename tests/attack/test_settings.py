@@ -27,9 +27,9 @@ def route(arena: Arena, topic: str = TOPIC) -> Heard:
 
 def test_large_settings_cost_next_to_nothing(arena: Arena) -> None:
     body = b"".join(b"k%d=v\n" % number for number in range(1_200_000))
-    with arena.attack("settings: 25 with 12 MB × 3", cpu_s=3, grow_mb=200):
+    with arena.attack("settings: 25 with 12 MB x 3", cpu_s=3, grow_mb=200):
         flood(arena.broker, [frame(BROKER_CONFIG, body=body)] * 3)
-    with arena.attack("settings: 318 with 12 MB × 3", cpu_s=3, grow_mb=200):
+    with arena.attack("settings: 318 with 12 MB x 3", cpu_s=3, grow_mb=200):
         flood(arena.namesrv, [frame(NAMESRV_CONFIG, body=body)] * 3)
 
 

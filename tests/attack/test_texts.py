@@ -66,7 +66,7 @@ def test_deep_sql_is_refused(arena: Arena) -> None:
         "/*" * 100_000,
         "a = 1" + " " * 1_000_000,
     ]
-    with arena.attack("texts: deep, long and unfinished SQL92 × 5", cpu_s=8):
+    with arena.attack("texts: deep, long and unfinished SQL92 x 5", cpu_s=8):
         flood(arena.broker, pulls(texts * 5, "SQL92"))
 
 
@@ -89,8 +89,8 @@ def test_sql_in_heartbeats_has_its_allowance(arena: Arena) -> None:
 
 def test_many_tags_are_refused(arena: Arena) -> None:
     wanted = " || ".join(f"{each}" for each in range(1_500_000))
-    with arena.attack("texts: a pull with 1.5 million tags × 3", cpu_s=4, grow_mb=250):
+    with arena.attack("texts: a pull with 1.5 million tags x 3", cpu_s=4, grow_mb=250):
         flood(arena.broker, pulls([wanted] * 3, "TAG"))
     body = heartbeat("c@1", "Readers", [subscription(TOPIC, wanted[:1_800_000])])
-    with arena.attack("texts: a heartbeat with 250,000 tags × 3", cpu_s=4, grow_mb=250):
+    with arena.attack("texts: a heartbeat with 250,000 tags x 3", cpu_s=4, grow_mb=250):
         flood(arena.broker, [frame(HEARTBEAT, body=body)] * 3)

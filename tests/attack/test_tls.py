@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from attack.peers import Peer, frame
-from attack.victim import Victim, serving
+from attack.victim import NotStarted, Victim, serving
 from cli.serving import COMMAND, environment
 from net.certificates import Authority, self_signed
 
@@ -35,7 +35,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder, "authority")
     options = ("--tls-cert", authority.sign("server"), "--tls-client-ca", authority.ca_file)
-    with serving(folder, *options) as victim:
+    with serving(folder, *options, "--tls-mode", "enforcing") as victim:
         yield Guarded(victim, authority, folder)
         assert victim.stop() == 0
         victim.check_log()
@@ -47,11 +47,24 @@ def is_served(guarded: Guarded, certificate: str | None, address: str) -> bool:
     if certificate is not None:
         context.load_cert_chain(certificate)
     host, _, port = address.rpartition(":")
-    with suppress(OSError), socket.create_connection((host, int(port)), 10) as plain:
-        with context.wrap_socket(plain, server_hostname=host) as secure:
-            secure.sendall(frame(RUNTIME))
-            return bool(secure.recv(100))
+    with (
+        suppress(OSError),
+        socket.create_connection((host, int(port)), 10) as plain,
+        context.wrap_socket(plain, server_hostname=host) as secure,
+    ):
+        secure.sendall(frame(RUNTIME))
+        return bool(secure.recv(100))
     return False
+
+
+@pytest.mark.parametrize("mode", [(), ("--tls-mode", "permissive"), ("--tls-mode", "off")])
+def test_a_server_that_would_take_plain_clients_beside_certificates_does_not_start(
+    tmp_path: Path, mode: tuple[str, ...]
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    options = ("--tls-cert", authority.sign("server"), "--tls-client-ca", authority.ca_file)
+    with pytest.raises(NotStarted, match="enforcing"), serving(tmp_path, *options, *mode):
+        pass
 
 
 @pytest.mark.parametrize("where", ["broker", "namesrv"])

@@ -43,6 +43,14 @@ def until(is_so: Callable[[], bool], limit_s: float, every_s: float = 0.05) -> b
     return True
 
 
+class NotStarted(Exception):
+    """It ended before it was ready, with this code and these words."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(f"exit {code}: {said[-2_000:]}")
+        self.said = said
+
+
 class Victim:
     """A server that said it is ready."""
 
@@ -63,7 +71,8 @@ class Victim:
         found = READY.fullmatch(line)
         if found is None:
             self.process.wait(START_S)
-            raise AssertionError(f"exit {self.process.returncode}: {self.log()[-2_000:]!r}")
+            self.process.stdout.close()
+            raise NotStarted(self.process.returncode, self.log().decode(errors="replace"))
         self.namesrv, self.broker = str(found["namesrv"]), str(found["broker"])
 
     # What it costs

@@ -162,6 +162,7 @@ def test_a_name_that_means_nothing_here_is_told_alone(key: str) -> None:
         ("autoCreateTopicEnable", "yes", "true or false"),
         ("flushDiskType", "sync", "SYNC_FLUSH or ASYNC_FLUSH"),
         ("messageDelayLevel", "1s 5x", "s, m, h, d"),
+        ("messageDelayLevel", "", "at least one"),
         ("brokerIP1", "http://x", "without a scheme"),
         ("namesrvAddr", "10.0.0.1", "give host:port"),
         ("deleteWhen", "24", "00 to 23"),

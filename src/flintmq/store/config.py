@@ -48,6 +48,8 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
         if unit not in _UNIT_MS or not number.isdecimal():
             raise ValueError(f"{part!r} is no delay: a number and one of s, m, h, d")
         levels.append(int(number) * _UNIT_MS[unit])
+    if not levels:
+        raise ValueError("there must be at least one delay level, such as 1s")
     return tuple(levels)
 
 
