@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from flintmq.broker.admin_topics import between_turns
 from flintmq.broker.config_file import SETTINGS, BrokerSettings, changed_config, settings_texts
-from flintmq.broker.dispatch import Processor
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.runtime import runtime_table
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties

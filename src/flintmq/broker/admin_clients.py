@@ -5,11 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flintmq.broker.clients import Member
-from flintmq.broker.dispatch import Processor
 from flintmq.broker.large import Work, answered
 from flintmq.broker.outcome import Answer, Ask, Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import InvalidName
 from flintmq.model.message_id import parse_offset_id
 from flintmq.protocol.bodies.connections import (

@@ -5,12 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flintmq.broker.attributes import GROUP_ATTRIBUTES, altered
-from flintmq.broker.dispatch import Processor
 from flintmq.broker.large import Work, answered
 from flintmq.broker.names import group_fault, require, used_group_fault, used_topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.logs import logger
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
 from flintmq.protocol.bodies.in_parts import table_in_parts

@@ -11,12 +11,11 @@ from flintmq.broker.admin_progress import (
     time_spans,
 )
 from flintmq.broker.admin_reset import consumer_status, reset_offsets
-from flintmq.broker.dispatch import Processor
 from flintmq.broker.large import Work, answered
 from flintmq.broker.names import require, used_group_fault
 from flintmq.broker.outcome import Answer, Outcome
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.logs import logger
 from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode

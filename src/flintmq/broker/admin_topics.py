@@ -11,13 +11,12 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, keeps_batches, parse_changes
-from flintmq.broker.dispatch import Processor
 from flintmq.broker.large import TOPICS_PER_REQUEST_MAX, Work, answered
 from flintmq.broker.names import extra_fault, require, topic_fault
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.send_checks import MULTI_TAG
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.broker.stats import TOPIC_PUT_NUMS
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger

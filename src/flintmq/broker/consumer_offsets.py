@@ -7,11 +7,9 @@ about where to start.  In an old queue the client decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.offset import (
@@ -20,9 +18,6 @@ from flintmq.protocol.headers.offset import (
     UpdateConsumerOffset,
 )
 from flintmq.protocol.typed_request import TypedRequest
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 FIRST = QueueOffset(0)
 

@@ -12,8 +12,6 @@ never a message that merely has the properties of a half message, nor bytes insi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flintmq.broker.destinations import destination
 from flintmq.broker.half_check import immunity_of
 from flintmq.broker.half_messages import HALF_QUEUE
@@ -21,7 +19,7 @@ from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.put import append, put_message
 from flintmq.broker.redelivery import home_of, is_in_queue, rebuilt
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import InvalidName
 from flintmq.model import properties as names
 from flintmq.model.message_id import parse_offset_id
@@ -34,9 +32,6 @@ from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Record
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.message_log import Appended
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 NOTHING_SAID = "not set any response code"
 """What RocketMQ's answers remark when nothing was said, good or bad."""

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from flintmq.broker.chores import Chore
-from flintmq.broker.dispatch import Processor, processors
+from flintmq.broker.dispatch import processors
 from flintmq.broker.failures import failure_answer, not_available, unsupported
 from flintmq.broker.held_pulls import HeldPull
 from flintmq.broker.members import connection_lost, tell_late
@@ -32,7 +32,7 @@ from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull import pull_again
 from flintmq.broker.quick_send import QuickSends, SentGroup
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.broker.stepping import SteppedRequest, Stepping
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger

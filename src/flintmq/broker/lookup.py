@@ -12,14 +12,13 @@ A topic or a queue that is not there has no messages; that is no error.
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from flintmq.broker.filters import BLOOM
 from flintmq.broker.outcome import Answer, Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import InvalidExpression
 from flintmq.filter.tags import parse_tags
 from flintmq.model.queue import LogOffset, QueueOffset
@@ -46,9 +45,6 @@ from flintmq.store.batch_reading import NO_BATCH
 from flintmq.store.consume_queue import Bound
 from flintmq.store.lookup import QueueEntry
 from flintmq.store.queue_extension import ExtensionUnit, is_address
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 UNIQUE_KEY_COUNT_MAX = 32
 """Records a query by unique id may find, whatever it asks for; RocketMQ's number."""

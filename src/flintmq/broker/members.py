@@ -9,7 +9,6 @@ broadcasting group shares nothing and is not told.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from flintmq.broker.names import (
 )
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Tell
 from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.broker.subscriptions import is_compiled, require_tags
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, retry_topic
@@ -35,10 +34,6 @@ from flintmq.protocol.command import request as new_request
 from flintmq.protocol.headers.common import NoFields, OfConsumerGroup
 from flintmq.protocol.headers.group import HeartbeatAnswer, UnregisterClient
 from flintmq.protocol.typed_request import TypedRequest
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
-
 
 SUBSCRIPTIONS_MAX = 4_096
 """Subscriptions of one heartbeat: each takes some 10 µs.  A process has tens."""

@@ -16,7 +16,7 @@ The body of an answer is views of the log and is never copied here.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 
@@ -25,7 +25,7 @@ from flintmq.broker.moved_offsets import note_moved
 from flintmq.broker.outcome import SUCCESS, Answer, Hold, Outcome
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull_checks import admit
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6
 from flintmq.protocol.bodies.group import GroupConfig
@@ -36,9 +36,6 @@ from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.config import TransferLimits
 from flintmq.store.reading import READ_BYTES_MAX, GetStatus, ReadResult
 from flintmq.store.selection import Selection
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 USUAL_BYTES: Final = 262_144
 """What a push consumer of 5.x says it takes.  Who says more may get more records at once."""

@@ -9,8 +9,6 @@ those who look later.  So a reply that cannot be stored is handed over all the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flintmq.broker.hooks import Sending, Sent, run_hooks
 from flintmq.broker.outcome import SUCCESS, Answer, Ask, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
@@ -19,7 +17,7 @@ from flintmq.broker.send import begin_hooks, code_of
 from flintmq.broker.send_answer import message_id, refusal_header
 from flintmq.broker.send_checks import SendHeader, SendRequest, check_send
 from flintmq.broker.send_properties import mark, waits_for_medium
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model import properties as names
@@ -30,9 +28,6 @@ from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.send import PushReply, SendAnswer, SendRefusal
 from flintmq.protocol.properties import format_properties, parse_properties
 from flintmq.store.message_log import Appended
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 log = logger(__name__)
 

@@ -9,8 +9,6 @@ a body is a batch.  Hooks cost nothing while there are none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.destinations import destination
 from flintmq.broker.hooks import Sending, Sent, run_before_send, run_hooks
@@ -22,7 +20,7 @@ from flintmq.broker.send_answer import SentMessages, message_id, refusal_header,
 from flintmq.broker.send_batch import store_batch
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest, broker_forbids, check_send
 from flintmq.broker.send_properties import mark, plain_string, waits_for_medium
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import DiskFailed
 from flintmq.model import properties as names
 from flintmq.model.group import (
@@ -37,9 +35,6 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.properties import parse_properties
 from flintmq.store.message_log import Appended
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 OWN_MAXIMUM_SINCE = 121
 """From this version on a client's own maximum of deliveries counts (V3_4_9)."""

@@ -10,8 +10,6 @@ Its answer waits for the medium as that of a send does: the consumer forgets the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from flintmq.broker.destinations import destination
@@ -23,7 +21,7 @@ from flintmq.broker.redelivery import Home
 from flintmq.broker.send import DEAD_LETTER_QUEUES, OWN_MAXIMUM_SINCE
 from flintmq.broker.send_answer import message_id
 from flintmq.broker.send_checks import broker_forbids, require_room
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState, Processor
 from flintmq.broker.stats import SNDBCK_PUT_NUMS
 from flintmq.errors import DiskFailed
 from flintmq.model import properties as names
@@ -37,9 +35,6 @@ from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Record
 from flintmq.protocol.typed_request import TypedRequest
-
-if TYPE_CHECKING:
-    from flintmq.broker.dispatch import Processor
 
 FIRST_LEVEL = 3
 """The delay before the first of several tries; every further one is a level higher."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flintmq.broker.clients import Clients
 from flintmq.broker.compile_budget import CompileBudget
@@ -22,8 +22,9 @@ from flintmq.broker.half_messages import HalfMessages
 from flintmq.broker.held_pulls import HeldPulls
 from flintmq.broker.hooks import Hooks
 from flintmq.broker.offsets import Offsets
-from flintmq.broker.outcome import Tell
+from flintmq.broker.outcome import Outcome, Tell
 from flintmq.broker.own_ids import OwnIds
+from flintmq.broker.peer import Peer
 from flintmq.broker.put_times import PutTimes
 from flintmq.broker.queue_locks import QueueLocks
 from flintmq.broker.registration import Told
@@ -34,6 +35,7 @@ from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
 from flintmq.net.watchdog import Stalls
 from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.message_log import MessageLog
 
 AfterWrite: TypeAlias = Callable[[DiskFailed | None], None]
@@ -99,3 +101,7 @@ class BrokerState:
         self.locks.carry(delta_ms)
         self.stats.carry(delta_ms)
         self.put_times.carry(delta_ms)
+
+
+Processor: TypeAlias = Callable[[TypedRequest[Any], BrokerState, Peer, int], Outcome]
+"""What serves requests of one code: request, state, who asks, and the time."""
