@@ -17,7 +17,7 @@ from broker.admin import done, join, new_topic, refused
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
 from broker.world import SMALL_STORE, World
-from flintmq.broker import compile_budget, groups, members, send_checks
+from flintmq.broker import compile_budget, groups, members, sendable
 from flintmq.broker import pull as pull_module
 from flintmq.broker.compile_budget import PEER_CHARACTERS, TEXT_CHARACTERS
 from flintmq.broker.config import BrokerConfig
@@ -158,8 +158,8 @@ def test_names_that_may_not_be_sent_to_are_not_remembered(world: World) -> None:
         assert world.send(f"{number}" + "x" * 10_000).code == ResponseCode.INVALID_PARAMETER
         assert world.send(f"%LMQ%{number}").code == ResponseCode.NO_PERMISSION
 
-    assert all(len(name) < 128 for name in send_checks._good_names)
-    assert not any(name.startswith("%LMQ%") for name in send_checks._good_names)
+    assert all(len(name) < 128 for name in sendable._good_names)
+    assert not any(name.startswith("%LMQ%") for name in sendable._good_names)
 
 
 # How many

@@ -15,7 +15,8 @@ from cli.serving import COMMAND, environment
 from client.push_support import committed, filled, numbered
 from client.support import wait_for
 from flintmq.cli.app import app
-from flintmq.cli.run_spark import read_conf, read_sink
+from flintmq.cli.on_spark import read_conf
+from flintmq.cli.run_spark import read_sink
 from flintmq.embedded.broker import EmbeddedBroker
 
 START_S = 110.0

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.redelivery import Home
-from flintmq.broker.send_checks import has_queue, name_fault
+from flintmq.broker.sendable import has_queue, name_fault
 from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
 from flintmq.protocol.codes import ResponseCode

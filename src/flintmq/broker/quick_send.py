@@ -26,8 +26,9 @@ from msgspec.structs import replace
 from flintmq.broker.peer import Peer
 from flintmq.broker.send_answer import SentFrame, message_ids
 from flintmq.broker.send_batch import FOUND_BY, looked_at, split_checked
-from flintmq.broker.send_checks import MULTI_TAG, name_fault
+from flintmq.broker.send_checks import MULTI_TAG
 from flintmq.broker.send_properties import plain_string, waits_for_medium
+from flintmq.broker.sendable import name_fault
 from flintmq.errors import FlintError
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic

@@ -12,12 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from flintmq.cli.output import give_up
-from flintmq.cli.run_spark import SparkConf, read_conf
 from flintmq.cli.times import parse_time
 from flintmq.client.config import ClientSettings
 from flintmq.errors import FlintError
@@ -37,6 +36,16 @@ __all__ = [
     "source_options",
     "spark_for",
     "stopping",
+]
+
+SparkConf: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be given several times.",
+        show_default=False,
+    ),
 ]
 
 Master = Annotated[
@@ -83,6 +92,15 @@ Where = Annotated[
         show_default=False,
     ),
 ]
+
+
+def read_conf(texts: tuple[str, ...]) -> dict[str, str]:
+    """``name=value`` pairs."""
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise typer.BadParameter(f"{name!r} is not NAME=VALUE")
+    return {name: value for name, _, value in pairs}
 
 
 def source_options(

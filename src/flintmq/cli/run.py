@@ -32,12 +32,12 @@ from typing import Annotated, Final
 
 import typer
 
+from flintmq.cli.on_spark import SparkConf
 from flintmq.cli.process import LogLevel, give_up, say
 from flintmq.cli.run_spark import (
     Checkpoint,
     OutcomeSink,
     PlotFile,
-    SparkConf,
     SparkMaster,
     SparkPlan,
     UntilNow,

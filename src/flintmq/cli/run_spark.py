@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from flintmq.cli.on_spark import read_conf
 from flintmq.cli.process import say
 from flintmq.core.app import App
 from flintmq.errors import FlintError
@@ -60,15 +61,6 @@ PlotFile: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-SparkConf: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--conf",
-        metavar="NAME=VALUE",
-        help="A setting of Spark; may be given several times.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +83,6 @@ def read_sink(text: str) -> str | dict[str, str]:
     if not kind or not path:
         raise typer.BadParameter(f"{text!r} is not none, console or FORMAT:PATH")
     return {"format": kind, "path": path}
-
-
-def read_conf(texts: tuple[str, ...]) -> dict[str, str]:
-    """``name=value`` pairs."""
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise typer.BadParameter(f"{name!r} is not NAME=VALUE")
-    return {name: value for name, _, value in pairs}
 
 
 def run_on_spark(

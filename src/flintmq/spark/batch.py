@@ -36,7 +36,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        with closing(open_queues(options)) as queues:
+        with closing(open_queues(options.access, options.store)) as queues:
             spans = batch_spans(queues, options)
             numbers = partition_numbers(span.queue for span in spans)
             parts = cut(

@@ -121,7 +121,7 @@ def plan_replay(
         reason = "dead letters would be sent twice: set it to false"
         raise InvalidSetting("spark.speculation", "true", reason)
     parsed = look_first(given, stream=False)
-    with closing(open_queues(parsed)) as queues:
+    with closing(open_queues(parsed.access, parsed.store)) as queues:
         spans = batch_spans(queues, parsed)
 
     def frame(spans: Sequence[Span], tasks: int) -> DataFrame:

@@ -27,7 +27,7 @@ _OURS: Final = "flintmq.errors."
 def look_first(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     """The options, read and found to name queues that are there."""
     parsed = SourceOptions.parse(options, stream=stream)
-    with closing(open_queues(parsed)) as queues:
+    with closing(open_queues(parsed.access, parsed.store)) as queues:
         chosen_queues(queues, parsed.choice)
     return parsed
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from flintmq.spark.options import SourceOptions
+from flintmq.spark.access import Access
 from flintmq.spark.queues import PartsReader, Queues
 from flintmq.spark.task import RemotePages
 
 
-def open_queues(options: SourceOptions) -> Queues:
+def open_queues(access: Access, store: str | None) -> Queues:
     """For the driver.  Close it when it is no longer needed."""
-    if options.store is None:
+    if store is None:
         from flintmq.spark.cluster import Cluster  # tasks do without
 
-        return Cluster(options.access)
+        return Cluster(access)
     from flintmq.spark.store_queues import StoreQueues
 
-    return StoreQueues(options.store)
+    return StoreQueues(store)
 
 
-def page_reader(options: SourceOptions) -> PartsReader:
+def page_reader(access: Access, store: str | None) -> PartsReader:
     """For a task."""
-    if options.store is None:
-        return RemotePages(options.access)
+    if store is None:
+        return RemotePages(access)
     from flintmq.spark.store_queues import StorePages
 
     return StorePages()

@@ -113,7 +113,7 @@ def _topics_of_groups(parsed: SourceOptions, topics: Collection[str]) -> list[st
     found = _in_store(parsed.store) if parsed.store is not None else _in_cluster(parsed, topics)
     if not found:
         return []
-    with closing(open_queues(parsed)) as queues:
+    with closing(open_queues(parsed.access, parsed.store)) as queues:
         return sorted({queue.topic for queue in queues.queues(found)})
 
 

@@ -69,7 +69,9 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
     )
 
     def checked() -> Iterator[Page]:
-        for page in page_reader(options).all_pages(partition.parts, options.wanted, PULL_COUNT):
+        for page in page_reader(options.access, options.store).all_pages(
+            partition.parts, options.wanted, PULL_COUNT
+        ):
             check_gap(page, fail_on_data_loss=options.fail_on_data_loss)
             yield page
 

@@ -69,9 +69,9 @@ class StreamDriver:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._queues = open_queues(options)
+        self._queues = open_queues(options.access, options.store)
         self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
-        self._sizes = Sizes(page_reader(options), options.wanted)
+        self._sizes = Sizes(page_reader(options.access, options.store), options.wanted)
         self._waiting: Waiting | None = None
         self._group = _group_offset(options)
         self._ends: HeardEnds | None = None
