@@ -34,7 +34,7 @@ from flintmq.store.findings import Severity
 from flintmq.store.message_log import MessageLog
 from flintmq.store.tables import Tables
 
-KINDS = ("commitlog", "consumequeue", "consumequeue_ext", "index")
+KINDS = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 PER_POINT = 6
 HEAVY_STATES = int(os.environ.get("FLINTMQ_CRASH_STATES", "10000"))
 
@@ -49,8 +49,10 @@ class QuickRecordingDisk(RecordingDisk):
         self.note_sync_directory(path)
 
 
-def recorded(directory: Path, seed: int, turns: int, config: StoreConfig) -> Workload:
-    workload = Workload(QuickRecordingDisk(directory), directory, Random(seed), config)
+def recorded(
+    directory: Path, seed: int, turns: int, config: StoreConfig, batched: tuple[str, ...]
+) -> Workload:
+    workload = Workload(QuickRecordingDisk(directory), directory, Random(seed), config, batched)
     workload.run(turns)
     return workload
 
@@ -95,9 +97,16 @@ def verify(
     assert report.findings.count(Severity.LOST) == 0 or holes
 
 
-def verify_states(directory: Path, seed: int, turns: int, count: int, config: StoreConfig) -> int:
+def verify_states(
+    directory: Path,
+    seed: int,
+    turns: int,
+    count: int,
+    config: StoreConfig,
+    batched: tuple[str, ...] = (),
+) -> int:
     """Lay out about ``count`` of the states of one workload; tell how many."""
-    workload = recorded(directory / "recorded", seed, turns, config)
+    workload = recorded(directory / "recorded", seed, turns, config, batched)
     notes = workload.disk.notes
     stride = max(1, len(notes) * PER_POINT // count) | 1
     done = 0
@@ -122,6 +131,13 @@ def test_every_state_after_a_crash_opens_with_all_that_was_acknowledged(
     assert verify_states(tmp_path, seed, 30, 60, config) > 50
 
 
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_every_state_after_a_crash_has_all_batches_that_were_acknowledged(
+    seed: int, tmp_path: Path
+) -> None:
+    assert verify_states(tmp_path, seed, 30, 60, CONFIG, ("orders", "tasks")) > 50
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_thousands_of_states_after_a_crash_open_with_all_that_was_acknowledged(
@@ -129,4 +145,6 @@ def test_thousands_of_states_after_a_crash_open_with_all_that_was_acknowledged(
 ) -> None:
     config = replace(CONFIG, extended_queues=seed % 3 == 2)
 
-    assert verify_states(tmp_path, seed, 60, HEAVY_STATES // 20, config) > 0
+    batched = ("events",) if seed % 2 else ()
+
+    assert verify_states(tmp_path, seed, 60, HEAVY_STATES // 20, config, batched) > 0

@@ -14,6 +14,7 @@ from random import Random
 from crash.recording import Acknowledged, RecordingDisk
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.offset import DelayOffsets
@@ -29,6 +30,7 @@ from store.stored import BORN, START_MS, STORED, draft
 CONFIG = StoreConfig(
     commit_log_file_bytes=8192,
     queue_file_bytes=1000,
+    batch_queue_file_bytes=46 * 12,
     extension_file_bytes=1024,
     index_slots=16,
     index_entries=48,
@@ -93,6 +95,8 @@ class Workload:
     directory: Path
     chance: Random
     config: StoreConfig = CONFIG
+    batched: tuple[str, ...] = ()
+    """Topics that keep batches."""
     sent: dict[int, Sent] = field(default_factory=dict)
     now_ms: int = START_MS
     _unsafe: list[Sent] = field(default_factory=list)
@@ -100,6 +104,8 @@ class Workload:
     def run(self, turns: int) -> None:
         self.log = self._open()
         self.tables = Tables(self.disk, self.directory)
+        for topic in self.batched:
+            self.log.batched.keep(topic)
         for turn in range(turns):
             self._turn()
             self._sync(thorough=self.chance.random() < 0.15)
@@ -141,13 +147,20 @@ class Workload:
     def _single(self, topic: str, queue_id: int) -> None:
         number = len(self.sent)
         body, key, tag = self._body(number), f"k{number}", f"tag{number % 3}"
-        octets = draft(body, topic, queue_id, TAGS=tag, KEYS=key, UNIQ_KEY=f"U{number}")
+        properties = {"TAGS": tag, "KEYS": key, "UNIQ_KEY": f"U{number}"}
+        messages, flags = 1, 0
+        if topic in self.batched and number % 3:
+            messages, flags = number % 4 + 1, INNER_BATCH | NEED_UNWRAP
+            base = self.log.batched.next_offset(topic, queue_id)
+            properties |= {"INNER_NUM": str(messages), "INNER_BASE": str(base)}
+        octets = draft(body, topic, queue_id, flags, **properties)
         at = self.log.append(
             octets,
             topic,
             queue_id,
             tags_code=tags_code(tag),
             keys=(f"U{number}", key),
+            count=messages,
             now_ms=self.now_ms,
         )
         self._note(Sent(number, topic, queue_id, body, key, at))
@@ -217,6 +230,8 @@ class Workload:
     def _delete_topic(self, topic: str) -> None:
         self.disk.acknowledge(Removing(topic))
         self.log.delete_topic(topic)
+        if topic in self.batched:
+            self.log.batched.keep(topic)
 
 
 def still_due(sent: dict[int, Sent], notes: Iterable[object]) -> list[Sent]:

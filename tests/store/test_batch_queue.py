@@ -66,10 +66,11 @@ def batch(
     flags = INNER_BATCH | NEED_UNWRAP if messages > 1 else 0
     numbers = {"INNER_NUM": str(messages), "INNER_BASE": str(base)} if messages > 1 else {}
     appended = log.append(
-        draft(body, "B", queue_id, flags, TAGS="a", **numbers),
+        draft(body, "B", queue_id, flags, TAGS="a", UNIQ_KEY=f"U{base}", **numbers),
         "B",
         queue_id,
         tags_code=tags_code("a"),
+        keys=(f"U{base}",),
         count=messages,
         now_ms=now_ms,
     )
@@ -302,6 +303,33 @@ def test_units_that_a_crash_took_are_made_again(flushed: int, tmp_path: Path) ->
 
     assert spans(log) == {("B", 0): (0, 60), ("B", 1): (0, 60)}
     assert served(log) == [unit[4] for unit in units(tmp_path)]
+    log.close()
+    assert findings(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_restart_reads_the_log_from_the_checkpoint_on(is_killed: bool, tmp_path: Path) -> None:
+    """Not from its first file, as it does when a queue lacks something."""
+    log = filled(tmp_path, 100)
+    log.close()
+    log = open_small(tmp_path)
+    late_ms = START_MS + 3_600_000
+    for number in range(20):
+        batch(log, 3, number % 2, now_ms=late_ms + number)
+    plan = log.begin_sync(thorough=True)
+    assert plan is not None
+    plan.run()
+    log.finish_sync(plan)
+    batch(log, 2, now_ms=late_ms + 3_600_000)
+    if is_killed:
+        kill(log)
+    else:
+        log.close()
+
+    log = open_small(tmp_path)
+
+    assert log.complaints == ()
+    assert log.max_offset("B", 0) == 150 + 30 + 2
     log.close()
     assert findings(tmp_path) == []
 

@@ -153,11 +153,13 @@ class BatchReplay:
         unit = queue.unit(number - 1)
         if unit.log_offset < self.log.min_offset:
             return
-        view = self.log.read_view(LogOffset(unit.log_offset), unit.size_bytes)
+        segment = self.log.segment_at(LogOffset(unit.log_offset))  # the end is not known yet
         head = None
-        if view is not None and unit.size_bytes >= RECORD_BYTES_MIN:
-            size_bytes, _, *rest = RECORD_HEAD.unpack_from(view)
-            head = (size_bytes, *rest)
+        if segment is not None and unit.size_bytes >= RECORD_BYTES_MIN:
+            inside = unit.log_offset - segment.start
+            if inside + unit.size_bytes <= segment.size_bytes:
+                size_bytes, _, *rest = RECORD_HEAD.unpack_from(segment.view, inside)
+                head = (size_bytes, *rest)
         if head != (unit.size_bytes, queue.queue_id, unit.base_offset, unit.log_offset):
             reason = f"has a bad unit for offset {unit.base_offset}"
             raise QueueGap(f"queue {queue.topic}/{queue.queue_id} {reason}")

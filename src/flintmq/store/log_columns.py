@@ -107,20 +107,15 @@ def by_kind(
     With ``guess`` a topic of which nothing is known but a record of several messages is of the
     second kind.
     """
-    plain: dict[QueueKey, Arrivals] = {}
-    batched: dict[QueueKey, Arrivals] = {}
-    for key, some in arrivals.items():
-        topic = key[0]
-        has_batch = int(some.count.max()) > 1
-        if guess and has_batch and topic not in queues.batch_topics and not queues.find(*key):
-            queues.batch_topics.add(topic)
-        if topic in queues.batch_topics:
-            batched[key] = some
-            continue
-        if has_batch:  # whatever it says: in a plain queue a record is one message
+    topics = queues.batch_topics
+    having = {key[0] for key, some in arrivals.items() if int(some.count.max()) > 1}
+    if guess and (unknown := having - topics):
+        topics |= unknown - {queue.topic for queue in queues}
+    plain = {key: some for key, some in arrivals.items() if key[0] not in topics}
+    for (topic, _), some in plain.items():
+        if topic in having:  # whatever it says: in a plain queue a record is one message
             some.count.fill(1)
-        plain[key] = some
-    return plain, batched
+    return plain, {key: some for key, some in arrivals.items() if key[0] in topics}
 
 
 def _counts(columns: RecordColumns) -> Ints:

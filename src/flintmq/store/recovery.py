@@ -35,7 +35,6 @@ from flintmq.store.layout import COMMIT_LOG_DIRECTORY
 from flintmq.store.log_columns import by_kind, by_queue, keyed, topics_of
 from flintmq.store.log_scan import LogScan, record_starts, window
 from flintmq.store.parts import StoreParts
-from flintmq.store.queue_kinds import batch_topics_by_table
 from flintmq.store.queue_replay import QueueGap, QueueReplay
 from flintmq.store.segment import require_mappable
 
@@ -124,11 +123,6 @@ def _finish_deletions(parts: StoreParts) -> None:
         mark = parts.tombstones.mark(batches.topic)
         if mark and batches.max_offset and batches.log_stop <= mark:
             parts.queues.remove_batch(batches.topic, batches.queue_id)
-    kept = {batches.topic for batches in parts.queues.batches()}
-    kept |= batch_topics_by_table(parts.disk, parts.directory)
-    for topic in parts.queues.batch_topics - kept:
-        if parts.tombstones.mark(topic):
-            parts.queues.remove_topic(topic)
 
 
 def _points_past(queue: ConsumeQueue, place: LogOffset) -> bool:
