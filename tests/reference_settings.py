@@ -173,6 +173,7 @@ BROKER: Final = {
     "system has it.",
     "mappedFileSizeCommitLog": "Size of a file of the commit log; of a new directory, bytes.",
     "mappedFileSizeConsumeQueue": "The same for consume queues.",
+    "mapperFileSizeBatchConsumeQueue": "The same for batch consume queues.",
     "mappedFileSizeConsumeQueueExt": "The same for their extensions.",
     "enableConsumeQueueExt": "Write extensions of consume queues.",
     "maxHashSlotNum": "Slots of an index file.",

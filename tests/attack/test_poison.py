@@ -48,7 +48,7 @@ class Heap:
         )
         self._consumer.subscribe(topic)
 
-    def _take(self, messages: list[ReceivedMessage]) -> None:
+    def _take(self, messages: tuple[ReceivedMessage, ...]) -> None:
         with self._lock:
             self.bodies.update(bytes(message.body) for message in messages)
 

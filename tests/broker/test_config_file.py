@@ -57,6 +57,7 @@ ODD_VALUES = {
     "flushDiskType": "ASYNC_FLUSH",
     "mappedFileSizeCommitLog": "1048576",
     "mappedFileSizeConsumeQueue": "6000",
+    "mapperFileSizeBatchConsumeQueue": "4600",
     "mappedFileSizeConsumeQueueExt": "4096",
     "deleteWhen": "23",
     "diskMaxUsedSpaceRatio": "60",

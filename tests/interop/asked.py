@@ -13,7 +13,7 @@ ROUTE_OF_TOPIC = 105
 SEND_V2 = 310
 
 
-def make_topic(broker: str, topic: str, queues: int) -> None:
+def make_topic(broker: str, topic: str, queues: int, attributes: str = "") -> None:
     fields = {
         "topic": topic,
         "defaultTopic": "TBW102",
@@ -23,6 +23,7 @@ def make_topic(broker: str, topic: str, queues: int) -> None:
         "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": "0",
         "order": "false",
+        "attributes": attributes,
     }
     header, _ = ask(broker, UPDATE_AND_CREATE_TOPIC, fields)
     assert header["code"] == 0, header

@@ -62,7 +62,9 @@ def process(
     now_ms: int = 0,
 ) -> Answer:
     asked = TypedRequest(header=header, code=code, version=version, body=body)
-    return PROCESSORS[code](asked, state, "p", now_ms)
+    answer = PROCESSORS[code](asked, state, "p", now_ms)
+    assert isinstance(answer, Answer)
+    return answer
 
 
 REGISTER = headers.RegisterBroker(

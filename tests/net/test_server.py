@@ -174,6 +174,7 @@ def test_a_peer_that_does_not_read_is_not_served_more(run: Run) -> None:
 
             assert served == asked - 1
             assert accepted.unsent_bytes < limits.write_high_bytes + 2 * 100_000
+            assert accepted._transport is not None
             assert not accepted._transport.is_reading()
 
             for _ in range(asked):
@@ -337,6 +338,7 @@ def test_accepted_sockets_send_small_answers_at_once(run: Run) -> None:
             channel = await connect(str(server.address))
             await until(lambda: server.channels)
             for end in (channel, *server.channels):
+                assert end._transport is not None
                 sock = end._transport.get_extra_info("socket")
                 assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             await channel.close()

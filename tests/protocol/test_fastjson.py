@@ -31,8 +31,8 @@ def fields(value: object) -> Iterable[tuple[str, object]]:
     return (("n", value.n), ("x", value.x), ("y", value.y))
 
 
-def compact(value: object, **options: bool) -> str:
-    return write(value, fields, **options).decode()
+def compact(value: object, *, bare_keys: bool = True, ascii_only: bool = False) -> str:
+    return write(value, fields, bare_keys=bare_keys, ascii_only=ascii_only).decode()
 
 
 def pretty(value: object) -> str:

@@ -334,6 +334,44 @@ def test_what_is_no_store_or_has_no_such_topic_is_refused(tmp_path: Path) -> Non
     assert queues.extents([QueueRef("orders", "another-broker", 0)]) == {}
 
 
+def test_a_topic_that_keeps_batches_is_read_message_by_message(tmp_path: Path) -> None:
+    directory = unpack_store("golden-batch-5.3.3", tmp_path)
+    queues = StoreQueues(str(directory))
+    refs = queues.queues(["batched"])
+
+    extents = queues.extents(refs)
+
+    assert [extents[ref].stop for ref in refs] == [67, 46]
+    for ref in refs:
+        stop = int(extents[ref].stop)
+        whole = [m for page in pages_of(directory, ref, 0, stop) for m in page.messages()]
+        assert [message.queue_offset for message in whole] == list(range(stop))
+        for start, end in ((0, 3), (5, 6), (5, 11), (stop - 3, stop)):
+            part = [m for page in pages_of(directory, ref, start, end) for m in page.messages()]
+            assert part == whole[start:end]
+        for at in (0, 10, stop - 1):
+            offset = queues.offsets_at([ref], whole[at].store_ms)[ref]
+            assert whole[offset].store_ms == whole[at].store_ms
+            assert offset == 0 or whole[offset - 1].store_ms < whole[at].store_ms
+        assert queues.offsets_at([ref], whole[-1].store_ms + 1)[ref] == stop
+
+
+def test_records_of_batches_that_are_lost_are_a_gap(tmp_path: Path) -> None:
+    directory = unpack_store("golden-batch-5.3.3", tmp_path)
+    queues = StoreQueues(str(directory))
+    (ref, _) = queues.queues(["batched"])
+    log = directory / "commitlog" / f"{0:020d}"
+    content = bytearray(log.read_bytes())
+    content[1263:1267] = bytes(4)  # the size of the record with offsets 4 to 8
+    log.write_bytes(content)
+
+    pages = pages_of(directory, ref, 0, 20)
+
+    assert [page.gap for page in pages if page.gap] == [(4, 9)]
+    offsets = [message.queue_offset for page in pages for message in page.messages()]
+    assert offsets == [*range(4), *range(9, 20)]
+
+
 def test_a_directory_without_tables_is_called_by_its_name(tmp_path: Path) -> None:
     directory = unpack_store("golden-4.9.7", tmp_path)
     shutil.rmtree(directory / "config")

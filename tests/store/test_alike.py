@@ -185,7 +185,7 @@ def test_a_damaged_unit_shows_no_other_record(
 
 def test_records_that_are_likely_on_disk_are_left_to_the_limits_for_those(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    log._reader._in_memory_bytes = SIZE
+    log._reader.in_memory_bytes = SIZE
 
     found = outcome(log)
 

@@ -15,7 +15,8 @@ import pytest
 
 from flintmq.errors import DiskFailed
 from flintmq.store.disk import Buffer, Disk
-from flintmq.store.message_log import MEND_INTERVAL_MS, MessageLog
+from flintmq.store.mending import MEND_INTERVAL_MS
+from flintmq.store.message_log import MessageLog
 from store.refusing_disk import RefusingDisk
 from store.stored import SMALL, START_MS, bodies, draft, draft_of, open_store, store
 

@@ -17,7 +17,8 @@ from flintmq.store import message_log
 from flintmq.store.check import check_store
 from flintmq.store.disk import Disk
 from flintmq.store.findings import Severity
-from flintmq.store.message_log import MEND_INTERVAL_MS, MessageLog
+from flintmq.store.mending import MEND_INTERVAL_MS
+from flintmq.store.message_log import MessageLog
 from store.refusing_disk import RefusingDisk
 from store.stored import SMALL, START_MS, bodies, draft, open_store, read, store
 from store.test_disk_trouble import FailingDisk

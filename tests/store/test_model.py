@@ -96,7 +96,7 @@ class StoreModel(RuleBasedStateMachine):
         except DiskFailed:
             self.staged = []
         self.disk.changes_left = None
-        self.log._mend()  # or a crash right now would bring the turn back, as it may
+        self.log._mending.mend()  # or a crash right now would bring the turn back, as it may
 
     # The store itself
 

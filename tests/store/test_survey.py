@@ -172,10 +172,20 @@ def test_tables_in_rocksdb_are_refused(tmp_path: Path, table: str) -> None:
     assert f"config/{table}" in refusal(tmp_path)
 
 
-def test_batch_consume_queues_with_messages_are_refused_by_topic(tmp_path: Path) -> None:
+def test_a_topic_with_queues_of_both_kinds_is_refused(tmp_path: Path) -> None:
     make(tmp_path / "batchconsumequeue" / "mine" / "0" / f"{0:020d}", 46)
+    make(tmp_path / "consumequeue" / "mine" / "0" / f"{0:020d}", 200)
 
-    assert "topic mine has batch consume queues" in refusal(tmp_path)
+    assert "topic mine has plain consume queues, and is of batch" in refusal(tmp_path)
+
+
+def test_a_batch_consume_queue_tells_the_size_of_its_files(tmp_path: Path) -> None:
+    make(tmp_path / "batchconsumequeue" / "mine" / "0" / f"{0:020d}", 460)
+
+    found = look(tmp_path)
+
+    assert found.config.batch_queue_file_bytes == 460
+    assert "batch_queue_file_bytes is 460 by its files" in found.complaints[-1]
 
 
 def test_batch_consume_queues_without_messages_are_not(tmp_path: Path) -> None:
@@ -247,7 +257,6 @@ def test_compaction_topics_are_named(tmp_path: Path) -> None:
     complaints = look(tmp_path).complaints
 
     assert complaints == (
-        "topic b: its batch consume queue is served as a plain one",
         "topic c: compaction is not served",
         "topic d: compaction is not served",
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
+from flintmq.broker.attributes import TOPIC_ATTRIBUTES, altered, keeps_batches, parse_changes
 from flintmq.broker.dispatch import Processor
 from flintmq.broker.large import TOPICS_PER_REQUEST_MAX, Work, answered
 from flintmq.broker.names import extra_fault, require, topic_fault
@@ -63,7 +63,7 @@ def create_topic(
     topic = _checked(state, asked)
     state.topics.require_room([topic.topic_name])
     log.info("%s: topic %s is set", peer.address, topic.topic_name)
-    state.topics.put(topic, now_ms)
+    _put(state, topic, now_ms)
     return Answer(remark=NOT_SET)
 
 
@@ -78,7 +78,7 @@ def create_topics(
     state.topics.require_room(each.topic_name for each in topics)
     log.info("%s: %d topics are set", peer.address, len(topics))
     for topic in topics:
-        state.topics.put(topic, now_ms)
+        _put(state, topic, now_ms)
     return Answer(remark=NOT_SET)
 
 
@@ -105,8 +105,21 @@ def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
         raise _invalid(f"a permission is a number from 0 to {PERM_MAX}, not {asked.perm}")
     current = None if found is None else found.attributes or {}
     attributes = altered(current, asked.attributes or {}, TOPIC_ATTRIBUTES)
+    if keeps_batches(attributes) and name not in state.log.batched and _has_queues(state, name):
+        raise _invalid(f"topic {name} has plain queues with messages; delete it first")
     extra = asked.extra or ({} if found is None else found.extra)
     return replace(asked, attributes=attributes, extra=extra)
+
+
+def _put(state: BrokerState, topic: TopicConfig, now_ms: int) -> None:
+    """Create or replace a topic; the store knows the kind of its queues first."""
+    if keeps_batches(topic.attributes):
+        state.log.batched.keep(topic.topic_name)
+    state.topics.put(topic, now_ms)
+
+
+def _has_queues(state: BrokerState, topic: str) -> bool:
+    return any(span.topic == topic for span in state.log.queues())
 
 
 def _refuse_system_topic(state: BrokerState, name: str) -> None:
@@ -132,7 +145,7 @@ def delete_topic(
 
     def delete() -> None:
         log.info("%s: topic %s is deleted", peer.address, topic)
-        if any(span.topic == topic for span in state.log.queues()):
+        if topic in state.log.batched or _has_queues(state, topic):
             state.log.delete_topic(topic)
         state.topics.remove(topic, now_ms)
         state.offsets.remove_topic(topic)
@@ -148,6 +161,7 @@ def clean_unused_topics(
 
     def clean() -> None:
         topics = dict.fromkeys(span.topic for span in state.log.queues())
+        topics |= dict.fromkeys(state.log.batched)
         for topic in topics:
             if topic not in state.topics and not state.topics.is_system(topic):
                 log.info("%s: the queues of %s go, there is no such topic", peer.address, topic)

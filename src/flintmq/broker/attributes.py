@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from flintmq.broker.outcome import Refusal
 from flintmq.protocol.codes import ResponseCode
+from flintmq.store.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 
 
 class Attribute(NamedTuple):
@@ -21,7 +22,7 @@ class Attribute(NamedTuple):
 
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
-    "queue.type": Attribute(frozenset({"SimpleCQ"}), is_changeable=False),
+    QUEUE_TYPE: Attribute(frozenset({"SimpleCQ", BATCH_QUEUE}), is_changeable=False),
     "cleanup.policy": Attribute(frozenset({"DELETE"}), is_changeable=False),
     "message.type": Attribute(
         frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"})
@@ -30,6 +31,11 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
 """Those of RocketMQ, without the values that ask for something this broker does not do."""
 
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
+
+
+def keeps_batches(attributes: Mapping[str, str] | None) -> bool:
+    """Whether a topic with these attributes keeps batches as they were sent."""
+    return attributes is not None and attributes.get(QUEUE_TYPE) == BATCH_QUEUE
 
 
 def parse_changes(text: str | None) -> dict[str, str]:

@@ -28,7 +28,7 @@ from flintmq.net.address import PORT_MAX, Address, parse_addresses
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.protocol.frame import FRAME_BYTES_MAX
 from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
-from flintmq.store.layout import UNIT_BYTES
+from flintmq.store.layout import BATCH_UNIT_BYTES, UNIT_BYTES
 
 D = TypeVar("D")
 
@@ -224,6 +224,9 @@ SETTINGS: Mapping[str, Setting] = {
     "mappedFileSizeCommitLog": _number("config.store.commit_log_file_bytes", 4_096),
     "mappedFileSizeConsumeQueue": _number(
         "config.store.queue_file_bytes", UNIT_BYTES, step=UNIT_BYTES
+    ),
+    "mapperFileSizeBatchConsumeQueue": _number(
+        "config.store.batch_queue_file_bytes", BATCH_UNIT_BYTES, step=BATCH_UNIT_BYTES
     ),
     "mappedFileSizeConsumeQueueExt": _number("config.store.extension_file_bytes", 1_024),
     "enableConsumeQueueExt": _truth("config.store.extended_queues"),

@@ -170,7 +170,8 @@ class HeldPulls:
                 continue
             codes = hold.wanted.tags_codes
             start = max(grown.start, hold.offset)
-            if codes is not None and codes.isdisjoint(grown.tags_codes[start - grown.start :]):
+            skipped = 0 if grown.is_batched else start - grown.start
+            if codes is not None and codes.isdisjoint(grown.tags_codes[skipped:]):
                 wakes = False
             elif hold.wanted.record is None:
                 wakes = True

@@ -42,6 +42,7 @@ from flintmq.protocol.headers.offset import (
     StoreTimeAnswer,
 )
 from flintmq.protocol.typed_request import TypedRequest
+from flintmq.store.batch_reading import NO_BATCH
 from flintmq.store.consume_queue import Bound
 from flintmq.store.lookup import QueueEntry
 from flintmq.store.queue_extension import ExtensionUnit, is_address
@@ -120,7 +121,10 @@ def min_offset(
     request: TypedRequest[OfQueue], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """31: the oldest message that is kept."""
-    return _offset(state.log.min_offset(request.header.topic, request.header.queue_id))
+    topic, queue_id = request.header.topic, request.header.queue_id
+    if topic in state.log.batched and not state.log.max_offset(topic, queue_id):
+        return _offset(NO_BATCH)
+    return _offset(state.log.min_offset(topic, queue_id))
 
 
 def earliest_store_time(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from flintmq.broker.attributes import keeps_batches
 from flintmq.broker.clients import Clients
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.delays import DelaySchedule
@@ -37,6 +38,7 @@ from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.store.disk import Disk
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
@@ -90,11 +92,11 @@ def open_state(
 
 
 def _adopt_topics(state: BrokerState, now_ms: int) -> None:
-    """Make the topics again that have messages and no settings; limit those with too many queues.
+    """Make the topics again that have messages, or were to keep batches, and no settings.
 
-    A topic gets the queues that have messages, up to the limit.
+    A topic gets the queues that have messages, up to the limit; one with too many is limited.
     """
-    found: dict[str, int] = {}
+    found = {topic: 1 for topic in state.log.batched if topic not in state.topics}
     beyond: dict[str, list[int]] = {}
     for queue in state.log.queues():
         if queue.start == queue.stop or queue.topic.startswith(LIGHT_QUEUE_PREFIX):
@@ -116,6 +118,11 @@ def _adopt_topics(state: BrokerState, now_ms: int) -> None:
         if name not in state.topics:
             log.warning("%a had no settings: made again with %d queues", name, queue_count)
             state.topics.ensure(name, queue_count, now_ms)
+    for name in state.log.batched:
+        made = state.topics.find(name)
+        if made is not None and not keeps_batches(made.attributes):
+            attributes = {**(made.attributes or {}), QUEUE_TYPE: BATCH_QUEUE}
+            state.topics.put(structs.replace(made, attributes=attributes), now_ms)
     state.topics.changed.clear()  # the first registration tells of all
 
 

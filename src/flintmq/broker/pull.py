@@ -182,6 +182,8 @@ def _read(state: BrokerState, header: PullMessage, wanted: Selection) -> ReadRes
     else:
         bytes_max = max(bytes_max, ANSWER_BYTES_MIN)
         count_max = min(count_max, config.pull_count_max)
+    if header.max_msg_nums > count_max and limits is None and header.topic in state.log.batched:
+        count_max = header.max_msg_nums  # the store ends with the batch that reaches its limit
     return state.log.read(
         header.topic,
         header.queue_id,

@@ -18,12 +18,13 @@ from flintmq.errors import LocalProtocolError
 from flintmq.model import properties as names
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
-from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
+from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record_draft import draft_record
 from flintmq.store.dispatch import keys_of
+from flintmq.store.log_columns import inner_count
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ def append(
 ) -> Appended:
     """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
     properties = message.properties
+    count = 1
+    if message.sys_flag & INNER_BATCH:
+        count, encoded = _number_batch(state, message), None
     try:
         draft = draft_record(
             message.topic,
@@ -112,8 +116,22 @@ def append(
         keys=keys_of(properties),
         delay_level=delay_level,
         bit_map=bit_map,
+        count=count,
         now_ms=now_ms,
     )
+
+
+def _number_batch(state: BrokerState, message: NewMessage) -> int:
+    """Tell how many messages an inner batch has; it is told where they begin.
+
+    Only topics that keep batches take one: no other queue could count its messages.
+    """
+    batched, properties = state.log.batched, message.properties
+    if message.topic not in batched:
+        raise illegal(state)
+    base = batched.next_offset(message.topic, message.queue_id)
+    properties[names.INNER_BASE] = str(base)
+    return inner_count(properties.get(names.INNER_NUM, ""))
 
 
 def wanted_level(properties: Mapping[str, str]) -> int:

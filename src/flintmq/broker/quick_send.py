@@ -9,7 +9,8 @@ as long as neither the settings nor any topic changes, and then everything is fo
 depends on the message or on the moment is asked each time.
 
 Known headers are for plain sends only, of one message or of a batch: no hooks, nothing delayed,
-no transaction, no retry topic.  All else goes the usual way and comes out the same.
+no transaction, no retry topic, no topic that keeps batches.  All else goes the usual way and comes
+out the same.
 
 Invariant: what is stored and answered is, byte for byte, what the usual way stores and answers.
 """
@@ -324,6 +325,7 @@ class QuickSends:
             and 0 <= header.queue_id < max(topic.write_queue_nums, topic.read_queue_nums)
             and not header.sys_flag & _NOT_PLAIN
             and not is_retry_topic(header.topic)
+            and header.topic not in self._state.log.batched
         )
 
     def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> _Text | None:

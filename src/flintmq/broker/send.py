@@ -120,7 +120,8 @@ def _store_special(
     if names.UNIQ_KEY not in properties:
         properties[names.UNIQ_KEY] = state.own_ids.make(now_ms)
     is_half = names.TRAN_MSG in properties and _is_half(message, state)
-    if names.INNER_NUM in properties or not _may_be_stored(message, config):
+    is_batch = message.sys_flag & INNER_BATCH
+    if (names.INNER_NUM in properties and not is_batch) or not _may_be_stored(message, config):
         raise illegal(state)
     if is_half:
         return state.halves.put(state, message, now_ms)
@@ -128,9 +129,8 @@ def _store_special(
 
 
 def _may_be_stored(message: NewMessage, config: BrokerConfig) -> bool:
-    """Neither too large nor an inner batch, which no topic of ours holds."""
-    is_small = len(message.body) <= config.store.message_bytes_max
-    return is_small and not message.sys_flag & INNER_BATCH
+    """Whether it is not too large."""
+    return len(message.body) <= config.store.message_bytes_max
 
 
 def is_exhausted(request: SendRequest, state: BrokerState, now_ms: int) -> bool:

@@ -60,15 +60,23 @@ def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
 
 
 def sent_answer(
-    state: BrokerState, message_ids: str, queue_id: int, queue_offset: int, unique_id: str | None
+    state: BrokerState,
+    message_ids: str,
+    queue_id: int,
+    queue_offset: int,
+    unique_id: str | None,
+    *,
+    is_inner_batch: bool = False,
 ) -> Answer:
-    """The messages were taken."""
+    """The messages were taken; those of an inner batch as one record with that unique id."""
     config = state.config
     own = ""
     if unique_id is not None:
         if not (unique_id.isalnum() and unique_id.isascii()):
             unique_id = _inner_json(unique_id)
         own = f'"transactionId":"{unique_id}",'
+        if is_inner_batch:
+            own += f'"batchUniqId":"{unique_id}",'
     text = (
         f'{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}",'
         f"{own}{_ending(config.region, config.trace_on)}"

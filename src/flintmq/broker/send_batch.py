@@ -1,5 +1,8 @@
 """Several messages in one send: each becomes a record of its own, side by side in the log.
 
+In a topic that keeps batches they stay one record, whose body is that of the request, if the batch
+has a unique id; what the header says of properties is then said of the whole batch.
+
 What the header says of properties is put behind those of every message, as bytes, so a name
 may stand twice and the header's counts.  Neither delays nor transactions nor retry topics are
 for batches.
@@ -16,7 +19,7 @@ from itertools import repeat
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import TIMER_NAMES, illegal, wanted_level
+from flintmq.broker.put import TIMER_NAMES, NewMessage, append, illegal, wanted_level
 from flintmq.broker.send_answer import SentMessages, message_ids, sent_answer
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest
 from flintmq.broker.send_properties import mark, waits_for_medium
@@ -26,7 +29,8 @@ from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
-from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TRANSACTION_MASK
+from flintmq.model.queue import LogOffset
+from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK
 from flintmq.protocol.batch import BatchColumns, split_batch
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
@@ -39,6 +43,7 @@ from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
 from flintmq.protocol.record_draft import RecordPattern, packed_host
 from flintmq.store.config import StoreConfig
 from flintmq.store.dispatch import keys_of
+from flintmq.store.layout import BATCH_COUNT_MAX
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
 """All records of a batch: what a full body of small messages grows to, and twice that."""
@@ -65,7 +70,10 @@ def store_batch(
     properties = parse_properties(header.properties or "")
     mark(properties, state.config)
     properties[names.CLUSTER] = state.config.cluster
-    _check_kind(request, properties, state)
+    is_inner = header.topic in state.log.batched and names.UNIQ_KEY in properties
+    _check_kind(request, properties, state, INNER_BATCH if is_inner else 0)
+    if is_inner:
+        return _store_inner(request, topic, properties, state, peer, now_ms)
     try:
         common = encode_properties(properties)
     except LocalProtocolError:
@@ -115,10 +123,63 @@ def store_batch(
     )
 
 
-def _check_kind(request: SendRequest, properties: dict[str, str], state: BrokerState) -> None:
-    """Refuse what cannot be done to several messages at once."""
+def _store_inner(
+    request: SendRequest,
+    topic: TopicConfig,
+    properties: dict[str, str],
+    state: BrokerState,
+    peer: Peer,
+    now_ms: int,
+) -> SentMessages:
+    """Take a batch as one record."""
+    header = request.header
+    try:
+        count = len(split_batch(request.body).bodies)
+    except MalformedBody as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
+    if count > BATCH_COUNT_MAX:
+        raise illegal(state)
+    properties[names.INNER_NUM] = str(count)
+    sys_flag = header.sys_flag | INNER_BATCH | NEED_UNWRAP
+    if topic.topic_filter_type == MULTI_TAG:
+        sys_flag |= MULTI_TAGS
+    queue_id = header.queue_id
+    if queue_id < 0:
+        queue_id = state.pick(topic.write_queue_nums)
+    message = NewMessage(
+        header.topic,
+        queue_id,
+        request.body,
+        properties,
+        header.born_timestamp,
+        peer.host,
+        state.host,
+        header.flag,
+        sys_flag,
+        header.reconsume_times,
+    )
+    appended = append(state, message, now_ms)
+    state.stats.sent(header.topic, count, appended.size_bytes, now_ms)
+    id_text = message_ids(state.host, [appended.log_offset])
+    unique_id = properties[names.UNIQ_KEY]
+    stop = LogOffset(appended.log_offset + appended.size_bytes)
+    return SentMessages(
+        sent_answer(
+            state, id_text, queue_id, appended.queue_offset, unique_id, is_inner_batch=True
+        ),
+        stop if waits_for_medium(properties) else None,
+        id_text,
+        count,
+        appended.size_bytes,
+    )
+
+
+def _check_kind(
+    request: SendRequest, properties: dict[str, str], state: BrokerState, allowed: int = 0
+) -> None:
+    """Refuse what cannot be done to several messages at once; ``allowed`` flags may be set."""
     is_delayed = wanted_level(properties) > 0 or any(name in properties for name in TIMER_NAMES)
-    is_special = request.header.sys_flag & (TRANSACTION_MASK | INNER_BATCH)
+    is_special = request.header.sys_flag & ~allowed & (TRANSACTION_MASK | INNER_BATCH)
     is_large = len(request.body) > state.config.store.message_bytes_max
     if is_delayed or is_special or is_large:
         raise illegal(state)

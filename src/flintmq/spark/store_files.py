@@ -65,9 +65,11 @@ class StoreFiles:
             raise StoreRefused(str(directory), f"has no {COMMIT_LOG_DIRECTORY}{hint}")
         config = survey(self.disk, directory, StoreConfig()).config
         self._queue_file_bytes = config.queue_file_bytes
+        self.batch_queue_file_bytes = config.batch_queue_file_bytes
         self.log = LogFiles(self.disk, directory, config.commit_log_file_bytes)
 
     def queue(self, topic: str, queue_id: int) -> QueueFiles:
+        """The files of a queue of a topic that does not keep batches."""
         path = queue_directory(self.directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
         return QueueFiles(self.disk, path, queue_id, self._queue_file_bytes, self.log)
 

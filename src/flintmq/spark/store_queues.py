@@ -29,10 +29,15 @@ from flintmq.protocol.bodies.subscription import SQL92
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record_scan import scan_records
 from flintmq.spark.queues import ReadPart
+from flintmq.spark.store_batches import BatchQueueFiles
 from flintmq.spark.store_files import LogFiles, QueueFiles, StoreFiles
 from flintmq.spark.store_gather import Gathered, gather_records
 from flintmq.store.consume_queue import found_queues
-from flintmq.store.layout import CONSUME_QUEUE_DIRECTORY
+from flintmq.store.layout import (
+    BATCH_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    queue_directory,
+)
 from flintmq.store.tables import Tables
 
 UNITS_MAX: Final = 16_384
@@ -48,7 +53,7 @@ class StoreQueues:
         path = Path(directory).expanduser().resolve()
         self._files = StoreFiles(path)
         self._tables = Tables(self._files.disk, path)
-        self._known: dict[tuple[str, int], QueueFiles] = {}
+        self._known: dict[tuple[str, int], QueueFiles | BatchQueueFiles] = {}
         if broker is not None and not broker.strip():
             raise InvalidSetting("broker", broker, "must not be blank")
         self.broker = broker or self._own_name() or path.name
@@ -119,14 +124,15 @@ class StoreQueues:
     def _of_this_broker(self, queues: Collection[QueueRef]) -> list[QueueRef]:
         return [queue for queue in queues if queue.broker == self.broker]
 
-    def _files_of(self, queue: QueueRef) -> QueueFiles:
+    def _files_of(self, queue: QueueRef) -> QueueFiles | BatchQueueFiles:
         key = queue.topic, queue.queue_id
         if key not in self._known:
-            self._known[key] = self._files.queue(*key)
+            self._known[key] = queue_files(self._files, *key)
         return self._known[key]
 
     def _found(self) -> Iterator[tuple[str, int]]:
-        return found_queues(self._files.disk, self._files.directory / CONSUME_QUEUE_DIRECTORY)
+        for name in (CONSUME_QUEUE_DIRECTORY, BATCH_QUEUE_DIRECTORY):
+            yield from found_queues(self._files.disk, self._files.directory / name)
 
     def _configured(self) -> dict[str, tuple[int, int]]:
         """Queues to read, and permissions, of every topic in the table."""
@@ -153,13 +159,22 @@ class StoreQueues:
         return names[0] if len(names) == 1 else None
 
 
+def queue_files(files: StoreFiles, topic: str, queue_id: int) -> QueueFiles | BatchQueueFiles:
+    """The files of a queue, of the kind that is there; without files it has no messages."""
+    path = queue_directory(files.directory / BATCH_QUEUE_DIRECTORY, topic, queue_id)
+    if not files.disk.is_directory(path):
+        return files.queue(topic, queue_id)
+    file_bytes = files.batch_queue_file_bytes
+    return BatchQueueFiles(files.disk, path, topic, queue_id, file_bytes, files.log)
+
+
 class StorePages:
     """Parts of queues, read from files by a task."""
 
     def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
         files = StoreFiles(Path(part.origin))
         try:
-            queue = files.queue(part.span.queue.topic, part.span.queue.queue_id)
+            queue = queue_files(files, part.span.queue.topic, part.span.queue.queue_id)
             yield from _Reading(files.log, queue, part.span, wanted, count_max).pages()
         finally:
             files.close()
@@ -175,7 +190,12 @@ class _Reading:
     """One part: its units, chunk by chunk, and the records they point to."""
 
     def __init__(
-        self, log: LogFiles, queue: QueueFiles, span: Span, wanted: Wanted, count_max: int
+        self,
+        log: LogFiles,
+        queue: QueueFiles | BatchQueueFiles,
+        span: Span,
+        wanted: Wanted,
+        count_max: int,
     ) -> None:
         self._log = log
         self._queue = queue
@@ -193,13 +213,7 @@ class _Reading:
             yield self._gap(at, after)
             at = after
         while at < stop:
-            units = self._queue.units(at, min(self._units_max, stop - at))
-            if not len(units):
-                yield self._gap(at, stop)
-                break
-            found = gather_records(
-                self._log, units, self._queue.queue_id, at, span.queue.topic, self._codes
-            )
+            found = self._gather(at, stop)
             if found.unit_count:
                 yield self._page(at, found)
                 at += found.unit_count
@@ -208,6 +222,16 @@ class _Reading:
                 at += found.lost_count
         if stop < span.stop:
             yield self._gap(max(at, stop), int(span.stop))
+
+    def _gather(self, at: int, stop: int) -> Gathered:
+        queue = self._queue
+        if isinstance(queue, BatchQueueFiles):
+            return queue.gather(at, stop, self._codes)
+        units = queue.units(at, min(self._units_max, stop - at))
+        if not len(units):
+            return Gathered(b"", 0, stop - at)
+        topic = self._span.queue.topic
+        return gather_records(self._log, units, queue.queue_id, at, topic, self._codes)
 
     def _page(self, at: int, found: Gathered) -> Page:
         records = found.records

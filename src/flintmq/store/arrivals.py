@@ -29,6 +29,8 @@ class Arrivals:
     size_bytes: Ints
     code: Ints
     store_ms: Ints
+    count: Ints
+    """Messages in each record: 1, or what an inner batch says."""
 
     def __len__(self) -> int:
         return len(self.queue_offset)
@@ -40,6 +42,7 @@ class Arrivals:
             self.size_bytes[rows],
             self.code[rows],
             self.store_ms[rows],
+            self.count[rows],
         )
 
 
@@ -62,11 +65,12 @@ def believed(
     """
     offsets = arrivals.queue_offset.tolist()
     places = arrivals.log_offset.tolist()
+    counts = arrivals.count.tolist()
     rows: list[int] = []
     strays: list[int] = []
     is_anew = False
     for row, offset in enumerate(offsets):
-        is_followed = row + 1 < len(offsets) and offsets[row + 1] == offset + 1
+        is_followed = row + 1 < len(offsets) and offsets[row + 1] == offset + counts[row]
         gap = offset - expected
         if offset == 0 and gap < 0 and (is_followed or place_of_zero in (None, places[row])):
             rows, is_anew = [], True
@@ -77,5 +81,5 @@ def believed(
         elif offset == 0:
             strays = []
         rows.append(row)
-        expected = offset + 1
+        expected = offset + counts[row]
     return Verdict(rows, strays, is_anew)

@@ -24,6 +24,7 @@ from typing import TypeAlias
 from flintmq.errors import FlintError, StoreRefused
 from flintmq.model.route import QUEUES_MAX
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.store.check_batches import BatchCheck
 from flintmq.store.check_index import IndexCheck
 from flintmq.store.check_queues import QueueCheck
 from flintmq.store.config import StoreConfig
@@ -35,7 +36,7 @@ from flintmq.store.layout import (
     CHECKPOINT_FILE,
     CONFIG_DIRECTORY,
 )
-from flintmq.store.log_columns import by_queue, keyed, topics_of
+from flintmq.store.log_columns import by_kind, by_queue, keyed, topics_of
 from flintmq.store.log_scan import LogScan
 from flintmq.store.parts import StoreParts, assemble
 from flintmq.store.survey import survey
@@ -103,6 +104,7 @@ def _walk(parts: StoreParts, report: Report, *, is_open: bool, progress: Progres
     """Walk the log and hold queues and index against it."""
     findings = report.findings
     queues = QueueCheck(parts, findings, is_open=is_open)
+    batches = BatchCheck(parts, findings, is_open=is_open)
     index = IndexCheck(parts, findings, is_open=is_open)
     start = parts.log.min_offset
     total = sum(segment.size_bytes for segment in parts.log.segments)
@@ -110,7 +112,10 @@ def _walk(parts: StoreParts, report: Report, *, is_open: bool, progress: Progres
     newest_ms = 0
     for base, columns in scan:
         topics = topics_of(columns)
-        queues.add(by_queue(parts.config, parts.tombstones, base, columns, topics))
+        arrivals = by_queue(parts.config, parts.tombstones, base, columns, topics)
+        plain, batched = by_kind(arrivals, parts.queues)
+        queues.add(plain)
+        batches.add(batched)
         index.add(list(keyed(base, columns, topics)))
         report.records += len(columns)
         newest_ms = max(newest_ms, int(columns.store_ms.max()))
@@ -125,9 +130,10 @@ def _walk(parts: StoreParts, report: Report, *, is_open: bool, progress: Progres
         else:
             findings.wrong(damage.path, damage.position, f"{damage.reason}; nothing follows")
     queues.finish(scan.end, scan.damages)
+    batches.finish(scan.end, scan.damages)
     index.finish(scan.end, scan.damages)
     report.queues = len(parts.queues)
-    report.units = queues.units
+    report.units = queues.units + batches.units
     report.index_entries = index.entries
     parts.last_store_ms = newest_ms
 
@@ -175,7 +181,7 @@ def _check_tables(parts: StoreParts, findings: Findings) -> None:
     for name, by_queue_id in offsets.offset_table.items() if offsets is not None else ():
         topic = name.partition("@")[0]
         for queue_id, offset in by_queue_id.items():
-            queue = parts.queues.find(topic, queue_id)
+            queue = parts.queues.find_any(topic, queue_id)
             if queue is not None and offset > queue.max_offset:
                 ahead[name] += 1
     for name, count in ahead.items():

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flintmq.protocol.record import FILLER_BYTES_MIN, RECORD_BYTES_MIN
-from flintmq.store.layout import EXTENSION_FILE_SPARE_BYTES, EXTENSION_HEAD_BYTES, UNIT_BYTES
+from flintmq.store.layout import (
+    BATCH_UNIT_BYTES,
+    EXTENSION_FILE_SPARE_BYTES,
+    EXTENSION_HEAD_BYTES,
+    UNIT_BYTES,
+)
 
 COMMIT_LOG_FILE_BYTES_MIN = RECORD_BYTES_MIN + FILLER_BYTES_MIN
 """Room for the smallest record and the filler behind it."""
@@ -65,6 +70,7 @@ class StoreConfig:
     commit_log_file_bytes: int = 1024 * 1024 * 1024
     queue_file_bytes: int = 300_000 * UNIT_BYTES
     extension_file_bytes: int = 48 * 1024 * 1024
+    batch_queue_file_bytes: int = 300_000 * BATCH_UNIT_BYTES
     index_slots: int = 5_000_000
     index_entries: int = 20_000_000
 
@@ -97,6 +103,11 @@ class StoreConfig:
             self.queue_file_bytes > 0 and self.queue_file_bytes % UNIT_BYTES == 0,
             "queue_file_bytes",
             f"a multiple of {UNIT_BYTES}",
+        )
+        _require(
+            self.batch_queue_file_bytes > 0 and self.batch_queue_file_bytes % BATCH_UNIT_BYTES == 0,
+            "batch_queue_file_bytes",
+            f"a multiple of {BATCH_UNIT_BYTES}",
         )
         smallest = EXTENSION_HEAD_BYTES + EXTENSION_FILE_SPARE_BYTES
         _require(self.extension_file_bytes >= smallest, "extension_file_bytes", f">= {smallest}")

@@ -27,6 +27,7 @@ from flintmq.model.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.store.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.config import StoreConfig
 from flintmq.store.consume_queue import ConsumeQueue
 from flintmq.store.key_index import KeyIndex
@@ -75,13 +76,17 @@ def delivery_code(config: StoreConfig, level: str, store_ms: int) -> int | None:
 
 
 class Grown(msgspec.Struct, frozen=True, gc=False):
-    """What a turn added to one queue: offsets [start, stop), one tags code for each."""
+    """What a turn added to one queue: offsets [start, stop), one tags code for each record.
+
+    ``is_batched``: a record may have several offsets.
+    """
 
     topic: str
     queue_id: int
     start: QueueOffset
     stop: QueueOffset
     tags_codes: list[int]
+    is_batched: bool = False
 
 
 class Growth:
@@ -89,6 +94,7 @@ class Growth:
 
     __slots__ = (
         "extension",
+        "is_batched",
         "is_held",
         "log_stop",
         "queue",
@@ -98,9 +104,10 @@ class Growth:
         "units",
     )
 
-    def __init__(self, queue: ConsumeQueue, extension: QueueExtension | None) -> None:
+    def __init__(self, queue: ConsumeQueue | BatchQueue, extension: QueueExtension | None) -> None:
         self.queue = queue
         self.extension = extension
+        self.is_batched = isinstance(queue, BatchQueue)  # its units are added by `add_batch`
         self.is_held = extension is None and queue.topic != SCHEDULE_TOPIC
         self.start: QueueOffset = queue.max_offset
         self.stop: int = queue.max_offset  # plain numbers: they are counted up for every record
@@ -125,11 +132,22 @@ class Dispatch:
         """What this turn adds to a queue; its ``stop`` is the next queue offset."""
         return self.growth_of((topic, queue_id))
 
+    def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """The queue offset the next record of a queue gets."""
+        growth = self._growths.get((topic, queue_id))
+        if growth is not None:
+            return QueueOffset(growth.stop)
+        queue = self._queues.find_any(topic, queue_id)
+        return QueueOffset(0) if queue is None else queue.max_offset
+
     def growth_of(self, key: tuple[str, int]) -> Growth:
         """The same for a topic and a queue id that are together already."""
         growth = self._growths.get(key)
         if growth is None:
             topic, queue_id = key
+            if topic in self._queues.batch_topics:
+                growth = self._growths[key] = Growth(self._queues.open_batch(*key), None)
+                return growth
             extension = self._queues.open_extension(topic, queue_id) if self._extended else None
             growth = Growth(self._queues.open(topic, queue_id), extension)
             self._growths[key] = growth
@@ -153,6 +171,23 @@ class Dispatch:
         growth.stop += 1
         growth.log_stop = log_offset + size_bytes
 
+    def add_batch(
+        self,
+        growth: Growth,
+        log_offset: int,
+        size_bytes: int,
+        code: int,
+        store_ms: int,
+        count: int,
+    ) -> None:
+        """The record at ``log_offset`` is the next ``count`` messages of a queue with batches."""
+        assert growth.is_batched, growth.queue
+        unit = BatchUnit(log_offset, size_bytes, code, store_ms, growth.stop, count)
+        growth.units += unit.octets()
+        growth.tags_codes.append(code)
+        growth.stop += count
+        growth.log_stop = log_offset + size_bytes
+
     def add_all(
         self,
         growth: Growth,
@@ -162,6 +197,10 @@ class Dispatch:
         store_ms: int,
     ) -> None:
         """The records at these places are the next of their queue."""
+        if growth.is_batched:
+            for log_offset, size_bytes, code in zip(log_offsets, sizes, codes, strict=True):
+                self.add_batch(growth, log_offset, size_bytes, code, store_ms, 1)
+            return
         if growth.extension is not None:
             for log_offset, size_bytes, code in zip(log_offsets, sizes, codes, strict=True):
                 self.add(growth, log_offset, size_bytes, code, store_ms)
@@ -197,7 +236,7 @@ class Dispatch:
             if not growth.is_held:
                 if growth.extension is not None:
                     growth.extension.write()
-                growth.queue.write(growth.start, growth.units)
+                _plain(growth).write(growth.start, growth.units)
 
     def commit(self) -> list[Grown]:
         """The records are in the log: show readers their units; tell which queues grew."""
@@ -208,12 +247,13 @@ class Dispatch:
             if growth.is_held:
                 queues.hold(growth.queue, growth.units, stop, log_stop)
             else:
-                growth.queue.advance(stop, log_stop)
+                _plain(growth).advance(stop, log_stop)
                 queues.note_changed(growth.queue.dirty)
             if growth.extension is not None:
                 growth.extension.advance()
                 queues.note_changed(growth.extension.dirty)
-            grown.append(Grown(topic, queue_id, growth.start, stop, growth.tags_codes))
+            codes, is_batched = growth.tags_codes, growth.is_batched
+            grown.append(Grown(topic, queue_id, growth.start, stop, codes, is_batched))
         if self._keyed:
             self._index.put_all(self._keyed, self._keys)
         self._begin_turn()
@@ -223,7 +263,7 @@ class Dispatch:
         """Forget the turn.  `mend` has to bring the files back before the next one."""
         for growth in self._growths.values():
             if not growth.is_held:
-                self._torn.append(growth.queue)
+                self._torn.append(_plain(growth))
             if growth.extension is not None:
                 self._torn.append(growth.extension)
         self._begin_turn()
@@ -238,3 +278,9 @@ class Dispatch:
         self._growths = {}
         self._keyed = []
         self._keys = []
+
+
+def _plain(growth: Growth) -> ConsumeQueue:
+    """The queue of units that are written with their turn; batches never are."""
+    assert isinstance(growth.queue, ConsumeQueue), growth.queue
+    return growth.queue

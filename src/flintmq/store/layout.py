@@ -6,6 +6,7 @@ The layout of a message record is `protocol.record`'s business, not this file's.
     commitlog/N                        records; N = log offset of the first byte
     consumequeue/TOPIC/QUEUE/N         units; N = byte position in the queue
     consumequeue_ext/TOPIC/QUEUE/N     extension units; N = byte position
+    batchconsumequeue/TOPIC/QUEUE/N    batch units, of topics that keep batches; N = byte position
     index/yyyyMMddHHmmssSSS            the key index; newer names sort later
     config/*.json, config/*.json.bak   small tables
     checkpoint  abort  lock            see `checkpoint` and `message_log`
@@ -23,6 +24,7 @@ import numpy as np
 COMMIT_LOG_DIRECTORY = "commitlog"
 CONSUME_QUEUE_DIRECTORY = "consumequeue"
 QUEUE_EXTENSION_DIRECTORY = "consumequeue_ext"
+BATCH_QUEUE_DIRECTORY = "batchconsumequeue"
 INDEX_DIRECTORY = "index"
 CONFIG_DIRECTORY = "config"
 CHECKPOINT_FILE = "checkpoint"
@@ -40,6 +42,25 @@ UNIT_BYTES = 20
 FILL_SIZE = 0x7FFFFFFF
 FILL_UNIT = UNIT_STRUCT.pack(0, FILL_SIZE, 0)
 """Stands where a queue has a position but no record, so that later units keep theirs."""
+
+# Batch consume queue: units in the order of the log, each for ``count`` queue offsets.
+
+BATCH_UNIT = np.dtype(
+    [
+        ("log_offset", ">i8"),
+        ("size", ">i4"),
+        ("tags_code", ">i8"),
+        ("store_ms", ">i8"),
+        ("base_offset", ">i8"),  # queue offset of the first message
+        ("count", ">i2"),
+        ("compacted", ">i4"),
+        ("reserved", ">i4"),
+    ]
+)
+BATCH_UNIT_STRUCT = struct.Struct(">qiqqqhii")
+BATCH_UNIT_BYTES = 46
+BATCH_COUNT_MAX = 32_767
+NOT_COMPACTED = -1
 
 # Extension of a unit: size 2 (of the whole), tags code 8, store time 8, bit map size 2, bit map.
 
@@ -83,6 +104,7 @@ CHECKPOINT_STRUCT = struct.Struct(">qqqqq")
 CHECKPOINT_BYTES = 4096
 
 assert UNIT.itemsize == UNIT_STRUCT.size == len(FILL_UNIT) == UNIT_BYTES
+assert BATCH_UNIT.itemsize == BATCH_UNIT_STRUCT.size == BATCH_UNIT_BYTES
 assert EXTENSION_HEAD.size == EXTENSION_HEAD_BYTES
 assert INDEX_HEADER.itemsize == INDEX_HEADER_STRUCT.size == INDEX_HEADER_BYTES
 assert INDEX_SLOT.itemsize == INDEX_SLOT_BYTES
@@ -103,7 +125,7 @@ def file_start(name: str) -> int | None:
 
 
 def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
-    """Where the files of a queue are, under ``consumequeue`` or ``consumequeue_ext``."""
+    """Where the files of a queue are, under ``consumequeue`` or one of its kind."""
     return root / topic / str(queue_id)
 
 

@@ -11,16 +11,21 @@ from typing import NamedTuple
 import numpy as np
 
 from flintmq.model.message import KEY_SEPARATOR
-from flintmq.model.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from flintmq.model.properties import DELAY, INNER_NUM, KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import LogOffset
-from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
+from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.property_scan import Spans, property_spans, tags_codes
 from flintmq.protocol.record_scan import RecordColumns
-from flintmq.store.arrivals import Arrivals, QueueKey
+from flintmq.store.arrivals import Arrivals, Ints, QueueKey
 from flintmq.store.config import StoreConfig
 from flintmq.store.dispatch import QUEUED_TYPES, delivery_code
+from flintmq.store.layout import BATCH_COUNT_MAX
+from flintmq.store.queues import Queues
 from flintmq.store.tombstones import Tombstones
+
+COUNT_DIGITS_MAX = 5
+"""A unit counts messages in 16 bits."""
 
 
 class Keyed(NamedTuple):
@@ -83,6 +88,7 @@ def by_queue(
         columns.size_bytes.astype(np.int64),
         codes,
         columns.store_ms,
+        _counts(columns),
     )
     found = {key: everything.picked(rows) for key, rows in rows_of.items()}
     for key in list(found):
@@ -91,6 +97,47 @@ def by_queue(
             alive = np.flatnonzero(found[key].log_offset >= mark).tolist()
             found[key] = found[key].picked(alive)
     return {key: arrivals for key, arrivals in found.items() if len(arrivals)}
+
+
+def by_kind(
+    arrivals: dict[QueueKey, Arrivals], queues: Queues, *, guess: bool = False
+) -> tuple[dict[QueueKey, Arrivals], dict[QueueKey, Arrivals]]:
+    """Records of plain queues, and of those that keep batches.
+
+    With ``guess`` a topic of which nothing is known but a record of several messages is of the
+    second kind.
+    """
+    plain: dict[QueueKey, Arrivals] = {}
+    batched: dict[QueueKey, Arrivals] = {}
+    for key, some in arrivals.items():
+        topic = key[0]
+        has_batch = int(some.count.max()) > 1
+        if guess and has_batch and topic not in queues.batch_topics and not queues.find(*key):
+            queues.batch_topics.add(topic)
+        if topic in queues.batch_topics:
+            batched[key] = some
+            continue
+        if has_batch:  # whatever it says: in a plain queue a record is one message
+            some.count.fill(1)
+        plain[key] = some
+    return plain, batched
+
+
+def _counts(columns: RecordColumns) -> Ints:
+    """How many messages each record has."""
+    counts = np.ones(len(columns), np.int64)
+    batches = np.flatnonzero(columns.sys_flag & INNER_BATCH)
+    if len(batches):
+        (numbers,) = property_spans(columns, INNER_NUM)
+        for row in batches.tolist():
+            counts[row] = inner_count(_value(columns, numbers, row))
+    return counts
+
+
+def inner_count(text: str) -> int:
+    """The number of messages an inner batch says it has; 1 when that is no number."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= COUNT_DIGITS_MAX
+    return min(max(int(text), 1), BATCH_COUNT_MAX) if is_number else 1
 
 
 def keyed(

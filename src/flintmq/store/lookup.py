@@ -20,6 +20,7 @@ from flintmq.protocol.record import (
     record_size,
     store_time_ms,
 )
+from flintmq.store.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.commit_log import CommitLog
 from flintmq.store.consume_queue import Bound, ConsumeQueue
 from flintmq.store.key_index import KeyIndex
@@ -75,19 +76,21 @@ class Lookup:
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> QueueOffset:
         """The offset of a queue for a time, see `Bound`; 0 without a queue."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         if queue is None:
             return QueueOffset(0)
+        if isinstance(queue, BatchQueue):
+            return queue.offset_by_time(time_ms, bound)
         return queue.offset_by_time(time_ms, bound, self._store_ms_at)
 
     def store_ms(self, topic: str, queue_id: int, offset: QueueOffset) -> int | None:
         """When the message at an offset was stored, or nothing when it cannot be read."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return None if queue is None else self._store_ms_of(queue, offset)
 
     def earliest_store_ms(self, topic: str, queue_id: int) -> int | None:
         """When the oldest message of a queue was stored, or nothing without one."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return None if queue is None else self._store_ms_of(queue, queue.min_offset)
 
     def is_old(self, topic: str, queue_id: int, offset: QueueOffset) -> bool:
@@ -100,9 +103,11 @@ class Lookup:
         self, topic: str, queue_id: int, offset: QueueOffset, count_max: int
     ) -> list[QueueEntry]:
         """Units of a queue from an offset on; none when it does not begin inside the queue."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         if queue is None or offset < queue.min_offset:
             return []
+        if isinstance(queue, BatchQueue):
+            return _batch_entries(queue, offset, count_max)
         extension = self._queues.find_extension(topic, queue_id)
         entries: list[QueueEntry] = []
         while len(entries) < count_max:
@@ -114,7 +119,11 @@ class Lookup:
                 entries.append(QueueEntry(LogOffset(log_offset), size_bytes, code, extended))
         return entries
 
-    def _store_ms_of(self, queue: ConsumeQueue, offset: QueueOffset) -> int | None:
+    def _store_ms_of(self, queue: ConsumeQueue | BatchQueue, offset: QueueOffset) -> int | None:
+        if isinstance(queue, BatchQueue):
+            if not queue.min_offset <= offset < queue.max_offset:
+                return None
+            return queue.unit(queue.number_at(offset)).store_ms
         units = queue.units(offset, 1)
         if not len(units):
             return None
@@ -130,6 +139,22 @@ class Lookup:
         if own_size != size_bytes or own_offset != log_offset:
             return None
         return store_time_ms(view, 0)
+
+
+def _batch_entries(queue: BatchQueue, offset: QueueOffset, count_max: int) -> list[QueueEntry]:
+    """Units from the one with ``offset`` on that begin fewer than ``count_max`` offsets behind."""
+    entries: list[QueueEntry] = []
+    if offset >= queue.max_offset:
+        return entries
+    number = queue.number_at(offset)
+    for fields in queue.units(number, min(queue.units_in_file(number), count_max)).tolist():
+        unit = BatchUnit(*fields)
+        if unit.base_offset - offset >= count_max:
+            break
+        entries.append(
+            QueueEntry(LogOffset(unit.log_offset), unit.size_bytes, unit.tags_code, None)
+        )
+    return entries
 
 
 def record_view(log: CommitLog, log_offset: LogOffset) -> memoryview | None:

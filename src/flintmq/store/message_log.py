@@ -35,6 +35,8 @@ from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
 from flintmq.protocol.record import SYS_FLAG_AT
+from flintmq.store.batch_reading import read_batches
+from flintmq.store.batch_topics import BatchTopics
 from flintmq.store.config import StoreConfig, TransferLimits
 from flintmq.store.disk import Disk
 from flintmq.store.dispatch import QUEUED_TYPES, Grown
@@ -43,7 +45,8 @@ from flintmq.store.failure import Health
 from flintmq.store.group_commit import GroupCommit, SyncPlan
 from flintmq.store.key_index import PENDING_MAX
 from flintmq.store.layout import ABORT_FILE, LOCK_FILE
-from flintmq.store.lookup import Lookup, is_whole
+from flintmq.store.lookup import Lookup
+from flintmq.store.mending import Mending
 from flintmq.store.parts import StoreParts, assemble
 from flintmq.store.plain_append import PlainAppend
 from flintmq.store.queues import QueueSpan
@@ -67,9 +70,6 @@ NEW_QUEUES_MAX = 32
 
 FEW_MAX = 1_000
 """Units and keys that are written in a millisecond or two."""
-
-MEND_INTERVAL_MS = 100
-"""How often a store that refuses tries to be writable again."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -107,14 +107,14 @@ class MessageLog:
         self._record_bytes_max = config.record_bytes_max
         self._health = Health(parts.disk, parts.directory)
         self._over_full: DiskFailed | None = None
-        self._mend_again_ms = 0
-        self._must_write_again = False
+        self._mending = Mending(parts, self._commit, self._health)
         self._round = SyncRound(parts)
         self.plain = PlainAppend(
             parts.log, parts.dispatch, config, TURN_BYTES_MAX, self._require_room
         )
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
+        self.batched = BatchTopics(parts)
         self.config = config
         self.complaints = tuple(complaints)
 
@@ -150,7 +150,7 @@ class MessageLog:
         try:
             self.write()
             self._health.require_sound()
-            self._mend()
+            self._mending.mend()
             self._sync_all()
             self._disk.remove(self._parts.directory / ABORT_FILE)
             self._disk.sync_directory(self._parts.directory)
@@ -170,15 +170,16 @@ class MessageLog:
         keys: Sequence[str] = (),
         delay_level: int = 0,
         bit_map: bytes = b"",
+        count: int = 1,
         now_ms: int,
     ) -> Appended:
         """Give a drafted record its place; it is stored by the next `write`.
 
         ``keys`` are what it is found by, see `dispatch.keys_of`.  With a ``delay_level``
-        its unit holds the time of delivery instead of ``tags_code``.
+        its unit holds the time of delivery instead of ``tags_code``.  A record of ``count``
+        messages is for a topic that keeps batches.
         """
-        size_bytes = len(draft)
-        log, dispatch = self._log, self._dispatch
+        size_bytes, log, dispatch = len(draft), self._log, self._dispatch
         self._require_room(size_bytes, now_ms)
         kind = draft[SYS_FLAG_AT + 3] & TRANSACTION_MASK  # it fits in the last byte of the flag
         if kind in QUEUED_TYPES:
@@ -186,7 +187,10 @@ class MessageLog:
             queue_offset = QueueOffset(growth.stop)
             log_offset = log.append(draft, queue_offset, now_ms)
             code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
-            dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
+            if growth.is_batched:
+                dispatch.add_batch(growth, log_offset, size_bytes, code, now_ms, count)
+            else:
+                dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
         else:
             queue_offset = QueueOffset(0)
             log_offset = log.append(draft, queue_offset, now_ms)
@@ -206,7 +210,7 @@ class MessageLog:
             self._dispatch.undo()
             if isinstance(failure, DiskFailed):
                 with suppress(DiskFailed):  # at once if it can be, or before the next append
-                    self._mend_files()
+                    self._mending.wipe()
                 raise self._health.refuse(failure) from failure
             raise
         self._log.commit()
@@ -239,40 +243,11 @@ class MessageLog:
         if self._over_full is not None:
             raise self._over_full
         if self._health.why_not is not None:
-            self._try_again(now_ms)
+            self._mending.try_again(now_ms)
         if size_bytes > self._record_bytes_max:
             raise BodyTooLarge(self._record_bytes_max, f"a record of {size_bytes} bytes")
         if self._log.staged_bytes > TURN_BYTES_MAX:
             raise Overloaded("bytes of one turn of the store", TURN_BYTES_MAX, "TURN_BYTES_MAX")
-
-    def _try_again(self, now_ms: int) -> None:
-        """Become writable again, or raise why not."""
-        health = self._health
-        assert health.why_not is not None
-        if health.failed is not None or now_ms < self._mend_again_ms:
-            raise health.why_not
-        self._mend_again_ms = now_ms + MEND_INTERVAL_MS
-        try:
-            self._mend()
-        except DiskFailed as failure:
-            raise health.refuse(failure) from failure
-
-    def _mend_files(self) -> None:
-        """Wipe what failed turns left behind."""
-        self._log.mend()
-        self._dispatch.mend()
-
-    def _mend(self) -> None:
-        self._mend_files()
-        if self._must_write_again:
-            durable_to = self._commit.durable_to
-            if not is_whole(self._log, durable_to, self._log.end_offset):
-                reason = f"what was written after byte {durable_to} is lost; start again"
-                raise DiskFailed(str(self._parts.directory), "sync", reason)
-            self._log.write_again(durable_to)
-            self._must_write_again = False
-        self._queues.flush()
-        self._health.why_not = None
 
     # Syncing
 
@@ -296,7 +271,7 @@ class MessageLog:
         starts.  With ``files_max`` a round takes several syncs, and each covers the log as well.
         """
         self._health.require_in_place(self._log.dirty.files)
-        if self._commit.is_under_way or self._must_write_again:
+        if self._commit.is_under_way or self._mending.must_write_again:
             return None
         if thorough and not self._round.left and self.flush():
             self._round.begin()
@@ -318,7 +293,7 @@ class MessageLog:
             self._commit.finish(plan)
             self._round.covered(len(plan.parts) - 1)
         except DiskFailed as failure:
-            self._must_write_again = True
+            self._mending.must_write_again = True
             self._round.give_up()
             raise self._health.refuse(failure) from failure
         return self._commit.durable_to
@@ -328,7 +303,7 @@ class MessageLog:
         try:
             self._health.require_sound()
             if self._health.why_not is not None:
-                self._mend()  # nobody may append who would do it
+                self._mending.mend()  # nobody may append who would do it
             self._queues.flush()
             self._index.flush()
         except DiskFailed as failure:
@@ -368,8 +343,12 @@ class MessageLog:
 
         ``limits`` replaces those of the configuration for readers that take more at once.
         """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None and topic in self._queues.batch_topics:
+            batches = self._queues.find_batch(topic, queue_id)
+            return read_batches(self._reader, batches, offset, count_max, bytes_max, wanted, limits)
         return self._reader.read(
-            self._queues.find(topic, queue_id),
+            queue,
             self._queues.find_extension(topic, queue_id),
             offset,
             count_max,
@@ -379,11 +358,11 @@ class MessageLog:
         )
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        queue = self._queues.find(topic, queue_id)
+        queue = self._queues.find_any(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def queues(self) -> Iterator[QueueSpan]:

@@ -12,6 +12,7 @@ from flintmq.store.disk import Disk
 from flintmq.store.dispatch import Dispatch
 from flintmq.store.key_index import KeyIndex
 from flintmq.store.layout import CHECKPOINT_FILE, COMMIT_LOG_DIRECTORY, INDEX_DIRECTORY
+from flintmq.store.queue_kinds import batch_topics_by_table
 from flintmq.store.queues import Queues
 from flintmq.store.tombstones import Tombstones
 
@@ -43,6 +44,7 @@ def assemble(disk: Disk, directory: Path, config: StoreConfig) -> StoreParts:
     """The parts, before anything was loaded."""
     log = CommitLog(disk, directory / COMMIT_LOG_DIRECTORY, config.commit_log_file_bytes)
     queues = Queues(disk, directory, config)
+    queues.batch_topics |= batch_topics_by_table(disk, directory)
     index = KeyIndex(disk, directory / INDEX_DIRECTORY, config.index_slots, config.index_entries)
     dispatch = Dispatch(queues, index, extended=config.extended_queues)
     file = CheckpointFile(disk, directory / CHECKPOINT_FILE)

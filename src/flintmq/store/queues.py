@@ -4,6 +4,9 @@ Asking for a queue costs one look into a table, however many there are.  A queue
 being with its first record; asking for one that does not exist makes nothing, so a peer
 cannot fill the memory with questions.
 
+There are two kinds: plain ones, and those of topics that keep batches (`batch_topics`).  A topic
+is of one kind, which its first queue decides for good.
+
 A topic's name becomes a directory, so one that could lead out of the store is refused here,
 whoever let it through.
 """
@@ -11,16 +14,19 @@ whoever let it through.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.store.batch_queue import BatchQueue
 from flintmq.store.config import StoreConfig
 from flintmq.store.consume_queue import ConsumeQueue, found_queues
 from flintmq.store.dirty import DirtyFiles
 from flintmq.store.disk import Disk
 from flintmq.store.layout import (
+    BATCH_QUEUE_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     QUEUE_EXTENSION_DIRECTORY,
     queue_directory,
@@ -50,11 +56,15 @@ class Queues:
         self._disk = disk
         self._root = directory / CONSUME_QUEUE_DIRECTORY
         self._extension_root = directory / QUEUE_EXTENSION_DIRECTORY
+        self._batch_root = directory / BATCH_QUEUE_DIRECTORY
         self._config = config
+        self.batch_topics: set[str] = set()
+        """Topics that keep batches.  Their queues are not among those that are iterated over."""
+        self._batches: dict[tuple[str, int], BatchQueue] = {}
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._extensions: dict[tuple[str, int], QueueExtension] = {}
         self._changed: dict[DirtyFiles, None] = {}
-        self._holding: dict[ConsumeQueue, None] = {}
+        self._holding: dict[ConsumeQueue | BatchQueue, None] = {}
         self.held_count = 0
         """Units that wait in memory for `flush`, at most."""
         self.new_count = 0
@@ -64,11 +74,16 @@ class Queues:
         return iter(self._queues.values())
 
     def __len__(self) -> int:
-        return len(self._queues)
+        return len(self._queues) + len(self._batches)
+
+    def batches(self) -> Iterator[BatchQueue]:
+        """The queues of topics that keep batches."""
+        return iter(self._batches.values())
 
     def spans(self) -> Iterator[QueueSpan]:
         """What every queue has."""
-        for queue in self:
+        queues: Iterator[ConsumeQueue | BatchQueue] = chain(self, self.batches())
+        for queue in queues:
             yield QueueSpan(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset)
 
     def load(self) -> list[str]:
@@ -80,10 +95,21 @@ class Queues:
         for topic, queue_id in found_queues(self._disk, self._extension_root):
             if (topic, queue_id) in self._queues:
                 complaints += self.open_extension(topic, queue_id).load()
+        self.batch_topics.update(self._disk.names(self._batch_root))
+        for topic, queue_id in found_queues(self._disk, self._batch_root):
+            complaints += self.open_batch(topic, queue_id).load()
         return complaints
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))
+
+    def find_batch(self, topic: str, queue_id: int) -> BatchQueue | None:
+        """The queue of a topic that keeps batches."""
+        return self._batches.get((topic, queue_id))
+
+    def find_any(self, topic: str, queue_id: int) -> ConsumeQueue | BatchQueue | None:
+        """The queue, of whatever kind."""
+        return self._queues.get((topic, queue_id)) or self._batches.get((topic, queue_id))
 
     def find_extension(self, topic: str, queue_id: int) -> QueueExtension | None:
         return self._extensions.get((topic, queue_id))
@@ -98,6 +124,28 @@ class Queues:
             queue = ConsumeQueue(self._disk, path, topic, queue_id, self._config.queue_file_bytes)
             self._queues[topic, queue_id] = queue
         return queue
+
+    def open_batch(self, topic: str, queue_id: int) -> BatchQueue:
+        """The same for a topic that keeps batches."""
+        queue = self._batches.get((topic, queue_id))
+        if queue is None:
+            check_directory_name(topic)
+            assert queue_id >= 0, queue_id
+            path = queue_directory(self._batch_root, topic, queue_id)
+            file_bytes = self._config.batch_queue_file_bytes
+            queue = BatchQueue(self._disk, path, topic, queue_id, file_bytes)
+            self._batches[topic, queue_id] = queue
+        return queue
+
+    def keep_batches(self, topic: str) -> None:
+        """Let a topic without queues keep batches.  Its directory is the mark that stays."""
+        check_directory_name(topic)
+        assert all(key[0] != topic for key in self._queues), topic
+        if topic not in self.batch_topics:
+            self._disk.make_directory(self._batch_root / topic)
+            self._disk.sync_directory(self._batch_root)
+            self._disk.sync_directory(self._batch_root.parent)
+            self.batch_topics.add(topic)
 
     def open_extension(self, topic: str, queue_id: int) -> QueueExtension:
         extension = self._extensions.get((topic, queue_id))
@@ -120,7 +168,11 @@ class Queues:
     # What changed
 
     def hold(
-        self, queue: ConsumeQueue, units: bytearray, stop: QueueOffset, log_stop: LogOffset
+        self,
+        queue: ConsumeQueue | BatchQueue,
+        units: bytearray,
+        stop: QueueOffset,
+        log_stop: LogOffset,
     ) -> None:
         """Give a queue units whose records are in the log; `flush` writes them."""
         self.held_count += stop - queue.max_offset
@@ -159,6 +211,11 @@ class Queues:
                 removed += gone
                 self.note_changed(queue.dirty)
                 self._retain_extension(queue)
+        for batches in self.batches():
+            gone = batches.remove_files_before(log_min)
+            if gone:
+                removed += gone
+                self.note_changed(batches.dirty)
         return removed
 
     def _retain_extension(self, queue: ConsumeQueue) -> None:
@@ -172,6 +229,11 @@ class Queues:
         """Remove the queues of a topic and their files.  The records stay in the log."""
         for key in [key for key in self._queues if key[0] == topic]:
             self.remove(*key)
+        for key in [key for key in self._batches if key[0] == topic]:
+            self.remove_batch(*key)
+        if topic in self.batch_topics:
+            self._remove_directory(self._batch_root / topic)
+            self.batch_topics.discard(topic)
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Remove one queue and its files.  When this returns they stay gone after a crash."""
@@ -186,6 +248,14 @@ class Queues:
         for root in (self._root, self._extension_root):
             self._remove_directory(queue_directory(root, topic, queue_id))
             self._remove_directory(root / topic)
+
+    def remove_batch(self, topic: str, queue_id: int) -> None:
+        """The same for a queue of a topic that keeps batches; its topic still does."""
+        queue = self._batches.pop((topic, queue_id))
+        queue.clear()
+        self._changed.pop(queue.dirty, None)
+        self._holding.pop(queue, None)
+        self._remove_directory(queue_directory(self._batch_root, topic, queue_id))
 
     def _remove_directory(self, path: Path) -> None:
         if self._disk.is_directory(path):

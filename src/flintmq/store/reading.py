@@ -110,11 +110,12 @@ class QueueReader:
         in_memory_bytes: int,
         limits: TransferLimits,
     ) -> None:
-        self._log = log
+        self.log = log
         self._units_per_file = queue_file_bytes // UNIT_BYTES
+        self.scan_bytes_max = scan_bytes_max
         self._scan_units_max = scan_bytes_max // UNIT_BYTES
-        self._in_memory_bytes = in_memory_bytes
-        self._limits = limits
+        self.in_memory_bytes = in_memory_bytes
+        self.limits = limits
 
     def read(
         self,
@@ -129,11 +130,11 @@ class QueueReader:
     ) -> ReadResult:
         """Records from ``offset`` on.  One that is over every limit is given if it is alone."""
         if queue is None:
-            return _nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+            return nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         first, last = queue.min_offset, queue.max_offset
         if not first <= offset < last:
-            return _outside(offset, first, last)
-        limits = limits or self._limits
+            return outside(offset, first, last)
+        limits = limits or self.limits
         bytes_max = min(bytes_max, READ_BYTES_MAX)
         in_memory = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
         octets = None
@@ -157,10 +158,10 @@ class QueueReader:
             octets = queue.octets(offset, min(chunk, stop - offset))
         units = np.frombuffer(octets, UNIT, len(octets) // UNIT_BYTES)
         if not len(units):
-            return _nothing(GetStatus.OFFSET_FOUND_NULL, file_stop, first, last)
-        memory_from = self._log.end_offset - self._in_memory_bytes
+            return nothing(GetStatus.OFFSET_FOUND_NULL, file_stop, first, last)
+        memory_from = self.log.end_offset - self.in_memory_bytes
         on_disk = min(limits.disk_bytes, bytes_max), min(limits.disk_count, count_max)
-        batch = _Batch(self._log, queue, wanted)
+        batch = _Batch(self.log, queue, wanted)
         at = offset
         if in_memory == on_disk and count_max > CHUNK_UNITS and wanted.takes_all:
             at = batch.fill_plain(offset, min(stop, QueueOffset(offset + in_memory[1])), *in_memory)
@@ -188,7 +189,7 @@ class QueueReader:
         """The records of some units, if all are in memory and one look is enough; else none."""
         if len(units) < UNIT_BYTES:
             return []
-        log, log_offset = self._log, UNIT_STRUCT.unpack_from(units)[0]
+        log, log_offset = self.log, UNIT_STRUCT.unpack_from(units)[0]
         segment = log.segment_at(log_offset)
         end = log.end_offset
         if segment is None:
@@ -200,7 +201,7 @@ class QueueReader:
             view,
             segment.start,
             min(segment.stop, end),
-            memory_from=end - self._in_memory_bytes,
+            memory_from=end - self.in_memory_bytes,
             queue_id=queue.queue_id,
             topic=topic_field(queue.topic),
         )
@@ -361,17 +362,19 @@ def _has_topic_v6(view: memoryview, inside: int, flags: int, topic: bytes) -> bo
     return view[body_at + body_bytes : body_at + body_bytes + len(topic)] == topic
 
 
-def _nothing(status: GetStatus, next_offset: int, first: int, last: int) -> ReadResult:
+def nothing(status: GetStatus, next_offset: int, first: int, last: int) -> ReadResult:
+    """The result of a read that has no records."""
     return ReadResult(
         status, QueueOffset(next_offset), QueueOffset(first), QueueOffset(last), [], 0, 0, False
     )
 
 
-def _outside(offset: QueueOffset, first: QueueOffset, last: QueueOffset) -> ReadResult:
+def outside(offset: QueueOffset, first: QueueOffset, last: QueueOffset) -> ReadResult:
+    """The result for an offset a queue of [first, last) does not have."""
     if last == 0:
-        return _nothing(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, last)
+        return nothing(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, last)
     if offset < first:
-        return _nothing(GetStatus.OFFSET_TOO_SMALL, first, first, last)
+        return nothing(GetStatus.OFFSET_TOO_SMALL, first, first, last)
     if offset == last:
-        return _nothing(GetStatus.OFFSET_OVERFLOW_ONE, last, first, last)
-    return _nothing(GetStatus.OFFSET_OVERFLOW_BADLY, last, first, last)
+        return nothing(GetStatus.OFFSET_OVERFLOW_ONE, last, first, last)
+    return nothing(GetStatus.OFFSET_OVERFLOW_BADLY, last, first, last)

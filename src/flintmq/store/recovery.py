@@ -18,19 +18,24 @@ the index, and neither points at anything else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.record import store_time_ms
 from flintmq.protocol.record_scan import EndKind, scan_records
+from flintmq.store.batch_queue import BatchQueue
+from flintmq.store.batch_replay import BatchReplay
 from flintmq.store.checkpoint import SAFETY_MS
 from flintmq.store.consume_queue import CHUNK_UNITS, ConsumeQueue
 from flintmq.store.layout import COMMIT_LOG_DIRECTORY
-from flintmq.store.log_columns import by_queue, keyed, topics_of
+from flintmq.store.log_columns import by_kind, by_queue, keyed, topics_of
 from flintmq.store.log_scan import LogScan, record_starts, window
 from flintmq.store.parts import StoreParts
+from flintmq.store.queue_kinds import batch_topics_by_table
 from flintmq.store.queue_replay import QueueGap, QueueReplay
 from flintmq.store.segment import require_mappable
 
@@ -64,6 +69,10 @@ def recover(parts: StoreParts, *, was_clean: bool) -> list[str]:
         if queue.is_broken:
             queue.truncate(queue.max_offset)  # and remove the files that do not fit
             parts.queues.note_changed(queue.dirty)
+    for batches in parts.queues.batches():
+        if batches.is_broken:
+            batches.truncate(batches.unit_stop)
+            parts.queues.note_changed(batches.dirty)
     return complaints + _replay(parts, parts.log.min_offset, known_queues_only=False)
 
 
@@ -74,7 +83,8 @@ def _start(parts: StoreParts, *, was_clean: bool) -> LogOffset | None:
     """
     if parts.index.broken or not parts.index.files or not len(parts.queues):
         return None
-    if any(queue.is_broken for queue in parts.queues):
+    queues: Iterator[ConsumeQueue | BatchQueue] = chain(parts.queues, parts.queues.batches())
+    if any(queue.is_broken for queue in queues):
         return None
     promised = parts.checkpoint
     safe_ms = promised.min_store_ms()
@@ -110,6 +120,15 @@ def _finish_deletions(parts: StoreParts) -> None:
         if mark and queue.max_offset and not _points_past(queue, mark):
             parts.queues.remove(queue.topic, queue.queue_id)
     parts.queues.remove_orphans()
+    for batches in list(parts.queues.batches()):
+        mark = parts.tombstones.mark(batches.topic)
+        if mark and batches.max_offset and batches.log_stop <= mark:
+            parts.queues.remove_batch(batches.topic, batches.queue_id)
+    kept = {batches.topic for batches in parts.queues.batches()}
+    kept |= batch_topics_by_table(parts.disk, parts.directory)
+    for topic in parts.queues.batch_topics - kept:
+        if parts.tombstones.mark(topic):
+            parts.queues.remove_topic(topic)
 
 
 def _points_past(queue: ConsumeQueue, place: LogOffset) -> bool:
@@ -152,15 +171,19 @@ def _replay(parts: StoreParts, start: LogOffset, *, known_queues_only: bool) -> 
     replay = QueueReplay(
         parts.log, parts.queues, start, parts.config.extended_queues, known_queues_only
     )
+    batches = BatchReplay(parts.log, parts.queues, start, known_queues_only)
     for base, columns in scan:
         topics = topics_of(columns)
         arrivals = by_queue(parts.config, parts.tombstones, base, columns, topics)
-        replay.add(arrivals, scan.lost_bytes)
+        plain, batched = by_kind(arrivals, parts.queues, guess=not known_queues_only)
+        replay.add(plain, scan.lost_bytes)
+        batches.add(batched, scan.lost_bytes)
         for count, record in enumerate(keyed(base, columns, topics, parts.index.end_log_offset)):
             parts.index.put(*record)
             if count % FLUSHED_RECORDS == FLUSHED_RECORDS - 1:
                 parts.index.flush()
     replay.settle()
+    batches.settle()
     parts.log.open_at(scan.end)
     indexed_to = parts.index.end_log_offset
     if indexed_to is not None and indexed_to >= scan.end:
@@ -168,7 +191,7 @@ def _replay(parts: StoreParts, start: LogOffset, *, known_queues_only: bool) -> 
     parts.index.flush()
     parts.last_store_ms = scan.last_store_ms
     complaints = [str(damage) for damage in scan.damages]
-    for place in replay.strays:
+    for place in replay.strays + batches.strays:
         segment = parts.log.segment_at(place)
         assert segment is not None, place
         reason = "its topic or queue offset contradicts the records around it; it is left out"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.store.batch_queue import BatchQueue
+from flintmq.store.batch_replay import units_of as batch_units_of
 from flintmq.store.config import StoreConfig
 from flintmq.store.consume_queue import ConsumeQueue, is_fill
 from flintmq.store.disk import Disk
@@ -120,7 +122,8 @@ def _log_end(parts: StoreParts) -> LogOffset:
 def _queues(parts: StoreParts) -> list[QueueListing]:
     lookup = Lookup(parts.log, parts.queues, parts.index)
     listed = []
-    for queue in sorted(parts.queues, key=lambda queue: (queue.topic, queue.queue_id)):
+    found: list[ConsumeQueue | BatchQueue] = [*parts.queues, *parts.queues.batches()]
+    for queue in sorted(found, key=lambda queue: (queue.topic, queue.queue_id)):
         queue.correct_min(parts.log.min_offset)
         last = QueueOffset(queue.max_offset - 1)
         listed.append(
@@ -137,8 +140,12 @@ def _queues(parts: StoreParts) -> list[QueueListing]:
     return listed
 
 
-def _record_bytes(queue: ConsumeQueue) -> int:
+def _record_bytes(queue: ConsumeQueue | BatchQueue) -> int:
     total = 0
+    if isinstance(queue, BatchQueue):
+        for start in range(queue.number_at(queue.min_offset), queue.unit_stop, BATCH_UNITS):
+            total += int(batch_units_of(queue, start, BATCH_UNITS)["size"].sum())
+        return total
     for start in range(queue.min_offset, queue.max_offset, BATCH_UNITS):
         units = units_of(queue, start, min(start + BATCH_UNITS, queue.max_offset))
         total += int(units["size"][~is_fill(units)].sum())
@@ -151,7 +158,7 @@ def _groups(parts: StoreParts, tables: Tables) -> list[GroupListing]:
     for name, by_queue_id in offsets.offset_table.items() if offsets is not None else ():
         topic, _, group = name.partition("@")
         for queue_id, committed in by_queue_id.items():
-            queue = parts.queues.find(topic, queue_id)
+            queue = parts.queues.find_any(topic, queue_id)
             lag = None if queue is None else max(queue.max_offset - committed, 0)
             listed.append(GroupListing(group, topic, queue_id, committed, lag))
     return sorted(listed, key=lambda one: (one.group, one.topic, one.queue_id))

@@ -4,10 +4,9 @@ Sizes of files are learnt from the files, because every broker may be set otherw
 configuration that says something else is told and set aside.  What we cannot serve is
 refused by name when messages would be out of reach, and named when only a part is missing:
 
-    refused   queues or tables in RocksDB, batch consume queues with messages, a commit log
-              that is spread over several directories or has lost a file in the middle
-    named     light message queues (%LMQ%), compaction topics (served uncompacted), batch
-              queue topics without messages
+    refused   queues or tables in RocksDB, a topic with queues of two kinds, a commit log that
+              is spread over several directories or has lost a file in the middle
+    named     light message queues (%LMQ%), compaction topics (served uncompacted)
 
 Reads only.
 """
@@ -29,6 +28,8 @@ from flintmq.store.disk import Disk
 from flintmq.store.index_file import IndexShape
 from flintmq.store.key_index import KeyIndex
 from flintmq.store.layout import (
+    BATCH_QUEUE_DIRECTORY,
+    BATCH_UNIT_BYTES,
     COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -38,14 +39,21 @@ from flintmq.store.layout import (
     file_start,
     queue_directory,
 )
+from flintmq.store.queue_kinds import refuse_mixed
 from flintmq.store.queues import LIGHT_QUEUE_PREFIX
 from flintmq.store.tables import Tables
 
-BATCH_QUEUE_DIRECTORY = "batchconsumequeue"
 COMPACTION_LOG = Path("compaction", "compactionLog")
 TIMER_CHECKPOINT = Path(CONFIG_DIRECTORY, "timercheck")
 ROCKSDB_MARK = "CURRENT"
 ROCKSDB_TABLES = ("topics", "subscriptionGroups", "consumerOffsets", "rdb")
+
+LEARNT_SIZES = (
+    "commit_log_file_bytes",
+    "queue_file_bytes",
+    "extension_file_bytes",
+    "batch_queue_file_bytes",
+)
 
 SAMPLED_QUEUES = 64
 """How many queues are asked for the size of their files."""
@@ -77,7 +85,7 @@ class TimerProgress:
 def survey(disk: Disk, directory: Path, config: StoreConfig) -> Survey:
     """Look at a directory, new or not.  `StoreRefused` names what cannot be served."""
     _refuse_rocksdb(disk, directory)
-    _refuse_batch_queues(disk, directory)
+    refuse_mixed(disk, directory)
     complaints = _not_served(disk, directory)
     file_bytes, short_files = _commit_log(disk, directory / COMMIT_LOG_DIRECTORY, config)
     learnt = replace(
@@ -89,8 +97,14 @@ def survey(disk: Disk, directory: Path, config: StoreConfig) -> Survey:
         extension_file_bytes=_learn(
             disk, directory / QUEUE_EXTENSION_DIRECTORY, config.extension_file_bytes, 1
         ),
+        batch_queue_file_bytes=_learn(
+            disk,
+            directory / BATCH_QUEUE_DIRECTORY,
+            config.batch_queue_file_bytes,
+            BATCH_UNIT_BYTES,
+        ),
     )
-    for name in ("commit_log_file_bytes", "queue_file_bytes", "extension_file_bytes"):
+    for name in LEARNT_SIZES:
         said, found = getattr(config, name), getattr(learnt, name)
         if said != found:
             complaints.append(f"{directory}: {name} is {found} by its files, {said} is set aside")
@@ -133,14 +147,6 @@ def _refuse_rocksdb(disk: Disk, directory: Path) -> None:
             raise StoreRefused(str(table), "this table is in RocksDB, which is not served")
 
 
-def _refuse_batch_queues(disk: Disk, directory: Path) -> None:
-    root = directory / BATCH_QUEUE_DIRECTORY
-    for topic, queue_id in found_queues(disk, root):
-        if disk.names(queue_directory(root, topic, queue_id)):
-            reason = f"topic {topic} has batch consume queues, which are not served"
-            raise StoreRefused(str(root), reason)
-
-
 def _not_served(disk: Disk, directory: Path) -> list[str]:
     complaints = []
     queues = directory / CONSUME_QUEUE_DIRECTORY
@@ -153,8 +159,6 @@ def _not_served(disk: Disk, directory: Path) -> list[str]:
         attributes = topic.attributes or {}
         if attributes.get("cleanup.policy") == "COMPACTION":
             compacted.add(name)
-        if attributes.get("queue.type") == "BatchCQ":
-            complaints.append(f"topic {name}: its batch consume queue is served as a plain one")
     complaints += [f"topic {name}: compaction is not served" for name in sorted(compacted)]
     return complaints
 

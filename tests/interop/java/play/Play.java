@@ -26,6 +26,8 @@ public final class Play {
         SCENARIOS.put("send", Sends::everyWay);
         SCENARIOS.put("send-to-new-topic", Sends::toNewTopic);
         SCENARIOS.put("send-refused", Sends::refused);
+        SCENARIOS.put("send-batches", Batches::send);
+        SCENARIOS.put("read-batches", Batches::read);
         SCENARIOS.put("tags", Filters::tags);
         SCENARIOS.put("sql", Filters::sql);
         SCENARIOS.put("sql-refused", Filters::sqlRefused);
