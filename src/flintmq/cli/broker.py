@@ -25,6 +25,17 @@ from flintmq.cli.process import (
     stopping_or_failed,
     warn_if_open,
 )
+from flintmq.cli.tls_options import (
+    Mode,
+    NamesrvCa,
+    NamesrvCert,
+    NamesrvKey,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
+    choose_client_tls,
+    choose_tls,
+)
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.net.address import Address, parse_addresses
@@ -107,54 +118,6 @@ Namesrv = Annotated[
         show_default=False,
     ),
 ]
-NamesrvCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--namesrv-ca",
-        envvar="FLINTMQ_NAMESRV_CA",
-        metavar="FILE",
-        help="Speak TLS to the name servers and trust certificates signed by this one.",
-        show_default=False,
-    ),
-]
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-cert",
-        envvar="FLINTMQ_TLS_CERT",
-        metavar="FILE",
-        help="Speak TLS with this certificate (PEM).",
-        show_default=False,
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-key",
-        envvar="FLINTMQ_TLS_KEY",
-        metavar="FILE",
-        help="The key of the certificate, when it is in a file of its own.",
-        show_default=False,
-    ),
-]
-TlsClientCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-client-ca",
-        envvar="FLINTMQ_TLS_CLIENT_CA",
-        metavar="FILE",
-        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
-        show_default=False,
-    ),
-]
-Mode = Annotated[
-    TlsMode,
-    typer.Option(
-        "--tls-mode",
-        envvar="FLINTMQ_TLS_MODE",
-        help="permissive also takes clients without TLS on the same port; enforcing does not.",
-    ),
-]
 FastPort = Annotated[
     bool,
     typer.Option(
@@ -212,24 +175,6 @@ def choose(
     return Chosen(directory, config, where, told, settings.namesrv)
 
 
-def choose_tls(
-    cert: Path | None, key: Path | None, client_ca: Path | None, mode: TlsMode
-) -> ServerTls | None:
-    if cert is None:
-        if key is not None or client_ca is not None:
-            given = str(key or client_ca)
-            raise InvalidSetting("tls", given, "it needs a certificate: --tls-cert")
-        return None
-    tls = ServerTls(
-        certificate_file=str(cert),
-        key_file=None if key is None else str(key),
-        client_ca_file=None if client_ca is None else str(client_ca),
-        mode=mode,
-    )
-    tls.context()  # now, and not when the first client comes
-    return tls
-
-
 def broker(
     data: Data = None,
     listen: Listen = None,
@@ -244,6 +189,8 @@ def broker(
     tls_client_ca: TlsClientCa = None,
     tls_mode: Mode = TlsMode.PERMISSIVE,
     namesrv_ca: NamesrvCa = None,
+    namesrv_cert: NamesrvCert = None,
+    namesrv_key: NamesrvKey = None,
     log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run a broker until it is told to stop."""
@@ -261,7 +208,7 @@ def broker(
         servers = chosen.namesrv or (NAMESRV_HERE,)
         if namesrv is not None:
             servers = parse_addresses(namesrv)
-        client_tls = None if namesrv_ca is None else ClientTls(ca_file=str(namesrv_ca))
+        client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key)
     except FlintError as error:
         give_up(error)
     warn_if_open([chosen.listen], tls)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from flintmq.cli.output import complaining
+from flintmq.cli.tls_options import choose_client_tls
 from flintmq.client.config import ClientSettings
-from flintmq.net.tls import ClientTls
 
 HERE = "127.0.0.1:9876"
 
@@ -62,13 +62,33 @@ def _settings(
             show_default=False,
         ),
     ] = None,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-cert",
+            envvar="FLINTMQ_CLIENT_CERT",
+            metavar="FILE",
+            help="The certificate (PEM) to show to servers that ask for one; implies --tls.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-key",
+            envvar="FLINTMQ_CLIENT_KEY",
+            metavar="FILE",
+            help="Its key, when it is in a file of its own.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> ClientSettings:
-    chosen: ClientTls | bool = ClientTls(ca_file=tls_ca) if tls_ca is not None else tls
+    chosen = choose_client_tls(tls_ca, tls_cert, tls_key)
     return {
         "namesrv": namesrv,
         "access_key": access_key,
         "secret_key": secret_key,
-        "tls": chosen,
+        "tls": tls if chosen is None else chosen,
     }
 
 

@@ -18,12 +18,14 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.process import give_up, is_loopback, say, stop_signal
+from flintmq.cli.process import give_up, say, stop_signal, warn_if_open
+from flintmq.cli.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE, NameServerConfig, read_config
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
 from flintmq.net.loop import run
+from flintmq.net.tls import ServerTls, TlsMode
 from flintmq.store.disk import Disk
 
 KV_FILE = "kvConfig.json"
@@ -61,13 +63,23 @@ Data = Annotated[
 ]
 
 
-def namesrv(listen: Listen = None, config: Config = None, data: Data = None) -> None:
+def namesrv(
+    listen: Listen = None,
+    config: Config = None,
+    data: Data = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    tls_mode: Mode = TlsMode.PERMISSIVE,
+) -> None:
     """Run a name server until it is told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with Disk() as disk:
             chosen = _choose(disk, listen, config, data)
-            run(_serve(disk, chosen))
+            tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
+            warn_if_open([chosen.listen], tls)
+            run(_serve(disk, chosen, tls))
     except FlintError as error:
         give_up(error)
 
@@ -85,12 +97,10 @@ def _choose(
         config = replace(config, listen=Address.parse(listen))
     if data is not None:
         config = replace(config, kv_config_path=str(data / KV_FILE))
-    if not is_loopback(config.listen.host):
-        say(f"{config.listen} is open to the network without TLS and access control")
     return config
 
 
-async def _serve(disk: Disk, config: NameServerConfig) -> None:
+async def _serve(disk: Disk, config: NameServerConfig, tls: ServerTls | None) -> None:
     stopping = stop_signal()
     loaded, save = None, None
     if config.kv_config_path is not None:
@@ -98,7 +108,7 @@ async def _serve(disk: Disk, config: NameServerConfig) -> None:
         disk.make_directory(path.parent)
         loaded = disk.read_all(path) if disk.is_file(path) else None
         save = partial(disk.replace, path)
-    server = await NameServer.start(config, loaded=loaded, save=save)
+    server = await NameServer.start(config, tls=tls, loaded=loaded, save=save)
     try:
         typer.echo(f"flintmq ready namesrv={server.address}")
         await stopping.wait()

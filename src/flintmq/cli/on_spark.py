@@ -136,7 +136,11 @@ def _connection(settings: ClientSettings) -> dict[str, str | None]:
         "secretKey": settings.get("secret_key"),
     }
     if isinstance(tls, ClientTls):
-        found["tlsCa"] = tls.ca_file
+        found |= {
+            "tlsCa": tls.ca_file,
+            "tlsCertificate": tls.certificate_file,
+            "tlsKey": tls.key_file,
+        }
     elif tls:
         found["tls"] = "true"
     return found

@@ -24,13 +24,8 @@ from flintmq.cli.broker import (
     FastPort,
     HowToFlush,
     Level,
-    Mode,
     Name,
-    TlsCert,
-    TlsClientCa,
-    TlsKey,
     choose,
-    choose_tls,
 )
 from flintmq.cli.process import (
     LogLevel,
@@ -42,6 +37,7 @@ from flintmq.cli.process import (
     stopping_or_failed,
     warn_if_open,
 )
+from flintmq.cli.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig

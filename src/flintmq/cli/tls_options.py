@@ -1,0 +1,121 @@
+"""TLS on the command line: what servers show and ask for, and what they show to name servers.
+
+--tls-cert, --tls-key            what a server shows
+--tls-client-ca, --tls-mode      whom it takes
+--namesrv-ca, --namesrv-cert …   how a broker speaks to its name servers
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flintmq.errors import InvalidSetting
+from flintmq.net.tls import ClientTls, ServerTls, TlsMode
+
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert",
+        envvar="FLINTMQ_TLS_CERT",
+        metavar="FILE",
+        help="Speak TLS with this certificate (PEM).",
+        show_default=False,
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-key",
+        envvar="FLINTMQ_TLS_KEY",
+        metavar="FILE",
+        help="The key of the certificate, when it is in a file of its own.",
+        show_default=False,
+    ),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-ca",
+        envvar="FLINTMQ_TLS_CLIENT_CA",
+        metavar="FILE",
+        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
+        show_default=False,
+    ),
+]
+Mode = Annotated[
+    TlsMode,
+    typer.Option(
+        "--tls-mode",
+        envvar="FLINTMQ_TLS_MODE",
+        help="permissive also takes clients without TLS on the same port; enforcing does not.",
+    ),
+]
+NamesrvCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--namesrv-ca",
+        envvar="FLINTMQ_NAMESRV_CA",
+        metavar="FILE",
+        help="Speak TLS to the name servers and trust certificates signed by this one.",
+        show_default=False,
+    ),
+]
+NamesrvCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--namesrv-cert",
+        envvar="FLINTMQ_NAMESRV_CERT",
+        metavar="FILE",
+        help="The certificate (PEM) to show to name servers that ask for one.",
+        show_default=False,
+    ),
+]
+NamesrvKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--namesrv-key",
+        envvar="FLINTMQ_NAMESRV_KEY",
+        metavar="FILE",
+        help="Its key, when it is in a file of its own.",
+        show_default=False,
+    ),
+]
+
+
+def choose_tls(
+    cert: Path | None, key: Path | None, client_ca: Path | None, mode: TlsMode
+) -> ServerTls | None:
+    if cert is None:
+        if key is not None or client_ca is not None:
+            given = str(key or client_ca)
+            raise InvalidSetting("tls", given, "it needs a certificate: --tls-cert")
+        return None
+    tls = ServerTls(
+        certificate_file=str(cert),
+        key_file=None if key is None else str(key),
+        client_ca_file=None if client_ca is None else str(client_ca),
+        mode=mode,
+    )
+    tls.context()  # now, and not when the first client comes
+    return tls
+
+
+def choose_client_tls(
+    ca: Path | str | None, cert: Path | str | None, key: Path | str | None
+) -> ClientTls | None:
+    """How to speak to servers; None is without TLS.  Any file means TLS."""
+    if key is not None and cert is None:
+        raise InvalidSetting("tls", str(key), "it needs the certificate it belongs to")
+    if ca is None and cert is None:
+        return None
+    made = ClientTls(
+        ca_file=None if ca is None else str(ca),
+        certificate_file=None if cert is None else str(cert),
+        key_file=None if key is None else str(key),
+    )
+    if cert is not None:
+        made.context()  # a file that cannot be read is told now
+    return made
