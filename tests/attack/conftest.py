@@ -44,7 +44,13 @@ def pytest_terminal_summary(
 def arena(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Arena]:
-    """A victim of one family; what must hold at its end fails the last test of the file."""
-    made = Arena(tmp_path_factory.mktemp("victim"), request.config.stash[ROWS])
+    """A victim of one family; what must hold at its end fails the last test of the file.
+
+    A file that needs settings has them in ``CONFIG``, as broker.conf has them.
+    """
+    directory = tmp_path_factory.mktemp("victim")
+    config = directory / "broker.conf"
+    config.write_text(getattr(request.module, "CONFIG", ""))
+    made = Arena(directory, request.config.stash[ROWS], "--config", config)
     yield made
     made.end()

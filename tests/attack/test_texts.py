@@ -24,6 +24,7 @@ from attack.said import (
 from fuzz.expressions import grown
 
 TOPIC = "Texts"
+CONFIG = "enablePropertyFilter=true\n"
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,13 @@ def test_new_sql_in_every_pull_has_its_allowance(arena: Arena) -> None:
     texts = [sql_text(2_000, number) for number in range(600)]
     with arena.attack("texts: 600 pulls with new SQL92 of 2 kB", cpu_s=12):
         flood(arena.broker, pulls(texts, "SQL92"))
+
+
+def test_new_sql_over_many_connections_holds_up_nobody(arena: Arena) -> None:
+    with arena.attack("texts: 100 connections, 10 new SQL92 of 2 kB each", cpu_s=12):
+        for each in range(100):
+            texts = [sql_text(2_000, 10_000 + each * 10 + number) for number in range(10)]
+            flood(arena.broker, pulls(texts, "SQL92"))
 
 
 def test_sql_of_the_grammar_is_compiled_or_refused(arena: Arena) -> None:

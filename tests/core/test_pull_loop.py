@@ -17,6 +17,8 @@ from flintmq.core.process_queue import ProcessQueue
 from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
 from flintmq.core.pull_loop import (
     IDLE_MS_MAX,
+    QUICK_MAX,
+    QUICK_MS,
     WARN_EVERY,
     Awaiting,
     Gate,
@@ -250,6 +252,41 @@ def test_an_answer_without_messages_moves_on(kind: type[NoNewMessage | NoneMatch
     assert pulling.answer(pulling.pulled(), kind(at(50))) == []
     assert pulling.loop.next_offset == 50
     assert pulling.reports == []
+
+
+def test_a_broker_that_keeps_no_pull_is_not_asked_at_full_speed() -> None:
+    pulling = Pulling()
+    for _ in range(QUICK_MAX):
+        pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
+        assert pulling.waits == (Reason.READY, 5)
+        pulling.loop.state = Waiting(Reason.READY, 0)
+
+    pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
+    assert pulling.waits == (Reason.INTERVAL, 5 + QUICK_MS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "now_ms"),
+    [
+        (NoNewMessage(at(7)), QUICK_MS),
+        (NoNewMessage(at(8)), 5),
+        (Found(at(8), messages=several(7)), 5),
+    ],
+    ids=["kept for a while", "leads on", "a message"],
+)
+def test_what_a_broker_kept_or_led_on_is_asked_again_at_once(
+    answer: NoNewMessage | Found, now_ms: int
+) -> None:
+    pulling = Pulling()
+    for _ in range(QUICK_MAX):
+        pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
+        pulling.loop.state = Waiting(Reason.READY, 0)
+    pulling.answer(pulling.pulled(), answer, now_ms)
+    pulling.loop.state = Waiting(Reason.READY, 0)
+
+    pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
+
+    assert pulling.waits == (Reason.READY, 5)
 
 
 def test_the_suggested_broker_is_asked_next_and_the_master_after_a_failure() -> None:

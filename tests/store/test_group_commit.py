@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,47 @@ def test_a_file_made_again_must_be_there() -> None:
         commit.finish(plan)
 
     assert commit.durable_to == 0
+
+
+class MeetingDisk(SyncedDisk):
+    """A sync of a file goes on once another one is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meeting = threading.Barrier(2, timeout=30)
+
+    def sync(self, path: Path) -> None:
+        self._meeting.wait()
+        super().sync(path)
+
+    def sync_directory(self, path: Path) -> None:
+        self.synced.append(path)
+
+
+def test_an_executor_runs_syncs_at_the_same_time_and_directories_last() -> None:
+    disk = MeetingDisk()
+    commit = GroupCommit(disk, LogOffset(0))
+    plan = begun(commit, DirtyFiles((Path("a"), Path("b")), (Path(),)), 100)
+
+    with ThreadPoolExecutor(2) as pool:
+        plan.run(pool.map)
+    commit.finish(plan)
+
+    assert sorted(disk.synced[:2]) == [Path("a"), Path("b")]
+    assert disk.synced[2:] == [Path()]
+    assert commit.durable_to == 100
+
+
+def test_a_sync_that_fails_in_an_executor_is_a_failure_of_the_plan() -> None:
+    disk = MeetingDisk()
+    disk.number = errno.EIO
+    commit = GroupCommit(disk, LogOffset(0))
+    plan = begun(commit, DirtyFiles((Path("a"), Path("b")), (Path(),)), 100)
+
+    with ThreadPoolExecutor(2) as pool:
+        plan.run(pool.map)
+
+    with pytest.raises(DiskFailed):
+        commit.finish(plan)
+    assert commit.durable_to == 0
+    assert disk.synced == []

@@ -60,6 +60,10 @@ log = logger(__name__)
 STOP_MS = 5_000
 """How long a broker that stops waits for the medium before it closes connections."""
 
+CLOSING_SYNCS = 8
+"""Syncs at the same time when the store is closed: those of thousands of queues share what they
+cost the disk, and end within the limit of a stop."""
+
 STOP_LIMIT_MS = 20_000
 """Over the whole of a stop: its steps with limits of their own, and five seconds for the store."""
 
@@ -206,7 +210,11 @@ class BrokerServer:
     async def _close_store(self) -> None:
         while self._syncing is not None:  # a round takes several
             await asyncio.wait([self._syncing])
-        await self._loop.run_in_executor(self._disk_thread, self.state.log.close)
+        await self._loop.run_in_executor(self._disk_thread, self._close_log)
+
+    def _close_log(self) -> None:
+        with ThreadPoolExecutor(CLOSING_SYNCS, thread_name_prefix="flintmq-closing") as pool:
+            self.state.log.close(pool.map)
 
     # What the engine asks for
 

@@ -32,7 +32,14 @@ from flintmq.core.actions import Pull, Report
 from flintmq.core.bad_rule import FRAME_TRIES, KIND, broken_frame, fate_of, stops
 from flintmq.core.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found, NoneMatched, PullAnswer, Unreadable
+from flintmq.core.pull_answers import (
+    Found,
+    NoneMatched,
+    NoNewMessage,
+    OffsetMoved,
+    PullAnswer,
+    Unreadable,
+)
 from flintmq.core.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model import properties as names
@@ -50,6 +57,12 @@ PAUSED_MS: Final = 1_000
 
 BROKER_BUSY_MS: Final = 20
 """After the broker said that it limits the flow (215)."""
+
+QUICK_MS: Final = 100
+"""A broker keeps a pull for seconds before it says that there is nothing.  Sooner, it does not."""
+
+QUICK_MAX: Final = 3
+"""So many in a row mean nothing: a broker that stops lets go of all its pulls at once."""
 
 IDLE_MS_MAX: Final = 120_000
 """An answer that takes longer never comes: whoever drives us has lost it."""
@@ -155,6 +168,7 @@ class PullLoop:
         self._broker_id = MASTER_ID
         self._met = dict.fromkeys(LIMITS, 0)
         self._broken_count = 0  # answers in a row without an intact frame
+        self._quick_count = 0  # and without a message, at once
 
     @property
     def due_ms(self) -> int | None:
@@ -220,7 +234,9 @@ class PullLoop:
 
         An offset that does not exist is not for us: the queue begins anew then.
         """
-        assert self.owns(pull)
+        state = self.state
+        assert isinstance(state, Awaiting)
+        assert state.pull is pull
         if isinstance(answer, Unreadable):
             return self._unreadable(pull, answer, now_ms)
         self._broker_id = answer.broker_id
@@ -228,13 +244,10 @@ class PullLoop:
         self._broken_count = 0
         delay_ms = self._settings.pull_interval_ms if isinstance(answer, Found) else 0
         self.state = Waiting(Reason.INTERVAL if delay_ms else Reason.READY, now_ms + delay_ms)
-        odd: list[Report] = []
         if not isinstance(answer, Found):
-            if answer.next_offset < pull.offset:
-                odd.append(self._before(pull.offset, answer.next_offset))
-            if isinstance(answer, NoneMatched) and answer.next_offset <= pull.offset:
-                self._lead_nowhere(now_ms)  # a slave that does not have the offset says so
-            return Taken((), odd)
+            return self._empty(state, answer, now_ms)
+        odd: list[Report] = []
+        self._quick_count = 0
         messages: Sequence[ReceivedMessage] = answer.messages
         bad: Sequence[BadRecord] = answer.bad
         if answer.fault is not None:
@@ -275,6 +288,19 @@ class PullLoop:
         return [self._report("pull", text, logging.WARNING)]
 
     # Inside
+
+    def _empty(
+        self, asked: Awaiting, answer: NoNewMessage | NoneMatched | OffsetMoved, now_ms: int
+    ) -> Taken:
+        """Nothing came.  Who is told so at once, and again, waits in the place of the broker."""
+        offset, led_to = asked.pull.offset, answer.next_offset
+        is_quick = now_ms - asked.asked_ms < QUICK_MS and led_to <= offset
+        self._quick_count = self._quick_count + 1 if is_quick else 0
+        if isinstance(answer, NoneMatched) and led_to <= offset:
+            self._lead_nowhere(now_ms)  # a slave that does not have the offset says so
+        elif self._quick_count > QUICK_MAX:
+            self.state = Waiting(Reason.INTERVAL, now_ms + QUICK_MS)
+        return Taken((), [self._before(offset, led_to)] if led_to < offset else [])
 
     def _lead_nowhere(self, now_ms: int) -> None:
         """Ask again after a while, and not again and again at full speed."""

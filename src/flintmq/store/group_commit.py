@@ -19,12 +19,17 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset
 from flintmq.store.dirty import DirtyFiles
 from flintmq.store.disk import Disk
+
+Each: TypeAlias = Callable[[Callable[[Path], None], Iterable[Path]], Iterable[None]]
+"""Does something to each of several paths; whoever goes through what it gives sees errors."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,14 +44,18 @@ class SyncPlan:
     missing: list[tuple[Path, DiskFailed]] = field(default_factory=list, init=False)
     """What was not there; `GroupCommit.finish` knows whether that is as it should be."""
 
-    def run(self) -> None:
-        """Sync every file, then every directory in which names changed.  Never raises."""
+    def run(self, each: Each = map) -> None:
+        """Sync every file, then every directory in which names changed.  Never raises.
+
+        ``each`` is `map`, or that of an executor: syncs at the same time share what they cost.
+        """
+        files = [path for _, dirty in self.parts for path in dirty.files]
+        directories = sorted({path for _, dirty in self.parts for path in dirty.directories})
         try:
-            for _, dirty in self.parts:
-                for path in dirty.files:
-                    self._sync(self.disk.sync, path)
-            for path in sorted({path for _, dirty in self.parts for path in dirty.directories}):
-                self._sync(self.disk.sync_directory, path)
+            for _ in each(partial(self._sync, self.disk.sync), files):
+                pass
+            for _ in each(partial(self._sync, self.disk.sync_directory), directories):
+                pass
         except DiskFailed as failure:
             self.failure = failure
 

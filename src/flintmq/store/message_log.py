@@ -42,7 +42,7 @@ from flintmq.store.disk import Disk
 from flintmq.store.dispatch import QUEUED_TYPES, Grown
 from flintmq.store.extent import StoreExtent
 from flintmq.store.failure import Health
-from flintmq.store.group_commit import GroupCommit, SyncPlan
+from flintmq.store.group_commit import Each, GroupCommit, SyncPlan
 from flintmq.store.key_index import PENDING_MAX
 from flintmq.store.layout import ABORT_FILE, LOCK_FILE
 from flintmq.store.lookup import Lookup
@@ -145,13 +145,16 @@ class MessageLog:
             raise
         return store
 
-    def close(self) -> None:
-        """Write, sync and checkpoint everything; the next start finds a clean exit."""
+    def close(self, each: Each = map) -> None:
+        """Write, sync and checkpoint everything; the next start finds a clean exit.
+
+        ``each`` runs the syncs, see `SyncPlan.run`: of thousands of queues one by one take long.
+        """
         try:
             self.write()
             self._health.require_sound()
             self._mending.mend()
-            self._sync_all()
+            self._sync_all(each)
             self._disk.remove(self._parts.directory / ABORT_FILE)
             self._disk.sync_directory(self._parts.directory)
         finally:
@@ -316,14 +319,14 @@ class MessageLog:
         if 0 < self._index.pending_count + self._queues.held_count <= FEW_MAX:
             self.flush()
 
-    def _sync_all(self) -> None:
+    def _sync_all(self, each: Each = map) -> None:
         self._round.give_up()
         if not self.flush():
             assert self._health.why_not is not None
             raise self._health.why_not
         plan = self.begin_sync(thorough=True)
         assert plan is not None, "a sync is under way"
-        plan.run()
+        plan.run(each)
         self.finish_sync(plan)
 
     # Reading
