@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flintmq.broker.append import NewMessage, append
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
 from flintmq.broker.pull import pull
-from flintmq.broker.put import NewMessage, append
 from flintmq.broker.state import BrokerState
 from flintmq.broker.subscriptions import tag_selection
 from flintmq.model.host import Host

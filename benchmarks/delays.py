@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from flintmq.broker.append import NewMessage
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.opening import open_state
-from flintmq.broker.put import NewMessage, put_message
+from flintmq.broker.put import put_message
 from flintmq.broker.state import BrokerState
 from flintmq.model.host import Host
 from flintmq.store.config import Flush, StoreConfig

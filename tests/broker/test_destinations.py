@@ -15,9 +15,9 @@ import pytest
 from broker.queued import bodies, message, properties_of, put, records
 from broker.transactions import GROUP, TOPIC, end, join, put_half
 from broker.world import SMALL_STORE, START_MS, World, header_of
+from flintmq.broker.append import append
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.outcome import Answer
-from flintmq.broker.put import append
 from flintmq.broker.runtime import runtime_table
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id, parse_offset_id

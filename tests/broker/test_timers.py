@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from broker.queued import bodies, crashed, damage, message, properties_of, put, records
 from broker.world import SMALL_STORE, START_MS, World
 from flintmq.broker import timer_rules as rules
+from flintmq.broker.append import append
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.outcome import Refusal
-from flintmq.broker.put import append
 from flintmq.broker.redelivery import RETRY_MS, TURN_RECORDS_MAX
 from flintmq.broker.timers import Timers
 from flintmq.model.topic import TIMER_TOPIC

@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 
 from msgspec import Raw
 
+from flintmq.broker.append import NewMessage, append
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.engine import Engine
 from flintmq.broker.opening import open_state
 from flintmq.broker.outcome import Answer
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import NewMessage, append
 from flintmq.broker.saving import take_names, take_positions
 from flintmq.broker.state import BrokerState
 from flintmq.core.conversation import Call, Conversation

@@ -18,6 +18,7 @@ from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.offset import DelayOffsets
+from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record, decode_record
 from flintmq.protocol.record_draft import RecordPattern, packed_host
@@ -104,8 +105,7 @@ class Workload:
     def run(self, turns: int) -> None:
         self.log = self._open()
         self.tables = Tables(self.disk, self.directory)
-        for topic in self.batched:
-            self.log.batched.keep(topic)
+        self._make_topics()
         for turn in range(turns):
             self._turn()
             self._sync(thorough=self.chance.random() < 0.15)
@@ -123,6 +123,15 @@ class Workload:
                 self.log.close()
                 self.log = self._open()
         self.log.close()
+
+    def _make_topics(self) -> None:
+        """What a broker saves of topics; recorded states have no directories without files."""
+        if self.batched:
+            kinds = {"queue.type": "BatchCQ"}
+            named = {name: TopicConfig(topic_name=name, attributes=kinds) for name in self.batched}
+            self.tables.topics.save(TopicTable(topic_config_table=named))
+        for topic in self.batched:
+            self.log.batched.keep(topic)
 
     def _open(self) -> MessageLog:
         return MessageLog.open(self.directory, self.config, process_id=1, disk=self.disk)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
+from flintmq.broker.state import BrokerState
 
 HELD_MS = 1_000
 """How often units of queues and keys that are held in memory are written."""

@@ -14,11 +14,9 @@ Invariant: everything before a level's position was delivered or skipped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flintmq.broker.append import append
 from flintmq.broker.destinations import Undeliverable, destination
 from flintmq.broker.outcome import Refusal
-from flintmq.broker.put import append
 from flintmq.broker.redelivery import (
     RETRY_MS,
     Allowance,
@@ -27,6 +25,7 @@ from flintmq.broker.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset
@@ -36,9 +35,6 @@ from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.properties import parse_properties
 from flintmq.store.lookup import QueueEntry
 from flintmq.store.queue_extension import is_address
-
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
 
 log = logger(__name__)
 
@@ -69,7 +65,7 @@ class _Level:
         """Whether the next unit has to be looked for in the queue."""
         return self._at == len(self._ahead)
 
-    def first(self, state: BrokerState) -> QueueEntry | None:
+    def first(self, state: BrokerTables) -> QueueEntry | None:
         """The first unit that is not delivered."""
         if self._at == len(self._ahead):
             stop = state.log.max_offset(SCHEDULE_TOPIC, self.queue_id)
@@ -95,7 +91,7 @@ class _Level:
         self.reached = self.position
         self._ahead, self._at = [], 0
 
-    def due_ms(self, state: BrokerState, unit: QueueEntry, now_ms: int) -> int:
+    def due_ms(self, state: BrokerTables, unit: QueueEntry, now_ms: int) -> int:
         """When a unit of this level is due."""
         due_ms = unit.tags_code if unit.extension is None else unit.extension.tags_code
         if is_address(due_ms):  # the extension is lost; the record knows when it was stored
@@ -136,7 +132,7 @@ class DelaySchedule:
         """A message was put into the schedule topic."""
         self._has_new = True
 
-    def deliver(self, state: BrokerState, now_ms: int) -> None:
+    def deliver(self, state: BrokerTables, now_ms: int) -> None:
         """Append what is due, some of it at a time; `after_write` moves the positions on."""
         if self._is_under_way:
             return
@@ -155,7 +151,7 @@ class DelaySchedule:
                 lambda failure: self._settle(state, moved, sent, failure, now_ms)
             )
 
-    def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
+    def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         """When `deliver` should run next; None: after `note_new`."""
         has_new = self._has_new
         if self._is_idle and not has_new:
@@ -186,7 +182,7 @@ class DelaySchedule:
 
     # Inside
 
-    def _all(self, state: BrokerState) -> list[_Level]:
+    def _all(self, state: BrokerTables) -> list[_Level]:
         count = len(state.config.store.delay_levels_ms)
         if self._levels is None:
             self._levels = [_Level(n, self._saved.get(n, 0)) for n in range(1, count + 1)]
@@ -194,7 +190,7 @@ class DelaySchedule:
 
     def _deliver_some(
         self,
-        state: BrokerState,
+        state: BrokerTables,
         level: _Level,
         allowance: Allowance,
         sent: dict[str, list[int]],
@@ -221,7 +217,7 @@ class DelaySchedule:
 
     def _deliver_one(
         self,
-        state: BrokerState,
+        state: BrokerTables,
         level: _Level,
         unit: QueueEntry,
         sent: dict[str, list[int]],
@@ -258,7 +254,7 @@ class DelaySchedule:
 
     def _settle(
         self,
-        state: BrokerState,
+        state: BrokerTables,
         moved: list[_Level],
         sent: dict[str, list[int]],
         failure: DiskFailed | None,

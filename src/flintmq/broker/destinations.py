@@ -18,17 +18,13 @@ topic does not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.redelivery import Home
 from flintmq.broker.sendable import has_queue, name_fault
+from flintmq.broker.tables import BrokerTables
 from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
 from flintmq.protocol.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
 
 log = logger(__name__)
 
@@ -42,7 +38,7 @@ SHOWN_CHARACTERS = 150
 """Of a topic in the log: every good name, and the beginning of others."""
 
 
-def destination(state: BrokerState, home: Home, now_ms: int) -> Home:
+def destination(state: BrokerTables, home: Home, now_ms: int) -> Home:
     """The queue a message that waited is written to.  Raises `Refusal` when there is none.
 
     A topic that the broker has may have a name no send could give it: ``%RETRY%`` and a long

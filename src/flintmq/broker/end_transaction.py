@@ -12,12 +12,13 @@ never a message that merely has the properties of a half message, nor bytes insi
 
 from __future__ import annotations
 
+from flintmq.broker.append import append
 from flintmq.broker.destinations import destination
 from flintmq.broker.half_check import immunity_of
 from flintmq.broker.half_messages import HALF_QUEUE
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import append, put_message
+from flintmq.broker.put import put_message
 from flintmq.broker.redelivery import home_of, is_in_queue, rebuilt
 from flintmq.broker.state import BrokerState, Processor
 from flintmq.errors import InvalidName

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from flintmq.broker.append import append
 from flintmq.broker.half_ops import EndMarks
 from flintmq.broker.outcome import Refusal, Tell
-from flintmq.broker.put import append
 from flintmq.broker.redelivery import Allowance, home_of, rebuilt, record_of
+from flintmq.broker.tables import BrokerTables
 from flintmq.errors import FlintError, LocalProtocolError
 from flintmq.logs import logger
 from flintmq.model import properties as names
@@ -40,7 +41,6 @@ from flintmq.protocol.record import TOPIC_BYTES_MAX, Record, Version, encode_rec
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
     from flintmq.errors import DiskFailed
 
 log = logger(__name__)
@@ -70,7 +70,7 @@ class _Question(NamedTuple):
 class _Round:
     """How far a round has come."""
 
-    def __init__(self, state: BrokerState, waiting: set[QueueOffset]) -> None:
+    def __init__(self, state: BrokerTables, waiting: set[QueueOffset]) -> None:
         start = state.log.min_offset(HALF_TOPIC, 0)
         self.stop = state.log.max_offset(HALF_TOPIC, 0)
         at = _position(state, HALF_TOPIC)
@@ -95,11 +95,11 @@ class HalfCheck:
         self.unreadable_count = 0
         """Half messages that were skipped."""
 
-    def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
+    def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         """When `run` should be called next."""
         return now_ms if self._round is not None else self._due_ms(state, now_ms)
 
-    def run(self, state: BrokerState, now_ms: int) -> None:
+    def run(self, state: BrokerTables, now_ms: int) -> None:
         """Begin a round when it is time, or go on with one."""
         if self._is_under_way:
             return
@@ -123,14 +123,14 @@ class HalfCheck:
         self._is_under_way = True
         state.after_write.append(lambda failure: self._settle(state, part, failure, now_ms))
 
-    def _due_ms(self, state: BrokerState, now_ms: int) -> int:
+    def _due_ms(self, state: BrokerTables, now_ms: int) -> int:
         interval_ms = state.config.transaction_check_ms
         if self._begin_ms is None or self._begin_ms > now_ms + interval_ms:
             self._begin_ms = now_ms + interval_ms  # the first round, or the clock went back
         return self._begin_ms
 
     def _settle(
-        self, state: BrokerState, part: _Round, failure: DiskFailed | None, now_ms: int
+        self, state: BrokerTables, part: _Round, failure: DiskFailed | None, now_ms: int
     ) -> None:
         self._is_under_way = False
         questions, self._questions = self._questions, []
@@ -148,7 +148,7 @@ class HalfCheck:
 
     # One half message
 
-    def _step(self, state: BrokerState, part: _Round, allowance: Allowance, now_ms: int) -> None:
+    def _step(self, state: BrokerTables, part: _Round, allowance: Allowance, now_ms: int) -> None:
         if part.at >= part.stop:
             part.is_over = True
             return
@@ -183,7 +183,7 @@ class HalfCheck:
             self._over.append(QueueOffset(first))
         part.advance()
 
-    def _read(self, state: BrokerState, offset: QueueOffset) -> Record | None:
+    def _read(self, state: BrokerTables, offset: QueueOffset) -> Record | None:
         units = state.log.lookup.entries(HALF_TOPIC, 0, offset, 1)
         half = record_of(state, units[0], HALF_TOPIC, 0, offset) if units else None
         if half is None:
@@ -193,7 +193,7 @@ class HalfCheck:
 
     def _put_back_or_give_up(
         self,
-        state: BrokerState,
+        state: BrokerTables,
         half: Record,
         properties: dict[str, str],
         immunity_ms: int | None,
@@ -239,7 +239,7 @@ def immunity_of(properties: dict[str, str], timeout_ms: int) -> int | None:
     return timeout_ms if seconds is None else seconds * 1_000
 
 
-def _position(state: BrokerState, topic: str) -> QueueOffset:
+def _position(state: BrokerTables, topic: str) -> QueueOffset:
     offset = state.offsets.query(TRANSACTION_GROUP, topic, 0)
     return state.log.min_offset(topic, 0) if offset is None else offset
 
@@ -250,7 +250,7 @@ def _number(text: str | None) -> int | None:
     return int(text)
 
 
-def _ask(state: BrokerState, question: _Question) -> None:
+def _ask(state: BrokerTables, question: _Question) -> None:
     """Ask a producer about a half message that was put back."""
     half, properties, put_back = question
     home = home_of(properties)

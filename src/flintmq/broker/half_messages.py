@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flintmq.broker.append import NewMessage, append
 from flintmq.broker.half_check import HalfCheck
 from flintmq.broker.half_ops import OP_TAG
-from flintmq.broker.put import NewMessage, append
+from flintmq.broker.tables import BrokerTables
 from flintmq.model import properties as names
 from flintmq.model.sys_flag import TransactionType, with_transaction_type
 from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
     from flintmq.protocol.record import Record
 
 HALF_QUEUE = 0
@@ -34,7 +34,7 @@ class HalfMessages:
     def __init__(self) -> None:
         self._check = HalfCheck()
 
-    def put(self, state: BrokerState, message: NewMessage, now_ms: int) -> Appended:
+    def put(self, state: BrokerTables, message: NewMessage, now_ms: int) -> Appended:
         """Store a message whose end is not yet known."""
         properties = message.properties
         unique_id = properties.get(names.UNIQ_KEY)
@@ -47,7 +47,7 @@ class HalfMessages:
         message.queue_id = HALF_QUEUE
         return append(state, message, now_ms)
 
-    def mark_ended(self, state: BrokerState, half: Record, now_ms: int) -> Appended:
+    def mark_ended(self, state: BrokerTables, half: Record, now_ms: int) -> Appended:
         """Store the mark of a half message that was committed or rolled back.
 
         Its body is one number and no list, since 4.9 reads nothing else.
@@ -66,9 +66,9 @@ class HalfMessages:
             now_ms,
         )
 
-    def check(self, state: BrokerState, now_ms: int) -> None:
+    def check(self, state: BrokerTables, now_ms: int) -> None:
         """One round, or a part of one: ask producers about what was not ended in time."""
         self._check.run(state, now_ms)
 
-    def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
+    def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         return self._check.next_due_ms(state, now_ms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flintmq.broker.redelivery import record_of
+from flintmq.broker.tables import BrokerTables
 from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
@@ -17,7 +18,6 @@ from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.protocol.properties import parse_properties
 
 if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
     from flintmq.protocol.record import Record
 
 log = logger(__name__)
@@ -56,7 +56,7 @@ class EndMarks:
         self._drop(op)
         return True
 
-    def read(self, state: BrokerState) -> int:
+    def read(self, state: BrokerTables) -> int:
         """Read some more op messages; tell how many there were."""
         lookup = state.log.lookup
         self._correct(state)
@@ -71,7 +71,7 @@ class EndMarks:
         self._advance()
         return len(units)
 
-    def _correct(self, state: BrokerState) -> None:
+    def _correct(self, state: BrokerTables) -> None:
         start = state.log.min_offset(OP_HALF_TOPIC, 0)
         stop = state.log.max_offset(OP_HALF_TOPIC, 0)
         if not start <= self._read_to <= stop:

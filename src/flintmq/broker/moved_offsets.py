@@ -6,8 +6,8 @@ about the pull, not part of it: when it cannot be stored, the pull is answered a
 
 from __future__ import annotations
 
+from flintmq.broker.append import NewMessage, append
 from flintmq.broker.outcome import Refusal
-from flintmq.broker.put import NewMessage, append
 from flintmq.broker.state import BrokerState
 from flintmq.errors import FlintError
 from flintmq.logs import logger

@@ -18,7 +18,7 @@ Invariant: what is stored and answered is, byte for byte, what the usual way sto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from flintmq.broker.send_batch import FOUND_BY, looked_at, split_checked
 from flintmq.broker.send_checks import MULTI_TAG
 from flintmq.broker.send_properties import plain_string, waits_for_medium
 from flintmq.broker.sendable import name_fault
+from flintmq.broker.state import BrokerState
 from flintmq.errors import FlintError
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
@@ -44,9 +45,6 @@ from flintmq.protocol.send_cut import SendCut, SendMould, cut_send, vary_send
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.config import Flush
 from flintmq.store.dispatch import keys_of
-
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
 
 HEADERS_MAX = 4_096
 """Headers known at once; about 2 KB each.  One producer has one for each queue it sends to."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from flintmq.broker.put import NewMessage
+from flintmq.broker.append import NewMessage
+from flintmq.broker.tables import BrokerTables
 from flintmq.model import properties as names
 from flintmq.protocol.record import Record
 
 if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
     from flintmq.model.queue import QueueOffset
     from flintmq.store.lookup import QueueEntry
 
@@ -69,7 +69,7 @@ def home_of(properties: dict[str, str]) -> Home | None:
 
 
 def record_of(
-    state: BrokerState, unit: QueueEntry, topic: str, queue_id: int, offset: QueueOffset
+    state: BrokerTables, unit: QueueEntry, topic: str, queue_id: int, offset: QueueOffset
 ) -> Record | None:
     """The record of a unit; nothing when there is none that is this one."""
     record = state.log.lookup.record_at(unit.log_offset)
@@ -83,7 +83,7 @@ def record_of(
     return record
 
 
-def is_in_queue(state: BrokerState, record: Record) -> bool:
+def is_in_queue(state: BrokerTables, record: Record) -> bool:
     """Whether the queue of a record has it where it says.
 
     A place in the log comes from a peer, which may name the inside of a body it sent: whatever

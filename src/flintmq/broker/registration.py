@@ -11,10 +11,10 @@ parts: ten thousand topics take tens of milliseconds, and nobody is served meanw
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from flintmq.broker.tables import BrokerTables, Told
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, MalformedBody
 from flintmq.logs import logger
@@ -22,13 +22,9 @@ from flintmq.model.topic import READ_WRITE, SELF_TEST_TOPIC
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
-
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
 
 log = logger(__name__)
 
@@ -39,15 +35,7 @@ NO_HA_ADDRESS = ""
 """Where slaves would fetch the log from.  The field must be there, and nobody may."""
 
 
-class Told(NamedTuple):
-    """The encoded list of all topics, and the state it was made of."""
-
-    version: DataVersion
-    permission: int
-    body: bytes
-
-
-def register_request(state: BrokerState, topics: Iterable[str] | None = None) -> Command:
+def register_request(state: BrokerTables, topics: Iterable[str] | None = None) -> Command:
     """103 with all topics or, if some are named, with those of them that still exist.
 
     When none of them does, all topics go out: a name server that compares versions must not
@@ -71,7 +59,7 @@ def register_request(state: BrokerState, topics: Iterable[str] | None = None) ->
 
 
 def register_parts(
-    state: BrokerState, topics: Iterable[str] | None, now_ms: int
+    state: BrokerTables, topics: Iterable[str] | None, now_ms: int
 ) -> Iterator[Command]:
     """103 for all topics or for some, in several requests where they are many.
 
@@ -89,7 +77,7 @@ def register_parts(
         yield register_request(state, names[at : at + PART_TOPICS])
 
 
-def unregister_request(state: BrokerState) -> Command:
+def unregister_request(state: BrokerTables) -> Command:
     """104: the broker is about to stop."""
     header = BrokerIdentity(
         broker_name=state.config.broker_name,
@@ -101,7 +89,7 @@ def unregister_request(state: BrokerState) -> Command:
 
 
 def registering(
-    state: BrokerState, namesrv: str, command: Command, now_ms: int
+    state: BrokerTables, namesrv: str, command: Command, now_ms: int
 ) -> Conversation[None]:
     """Tell one name server, and take over which topics it calls ordered."""
     reply = yield Call(namesrv, command, state.config.register_timeout_ms)
@@ -121,7 +109,7 @@ def order_topics(answer: Command) -> list[str]:
         return []
 
 
-def _body_of_all(state: BrokerState) -> bytes:
+def _body_of_all(state: BrokerTables) -> bytes:
     told = state.told
     version, permission = state.topics.version, state.config.permission
     if told is None or told.version != version or told.permission != permission:
@@ -131,14 +119,14 @@ def _body_of_all(state: BrokerState) -> bytes:
     return told.body
 
 
-def _body_of_some(state: BrokerState, topics: Iterable[str]) -> bytes | None:
+def _body_of_some(state: BrokerTables, topics: Iterable[str]) -> bytes | None:
     found = [topic for name in topics if (topic := state.topics.find(name)) is not None]
     if not found:
         return None
     return _encode(state, TopicTable(data_version=state.topics.version), found)
 
 
-def _encode(state: BrokerState, table: TopicTable, topics: Iterable[TopicConfig]) -> bytes:
+def _encode(state: BrokerTables, table: TopicTable, topics: Iterable[TopicConfig]) -> bytes:
     permission = state.config.permission
     if permission & READ_WRITE != READ_WRITE:
         topics = (replace(topic, perm=topic.perm & permission) for topic in topics)

@@ -9,10 +9,11 @@ those who look later.  So a reply that cannot be stored is handed over all the s
 
 from __future__ import annotations
 
+from flintmq.broker.append import NewMessage, illegal
 from flintmq.broker.hooks import Sending, Sent, run_hooks
 from flintmq.broker.outcome import SUCCESS, Answer, Ask, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import NewMessage, illegal, put_message
+from flintmq.broker.put import put_message
 from flintmq.broker.send import begin_hooks, code_of
 from flintmq.broker.send_answer import message_id, refusal_header
 from flintmq.broker.send_checks import SendHeader, SendRequest, check_send

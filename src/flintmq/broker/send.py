@@ -9,12 +9,13 @@ a body is a batch.  Hooks cost nothing while there are none.
 
 from __future__ import annotations
 
+from flintmq.broker.append import NewMessage, append, illegal
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.destinations import destination
 from flintmq.broker.hooks import Sending, Sent, run_before_send, run_hooks
 from flintmq.broker.outcome import Outcome, Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import NewMessage, append, illegal, put_message, wanted_level
+from flintmq.broker.put import put_message, wanted_level
 from flintmq.broker.redelivery import Home
 from flintmq.broker.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send_batch import store_batch

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import msgspec
 
+from flintmq.broker.append import NewMessage
 from flintmq.broker.destinations import destination
 from flintmq.broker.hooks import SentBack, run_hooks
 from flintmq.broker.outcome import Answer, Outcome, Refusal, Stored
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import NewMessage, put_message
+from flintmq.broker.put import put_message
 from flintmq.broker.redelivery import Home
 from flintmq.broker.send import DEAD_LETTER_QUEUES, OWN_MAXIMUM_SINCE
 from flintmq.broker.send_answer import message_id

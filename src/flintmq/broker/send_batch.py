@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import repeat
 
+from flintmq.broker.append import TIMER_NAMES, NewMessage, append, illegal
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
-from flintmq.broker.put import TIMER_NAMES, NewMessage, append, illegal, wanted_level
+from flintmq.broker.put import wanted_level
 from flintmq.broker.send_answer import SentMessages, message_ids, sent_answer
 from flintmq.broker.send_checks import MULTI_TAG, SendRequest
 from flintmq.broker.send_properties import mark, waits_for_medium

@@ -11,19 +11,17 @@ keep up says so instead of collecting.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flintmq.broker.outcome import Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.sendable import has_queue, name_fault
+from flintmq.broker.state import BrokerState
 from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.headers.send import SendMessage, SendMessageV2
 from flintmq.protocol.typed_request import TypedRequest
-
-if TYPE_CHECKING:
-    from flintmq.broker.state import BrokerState
 
 SendHeader: TypeAlias = SendMessage | SendMessageV2
 SendRequest: TypeAlias = TypedRequest[SendHeader]

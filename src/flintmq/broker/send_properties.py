@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from flintmq.broker.append import TIMER_NAMES
 from flintmq.broker.config import BrokerConfig
-from flintmq.broker.put import TIMER_NAMES
 from flintmq.model import properties as names
 from flintmq.model.message import PROPERTY_SEPARATOR
 from flintmq.protocol.properties import PROPERTIES_BYTES_MAX

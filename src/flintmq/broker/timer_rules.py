@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flintmq.broker.put import TIMER_NAMES
+from flintmq.broker.append import TIMER_NAMES
 from flintmq.model import properties as names
 
 STEP_MS = 1_000

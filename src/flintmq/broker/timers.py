@@ -22,9 +22,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from flintmq.broker import timer_rules as rules
+from flintmq.broker.append import append
 from flintmq.broker.destinations import Undeliverable, destination
 from flintmq.broker.outcome import Refusal
-from flintmq.broker.put import append
 from flintmq.broker.redelivery import (
     RETRY_MS,
     Allowance,
@@ -34,6 +34,7 @@ from flintmq.broker.redelivery import (
     waits_until,
 )
 from flintmq.broker.stats import TIMER_DELIVERED_NUMS
+from flintmq.broker.tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.logs import logger
 from flintmq.model import properties as names
@@ -45,8 +46,7 @@ from flintmq.protocol.properties import parse_properties
 from flintmq.store.survey import TimerProgress
 
 if TYPE_CHECKING:
-    from flintmq.broker.put import NewMessage
-    from flintmq.broker.state import BrokerState
+    from flintmq.broker.append import NewMessage
     from flintmq.protocol.record import Record
 
 log = logger(__name__)
@@ -100,7 +100,7 @@ class Timers:
             return False
         return names.TIMER_OUT_MS not in properties and message.topic != TIMER_TOPIC
 
-    def schedule(self, state: BrokerState, message: NewMessage, now_ms: int) -> None:
+    def schedule(self, state: BrokerTables, message: NewMessage, now_ms: int) -> None:
         """Make it a message of the timer topic, or leave it when its time is past.
 
         Raises `Refusal` when it is too far in the future or too many wait.
@@ -130,12 +130,12 @@ class Timers:
             state.after_write.append(lambda _: self._note_written())
         self._unwritten += 1
 
-    def waiting_count(self, state: BrokerState) -> int:
+    def waiting_count(self, state: BrokerTables) -> int:
         """How many messages wait, with those of the turn under way."""
         read = len(self._heap) + len(self._under_way)
         return read + self.unread_count(state) + self._unwritten
 
-    def unread_count(self, state: BrokerState) -> int:
+    def unread_count(self, state: BrokerTables) -> int:
         """Messages of the timer topic that are not looked at yet."""
         return max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
 
@@ -148,7 +148,7 @@ class Timers:
 
     # Delivering
 
-    def deliver(self, state: BrokerState, now_ms: int) -> None:
+    def deliver(self, state: BrokerTables, now_ms: int) -> None:
         """Append what is due, some of it at a time; `after_write` tells how that ended."""
         if self._under_way:
             return
@@ -168,7 +168,7 @@ class Timers:
         if self._under_way:
             state.after_write.append(lambda failure: self._settle(state, sent, failure, now_ms))
 
-    def next_due_ms(self, state: BrokerState, now_ms: int) -> int | None:
+    def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         """When `deliver` should run next; None: when the timer topic grows."""
         if not self._is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
             return now_ms
@@ -203,7 +203,7 @@ class Timers:
     def _is_ready(self) -> bool:
         return self._ready_at is not None and self._next >= self._ready_at
 
-    def _read(self, state: BrokerState) -> None:
+    def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
         if self._ready_at is None:
@@ -252,7 +252,7 @@ class Timers:
         return key <= _key(saved.delivered_ms, saved.delivered_offset)
 
     def _deliver_one(
-        self, state: BrokerState, key: int, sent: dict[str, list[int]], now_ms: int
+        self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
     ) -> int:
         """Append the message of a key, unless it is cancelled; tell its size."""
         offset = QueueOffset(key & _OFFSETS)
@@ -290,7 +290,7 @@ class Timers:
 
     def _settle(
         self,
-        state: BrokerState,
+        state: BrokerTables,
         sent: dict[str, list[int]],
         failure: DiskFailed | None,
         now_ms: int,
