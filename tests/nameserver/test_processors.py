@@ -76,6 +76,42 @@ REGISTER = headers.RegisterBroker(
 )
 
 
+def told(state: NameServerState, code: RequestCode, peer: str, address: str = ADDRESS) -> int:
+    """What a peer is answered that registers broker-a, or says that it leaves."""
+    header = msgspec.structs.replace(REGISTER, broker_addr=address)
+    body = register_body().to_body() if code == RequestCode.REGISTER_BROKER else b""
+    asked = TypedRequest(header=header, code=code, version=479, body=body)
+    answer = PROCESSORS[code](asked, state, peer, 0)
+    assert isinstance(answer, Answer)
+    return answer.code
+
+
+def test_nobody_but_the_broker_itself_speaks_for_a_name_that_is_reserved() -> None:
+    state = state_with()
+    assert told(state, RequestCode.REGISTER_BROKER, "own") == ResponseCode.SUCCESS
+    state.reserve("broker-a", ADDRESS)
+    before = state.route_body("orders", bare_keys=False)
+
+    for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER):
+        for address in (ADDRESS, "10.6.6.6:10911"):
+            assert told(state, code, "stranger", address) == ResponseCode.SYSTEM_ERROR
+    assert state.route_body("orders", bare_keys=False) == before
+
+    assert told(state, RequestCode.REGISTER_BROKER, "own") == ResponseCode.SUCCESS
+    assert told(state, RequestCode.UNREGISTER_BROKER, "own") == ResponseCode.SUCCESS
+    assert state.route_body("orders", bare_keys=False) is None
+
+
+def test_a_broker_whose_name_is_reserved_comes_back_over_another_connection() -> None:
+    state = state_with()
+    assert told(state, RequestCode.REGISTER_BROKER, "own") == ResponseCode.SUCCESS
+    state.reserve("broker-a", ADDRESS)
+    state.routes.connection_lost("own")
+
+    assert told(state, RequestCode.REGISTER_BROKER, "stranger", "10.6.6.6:10911") != 0
+    assert told(state, RequestCode.REGISTER_BROKER, "own again") == ResponseCode.SUCCESS
+
+
 def register_body() -> BrokerRegistration:
     return BrokerRegistration(topic_config_serialize_wrapper=topic_table(["orders", "bills"]))
 

@@ -128,7 +128,9 @@ async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> Non
         tls=tls,
     )
     try:
-        (broker,) = servers.brokers.values()
+        ((name, broker),) = servers.brokers.items()
+        for server in servers.name_servers:
+            server.state.reserve(name, broker.state.address)
         where = servers.namesrv[0]
         if is_everywhere(where.host):  # nobody connects to that
             where = replace(where, host=Address.parse(broker.state.address).host)

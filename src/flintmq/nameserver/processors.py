@@ -133,6 +133,9 @@ def _registering(
     request: TypedRequest[RegisterBroker], state: NameServerState, peer: Peer, now_ms: int
 ) -> InParts:
     header, config = request.header, state.config
+    if not state.may_speak_for(header.broker_name, header.broker_addr, peer):
+        remark = "the name of this broker is another's: start it under a name of its own"
+        return _refusal(ResponseCode.SYSTEM_ERROR, remark)
     if header.body_crc32 and header.body_crc32 != body_crc32(request.body):
         return _refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
     told = yield from _registration_body(request)
@@ -161,10 +164,12 @@ def _registering(
 
 
 def unregister_broker(
-    request: TypedRequest[BrokerIdentity], state: NameServerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[BrokerIdentity], state: NameServerState, peer: Peer, _now_ms: int
 ) -> Answer:
     """104."""
     header = request.header
+    if not state.may_speak_for(header.broker_name, header.broker_addr, peer):
+        return _refusal(ResponseCode.SYSTEM_ERROR, "only the broker itself may say that it leaves")
     state.routes.unregister(header.cluster_name, header.broker_name, header.broker_addr)
     return DONE
 

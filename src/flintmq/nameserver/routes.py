@@ -131,6 +131,12 @@ class Routes:
         if replica is not None:
             replica.seen_ms = now_ms
 
+    def teller(self, broker: str) -> Peer | None:
+        """The connection over which the master of a broker was registered last."""
+        known = self._brokers.get(broker)
+        master = None if known is None else known.replicas.get(MASTER_ID)
+        return None if master is None else master.peer
+
     def known_version(self, cluster: str, address: str) -> DataVersion | None:
         """What state of its topics a replica last told."""
         replica = self._replicas.get((cluster, address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flintmq.nameserver.config import NameServerConfig
+from flintmq.nameserver.replicas import Peer
 from flintmq.nameserver.routes import Routes
 from flintmq.nameserver.settings import Settings
 from flintmq.net.address import Address
@@ -27,8 +28,28 @@ class NameServerState:
         self.address = address
         """Where the server listens, when port 0 was asked for."""
         self.routes = Routes()
+        self._reserved: dict[str, str] = {}  # names of brokers, and where they are
         self._bodies: dict[tuple[str, bool], bytes] = {}
         self._bodies_of: tuple[int, int, NameServerConfig] | None = None
+
+    def reserve(self, broker: str, address: str) -> None:
+        """From now on only the broker at this address speaks for its name.
+
+        For a broker that lives in the same process and is known to be the right one.
+        """
+        self._reserved[broker] = address
+
+    def may_speak_for(self, broker: str, address: str, peer: Peer) -> bool:
+        """Whether a peer may register a broker, or say that it leaves.
+
+        A name that is reserved is its broker's own: at its address, and over the connection it
+        registered with for as long as that is there.
+        """
+        reserved = self._reserved.get(broker)
+        if reserved is None:
+            return True
+        teller = self.routes.teller(broker)
+        return address == reserved and (teller is None or teller is peer)
 
     def route_body(self, topic: str, *, bare_keys: bool) -> bytes | None:
         """The body that answers who asks for a topic; None for one that is not known."""
