@@ -6,7 +6,7 @@
 
 Pages are joined, also those of several queues, since what a scan costs hardly depends on how much
 it reads.
-What is wrong with a record is said by `flintmq.protocol.sift`, which reads one after the other:
+What is wrong with a record is said by `sift`, which reads one after the other:
 the scan only finds that something is.  A record that cannot be decoded has a row with no body, and
 ``bad`` says why; its other columns are its own.  A broken frame is `MalformedRecord`, and a package
 that is not installed is `MissingExtra`: another machine can read the record.
