@@ -39,6 +39,7 @@ MAY_DO_IO = {
     "broker/server.py",
     "broker/table_saver.py",
     "broker/announcing.py",
+    "broker/listening.py",
     "nameserver/server.py",
 }
 FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def test_a_hook_after_a_send_is_told_when_the_disk_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
-        raise DiskFailed("file", "write", "full")
+        raise DiskFailed("file", "write", "full", errno.ENOSPC)
 
     seen: list[Sent] = []
     with World(tmp_path) as world:
@@ -172,7 +173,7 @@ def test_nobody_hears_of_what_was_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
-        raise DiskFailed("file", "write", "full")
+        raise DiskFailed("file", "write", "full", errno.ENOSPC)
 
     seen: list[SentBack] = []
     with World(tmp_path) as world:

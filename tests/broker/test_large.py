@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from broker.admin import done, refused
+from broker.admin import refused
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.world import World, body_of
 from flintmq.broker import registration
-from flintmq.broker.admin_broker import SETTINGS_BYTES_MAX
 from flintmq.broker.large import SMALL_ENTRIES, TOPICS_PER_REQUEST_MAX
 from flintmq.broker.peer import Peer
 from flintmq.broker.registration import register_parts
@@ -128,17 +127,6 @@ def test_a_request_names_so_many_topics_only(world: World) -> None:
 
     assert code == ResponseCode.INVALID_PARAMETER
     assert str(TOPICS_PER_REQUEST_MAX) in str(remark)
-
-
-def test_a_change_of_settings_that_is_too_long_is_not_read(world: World) -> None:
-    body = b"traceOn=false\n" + b"#" * SETTINGS_BYTES_MAX
-
-    code, _ = refused(world, RequestCode.UPDATE_BROKER_CONFIG, None, body)
-
-    assert code == ResponseCode.INVALID_PARAMETER
-    assert world.state.config.trace_on
-    done(world, RequestCode.UPDATE_BROKER_CONFIG, None, body[:60_000])
-    assert not world.state.config.trace_on
 
 
 # Name servers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,7 @@ def test_a_reply_that_cannot_be_stored_is_handed_over_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise DiskFailed("file", "write", "full")
+        raise DiskFailed("file", "write", "full", errno.ENOSPC)
 
     with World(tmp_path) as world:
         register(world)
@@ -222,7 +223,7 @@ def test_a_record_whose_write_failed_is_not_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
-        raise DiskFailed("file", "write", "full")
+        raise DiskFailed("file", "write", "full", errno.ENOSPC)
 
     with World(tmp_path) as world:
         register(world)

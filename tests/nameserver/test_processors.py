@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flintmq.nameserver.config import NameServerConfig, read_config
-from flintmq.nameserver.processors import CHANGE_BYTES_MAX, PROCESSORS, Answer, not_served
+from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
@@ -128,16 +128,6 @@ def test_a_broker_registers_in_both_forms(compressed: bool, version: int) -> Non
 
     assert done.code == 0
     assert state.routes.topics() == ("orders", "bills")
-
-
-def test_a_change_of_settings_that_is_too_long_is_not_read() -> None:
-    state = state_with()
-    body = b"orderMessageEnable=true\n" + b"#" * CHANGE_BYTES_MAX
-
-    answer = process(state, RequestCode.UPDATE_NAMESRV_CONFIG, NOTHING, body)
-
-    assert answer.code == ResponseCode.INVALID_PARAMETER
-    assert not state.config.order_message_enable
 
 
 def test_a_compressed_registration_is_known_without_being_told() -> None:

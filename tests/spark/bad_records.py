@@ -39,6 +39,9 @@ GOOD: Final = [f"good-{n}" for n in range(len(BAD) + 1)]
 BAD_OFFSETS: Final = {1 + 2 * n: kind for n, kind in enumerate(BAD)}
 COUNT: Final = len(GOOD) + len(BAD)
 
+NOT_COPIED: Final = frozenset({"checksum", "batch"})
+"""Brokers copy neither a record that fails its checksum nor an inner batch to dead letters."""
+
 
 def send_with_flag(
     servers: EmbeddedBroker, topic: str, body: bytes, sys_flag: int = 0, properties: str = ""

@@ -24,9 +24,6 @@ from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)
 
-SETTINGS_BYTES_MAX = 65_536
-"""Of a change of settings; all settings there are have 3,000."""
-
 KEY_CHARACTERS_SHOWN = 80
 """How much of a key that a peer sent is told back to it."""
 
@@ -46,9 +43,6 @@ def change_settings(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """25: all the changes, or none and a reason."""
-    if len(request.body) > SETTINGS_BYTES_MAX:
-        remark = f"a change of settings has {SETTINGS_BYTES_MAX} bytes at most"
-        raise Refusal(ResponseCode.INVALID_PARAMETER, remark)
     texts = read_properties(request.body)
     for key in texts:
         setting = SETTINGS.get(key)

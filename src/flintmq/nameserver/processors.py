@@ -49,9 +49,6 @@ from flintmq.protocol.version import REGISTER_BODY_SINCE, STANDARD_JSON_SINCE
 ZLIB_BYTE = b"\x78"
 """The first byte of a compressed registration, and of no JSON."""
 
-CHANGE_BYTES_MAX = 65_536
-"""Of a change of the name server's own settings; all there are have less than 1,000."""
-
 QUOTED_CHARACTERS_MAX = 255
 """How much of a peer's text comes back to it in a remark."""
 
@@ -296,9 +293,6 @@ def change_config(
     request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
     """318.  Nothing is changed if one key is refused; RocketMQ skips keys it does not know."""
-    if len(request.body) > CHANGE_BYTES_MAX:
-        remark = f"a change of settings has {CHANGE_BYTES_MAX} bytes at most"
-        return _refusal(ResponseCode.INVALID_PARAMETER, remark)
     properties = read_properties(request.body)
     if properties.keys() & NEVER_OVER_THE_WIRE:
         return _refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
