@@ -9,8 +9,9 @@ from __future__ import annotations
 import resource
 import signal
 import struct
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -100,13 +101,29 @@ def test_who_reads_nothing_is_cut_off(arena: Arena) -> None:
 
 
 def test_a_stalled_server_forgets_who_came_meanwhile_and_stops(tmp_path: Path) -> None:
+    """Stopped in the middle of a rush, so that some are between the accept and their session."""
+    over = threading.Event()
+
+    def rush(address: str) -> None:
+        while not over.is_set():
+            with suppress(OSError), crowd(address, 100):
+                pass
+
     with serving(tmp_path) as victim:
-        victim.process.send_signal(signal.SIGSTOP)
-        try:
-            with crowd(victim.broker, 300):
+        for _ in range(2):
+            threads = [threading.Thread(target=rush, args=(victim.broker,)) for _ in range(4)]
+            over.clear()
+            for thread in threads:
+                thread.start()
+            until(lambda: False, 0.5)
+            victim.process.send_signal(signal.SIGSTOP)
+            try:
+                over.set()
                 until(lambda: False, STALL_S)  # the time is the attack
-        finally:
-            victim.process.send_signal(signal.SIGCONT)
+            finally:
+                victim.process.send_signal(signal.SIGCONT)
+            for thread in threads:
+                thread.join()
         assert asked(victim.broker, 28).code == 0
         assert victim.stop() == 0
         victim.check_log()

@@ -125,7 +125,7 @@ def test_with_too_little_address_space_it_does_not_start_or_does_all(tmp_path: P
     if shutil.which("prlimit") is None:
         pytest.skip("prlimit is not here")
     try:
-        victim = Victim(tmp_path, limit_mb=1_400)
+        victim = Victim(tmp_path, limit_mb=1_150)
     except NotStarted as refusal:
         said = refusal.said
     else:

@@ -70,6 +70,15 @@ def many_binary_fields() -> bytes:
     return binary_frame(11, [(b"%d" % number, b"") for number in range(900_000)])
 
 
+def many_readable_fields() -> bytes:
+    """Within the bytes that a header may have."""
+    return packed(header(11, {f"k{number}": "" for number in range(30_000)}))
+
+
+def many_readable_binary_fields() -> bytes:
+    return binary_frame(11, [(b"%d" % number, b"") for number in range(40_000)])
+
+
 def one_long_field() -> bytes:
     return packed(header(11, {"topic": "x" * 15_000_000}))
 
@@ -83,7 +92,16 @@ def one_long_remark() -> bytes:
 
 
 @pytest.mark.parametrize(
-    "make", [many_json_fields, many_binary_fields, one_long_field, deep_field, one_long_remark]
+    "make",
+    [
+        many_json_fields,
+        many_binary_fields,
+        many_readable_fields,
+        many_readable_binary_fields,
+        one_long_field,
+        deep_field,
+        one_long_remark,
+    ],
 )
 @pytest.mark.parametrize("where", ["broker", "namesrv"])
 def test_a_huge_header_costs_next_to_nothing(

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from attack.arena import Arena
-from attack.peers import asked, flood, frame
+from attack.peers import CUT, asked, flood, frame
 from attack.said import (
     CREATE_TOPIC,
     HEARTBEAT,
@@ -99,6 +99,9 @@ def test_many_tags_are_refused(arena: Arena) -> None:
     wanted = " || ".join(f"{each}" for each in range(1_500_000))
     with arena.attack("texts: a pull with 1.5 million tags x 3", cpu_s=4, grow_mb=250):
         flood(arena.broker, pulls([wanted] * 3, "TAG"))
+    readable = pulls([f"{each}{wanted[:380_000]}" for each in range(60)], "TAG")
+    with arena.attack("texts: 60 pulls with 45,000 tags, each of them new", cpu_s=4):
+        assert CUT not in flood(arena.broker, readable)
     body = heartbeat("c@1", "Readers", [subscription(TOPIC, wanted[:1_800_000])])
     with arena.attack("texts: a heartbeat with 250,000 tags x 3", cpu_s=4, grow_mb=250):
         flood(arena.broker, [frame(HEARTBEAT, body=body)] * 3)

@@ -6,6 +6,7 @@ import pytest
 
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.groups import READ_FORBIDDEN, Groups
+from flintmq.errors import Overloaded
 from flintmq.model.group import PRESET_GROUPS
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 
@@ -143,3 +144,27 @@ def test_groups_come_back_from_their_file() -> None:
     assert not again.may_read("G", "T")
     assert again.version == groups.version
     assert not again.is_dirty
+
+
+def test_room_for_forbidden_topics_comes_back_and_is_counted_after_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("flintmq.broker.groups.FORBIDDEN_MAX", 2)
+    groups = new_groups()
+
+    def forbid(group: str, topic: str) -> None:
+        groups.allow_reading(group, topic, NOW_MS, allowed=False)
+
+    forbid("G", "a")
+    forbid("G", "b")
+    with pytest.raises(Overloaded):
+        forbid("H", "a")
+    groups.allow_reading("G", "a", NOW_MS, allowed=True)
+    forbid("H", "a")
+    groups = saved_and_loaded(groups)
+    with pytest.raises(Overloaded):
+        forbid("H", "b")
+    groups.remove("G", NOW_MS)
+    forbid("H", "b")
+
+    assert not groups.may_read("H", "b")

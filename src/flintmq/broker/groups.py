@@ -43,6 +43,7 @@ class Groups:
         self._forbidden = {
             group: dict(topics) for group, topics in (self._saved.forbidden_table or {}).items()
         }
+        self._forbidden_count = sum(map(len, self._forbidden.values()))  # pairs of all groups
         self.version = self._saved.data_version
         self.is_dirty = saved is None
         self._full = Seldom()
@@ -105,6 +106,7 @@ class Groups:
 
     def remove(self, group: str, now_ms: int) -> None:
         forbidden = self._forbidden.pop(group, None)
+        self._forbidden_count -= len(forbidden or ())
         if self._table.pop(group, None) is not None or forbidden is not None:
             self._note(now_ms)
 
@@ -118,13 +120,15 @@ class Groups:
             return
         bits = self._forbidden_bits(group, topic) ^ READ_FORBIDDEN
         is_new = topic not in self._forbidden.get(group, ())
-        if is_new and sum(map(len, self._forbidden.values())) >= FORBIDDEN_MAX:
+        if is_new and self._forbidden_count >= FORBIDDEN_MAX:
             raise Overloaded("forbidden topics of groups", FORBIDDEN_MAX, "FORBIDDEN_MAX")
         topics = self._forbidden.setdefault(group, {})
+        self._forbidden_count -= len(topics)
         if bits:
             topics[topic] = bits
         else:
             del topics[topic]
+        self._forbidden_count += len(topics)
         if not topics:
             del self._forbidden[group]
         self._note(now_ms)
