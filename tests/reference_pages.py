@@ -31,12 +31,11 @@ from flintmq.client.scheduled_pull import THREADS
 from flintmq.core import consumer_settings, lite_settings
 from flintmq.nameserver import config as nameserver
 from flintmq.protocol.bodies.java_properties import read_properties
-from flintmq.spark.access_options import ACCESS
-from flintmq.spark.option_table import Option, OptionTable, duration_ms
-from flintmq.spark.schema import spark_schema
-from flintmq.spark.shape import KAFKA_COLUMNS, Form, Properties, Shape
-from flintmq.spark.sink_options import SINK_OPTIONS, _timeout_ms
-from flintmq.spark.source_table import SOURCE
+from flintmq.spark.arrow.schema import KAFKA_COLUMNS, Form, Properties, Shape, spark_schema
+from flintmq.spark.options.connection_options import ACCESS
+from flintmq.spark.options.option_table import Option, OptionTable, duration_ms
+from flintmq.spark.options.sink_options import SINK_OPTIONS, _timeout_ms
+from flintmq.spark.options.source_table import SOURCE
 from reference_errors import ERRORS
 
 REFERENCE: Final = Path(__file__).parents[1] / "docs" / "reference"

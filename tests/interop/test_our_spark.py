@@ -17,7 +17,7 @@ import flintmq.spark
 from client.support import stored
 from flintmq import App, Message, Producer, QueueRef
 from flintmq.net.clock import wall_ms
-from flintmq.spark.row_identity import ROW_PROPERTY
+from flintmq.spark.sink.row_identity import ROW_PROPERTY
 from interop.beside import CALL_MS, Java
 from interop.cluster import Cluster, running_cluster
 from interop.filled import SEND_MS, filled, new_topic, numbered, patiently, send_to, stands_at

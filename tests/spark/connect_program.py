@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import flintmq.spark
 from flintmq.errors import InvalidSetting
-from flintmq.spark.java import use_java
+from flintmq.spark.environment.java import use_java
 
 
 def main(namesrv: str, directory: str) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from flintmq.core.app import App
 from flintmq.model.queue import QueueRef
-from flintmq.spark.listen import listen
-from flintmq.spark.listener_source import ListenerStream, ListenPart
-from flintmq.spark.offsets import StreamOffset
-from flintmq.spark.program import pack, read_program
+from flintmq.spark.listeners.listener_source import ListenerStream, ListenPart
+from flintmq.spark.listeners.listener_task import listen
+from flintmq.spark.listeners.packed_app import pack, read_program
+from flintmq.spark.source.stream_offset import StreamOffset
 
 
 class Query:

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.spark.arrow_spans import binary_column, is_text, list_column, octets_of, text_column
+from flintmq.spark.arrow.byte_spans import (
+    binary_column,
+    is_text,
+    list_column,
+    octets_of,
+    text_column,
+)
 
 ODD_BYTES = (
     0x00,

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.bundles import (
+from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.source.partitions import (
     ROWS_WORTH_A_TASK,
     SHARED_ROWS_MAX,
     TASKS_A_CORE,
@@ -17,7 +18,6 @@ from flintmq.spark.bundles import (
     Bundle,
     bundle,
 )
-from flintmq.spark.queues import ReadPart
 
 
 def parts_of(*sizes: int) -> list[ReadPart]:

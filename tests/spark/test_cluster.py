@@ -11,8 +11,8 @@ from flintmq.core.offsets_remote import Extent
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.spark.access import Access
-from flintmq.spark.cluster import Cluster
+from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.cluster_queues import Cluster
 from spark.support import BROKER, create_topic, forget_old, forgetful, send, wait_for
 
 

@@ -26,13 +26,20 @@ from flintmq.protocol.compression import pack
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.received import decode_messages
 from flintmq.protocol.record import Record, crc_of, decode_record, encode_record, record_size
-from flintmq.spark import columns as columns_module
-from flintmq.spark import page_rows as page_rows_module
-from flintmq.spark.bad_records import BadRecords
-from flintmq.spark.columns import Columns
-from flintmq.spark.queues import ReadPart
-from flintmq.spark.schema import arrow_schema
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
+from flintmq.spark.arrow import columns as columns_module
+from flintmq.spark.arrow import page_rows as page_rows_module
+from flintmq.spark.arrow.bad_records import BadRecords
+from flintmq.spark.arrow.columns import Columns
+from flintmq.spark.arrow.schema import (
+    COLUMNS,
+    KAFKA_COLUMNS,
+    Form,
+    OnBadRecord,
+    Properties,
+    Shape,
+    arrow_schema,
+)
+from flintmq.spark.reading.queue_source import ReadPart
 from record_examples import (
     EXAMPLE,
     STORES,

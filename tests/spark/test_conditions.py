@@ -24,9 +24,9 @@ from pyspark.sql.datasource import (
 )
 
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.conditions import TIME_ROOM_MS, Conditions
-from flintmq.spark.queues import Queues
-from flintmq.spark.shape import Form
+from flintmq.spark.arrow.schema import Form
+from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.source.pushdown import TIME_ROOM_MS, Conditions
 
 SPANS = [
     Span(QueueRef(topic, broker, queue_id), QueueOffset(10), QueueOffset(20))

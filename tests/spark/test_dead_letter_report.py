@@ -20,8 +20,8 @@ from flintmq.core.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.spark import dead_letter_report, dead_letters, plan_replay
-from flintmq.spark.dead_letter_replay import ReplayPlan
-from flintmq.spark.outcome import OUTCOME_SCHEMA
+from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA
+from flintmq.spark.pipelines.dead_letter_replay import ReplayPlan
 from spark.support import create_topic, wait_for
 
 GROUP = "billing"

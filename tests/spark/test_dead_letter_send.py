@@ -14,9 +14,14 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.codes import RequestCode
-from flintmq.spark.access import Access
-from flintmq.spark.dead_letter_replay import ReplayLog, pieces
-from flintmq.spark.dead_letter_send import FAILURES_MAX, Sender, TaskPlan, send_rows
+from flintmq.spark.pipelines.dead_letter_replay import ReplayLog, pieces
+from flintmq.spark.pipelines.dead_letter_replay_task import (
+    FAILURES_MAX,
+    Sender,
+    TaskPlan,
+    send_rows,
+)
+from flintmq.spark.reading.access import Access
 from spark.support import create_topic
 
 FAST = 1_000.0
@@ -90,7 +95,7 @@ def test_a_refusal_that_passes_is_tried_again(servers: EmbeddedBroker) -> None:
 def test_after_many_failures_nothing_more_is_tried(
     servers: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.spark.dead_letter_send.TRIES", 1)
+    monkeypatch.setattr("flintmq.spark.pipelines.dead_letter_replay_task.TRIES", 1)
     with plan(servers).access.open() as line:
         sender = Sender(line, plan(servers, done=frozenset({("broker-a", 0, 99)})))
         told = [sender.take(letter(n, "nowhere")) for n in range(FAILURES_MAX)]

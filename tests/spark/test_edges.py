@@ -14,9 +14,9 @@ from flintmq.client.admin import Admin
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.properties import parse_properties
-from flintmq.spark.access import Access
-from flintmq.spark.cluster import Cluster
-from flintmq.spark.offsets import StreamOffset
+from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.source.stream_offset import StreamOffset
 from spark.support import (
     BROKER,
     Sink,

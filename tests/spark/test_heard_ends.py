@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.spark.heard_ends import ADDRESS, HeardEnds
-from flintmq.spark.tell_sources import TellSources
+from flintmq.spark.source.batch_end_listener import TellSources
+from flintmq.spark.source.batch_end_socket import ADDRESS, HeardEnds
 from spark.support import Sink, create_topic, lag, read_stream, send, start, wait_for
 
 

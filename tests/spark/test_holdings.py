@@ -19,7 +19,7 @@ from flintmq.core.start_offset import StartOffset
 from flintmq.core.subscriptions import Subscriptions, TopicSubscription
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.holdings import AGAIN_MS, CommitLate, HoldingAction, Holdings
+from flintmq.spark.listeners.owned_queues import AGAIN_MS, CommitLate, HoldingAction, Holdings
 
 A = TypeVar("A")
 ONE, TWO = QueueRef("t", "b", 0), QueueRef("t", "b", 1)

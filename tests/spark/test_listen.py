@@ -28,12 +28,12 @@ from flintmq.model.sys_flag import Compression, with_compression
 from flintmq.protocol.command import Command
 from flintmq.protocol.compression import pack as compress
 from flintmq.protocol.record import Record, decode_record
-from flintmq.spark.access import Access
-from flintmq.spark.listen import listen
-from flintmq.spark.outcome import OUTCOME_ARROW, OUTCOME_SCHEMA, outcome_batch
-from flintmq.spark.program import pack, read_program, unpack
-from flintmq.spark.queues import ReadPart
-from flintmq.spark.task import RemotePages
+from flintmq.spark.listeners.listener_task import listen
+from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA, outcome_batch
+from flintmq.spark.listeners.packed_app import pack, read_program, unpack
+from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.cluster_pages import RemotePages
+from flintmq.spark.reading.queue_source import ReadPart
 from record_examples import record_positions
 from spark.bad_records import (
     BAD,
@@ -251,7 +251,7 @@ def test_a_broker_that_does_not_take_a_message_back_gets_a_copy(
     send(broker, "copied", ["0"])
     app = app_of(broker, "copiers")
     app.listener("copied")(lambda messages: Retry(delay_level=1))
-    monkeypatch.setattr("flintmq.spark.returns.send_back_request", _of_nothing)
+    monkeypatch.setattr("flintmq.spark.listeners.task_send_back.send_back_request", _of_nothing)
 
     with caplog.at_level(logging.WARNING):
         (row,) = rows_of(app, part_of(broker, "copied", 1))
@@ -269,8 +269,8 @@ def test_a_message_that_nobody_takes_fails_the_task(
     send(broker, "kept", ["0", "1"])
     app = app_of(broker, "keepers")
     app.listener("kept")(lambda messages: Retry() if messages[0].body == b"1" else None)
-    monkeypatch.setattr("flintmq.spark.returns.send_back_request", _of_nothing)
-    monkeypatch.setattr("flintmq.spark.masters.fetch_route", _no_route)
+    monkeypatch.setattr("flintmq.spark.listeners.task_send_back.send_back_request", _of_nothing)
+    monkeypatch.setattr("flintmq.spark.reading.masters.fetch_route", _no_route)
 
     with pytest.raises(FlintError):
         rows_of(app, part_of(broker, "kept", 2))
@@ -475,8 +475,10 @@ def test_a_dead_letter_that_the_broker_refuses_holds_nothing_up(
     send_mixed(broker, name)
     app = app_of(broker, name)
     app.listener(name)(lambda _messages: None)
-    monkeypatch.setattr("flintmq.spark.dead_letter_copies.PAUSE_S", 0)
-    monkeypatch.setattr("flintmq.spark.dead_letter_copies.dead_letter_request", _of_no_record)
+    monkeypatch.setattr("flintmq.spark.reading.dead_letter_copies.PAUSE_S", 0)
+    monkeypatch.setattr(
+        "flintmq.spark.reading.dead_letter_copies.dead_letter_request", _of_no_record
+    )
 
     rows = rows_of(app, part_of(broker, name, COUNT))
 

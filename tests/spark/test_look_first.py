@@ -6,7 +6,13 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, Unreachable
-from flintmq.spark.look_first import as_texts, has_option, look_first, require_driver, sentence
+from flintmq.spark.source.preflight import (
+    as_texts,
+    has_option,
+    look_first,
+    require_driver,
+    sentence,
+)
 
 OF_A_STREAM = """[STREAM_FAILED] Query [id = 1] terminated: Traceback (most recent call last):
   File "resolve.py", line 45, in report

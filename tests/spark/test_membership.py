@@ -20,7 +20,7 @@ from flintmq.errors import GroupConflict, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.clock import wall_ms
-from flintmq.spark.offsets import StreamOffset
+from flintmq.spark.source.stream_offset import StreamOffset
 from spark.query import Query
 from spark.support import BROKER, create_topic, lag, send, wait_for
 
@@ -301,7 +301,7 @@ def test_a_query_that_cannot_have_its_queues_says_why(broker: EmbeddedBroker) ->
     query = Query(app_of(broker, "nowhere", Ear()))
     query.stream._driving()._until = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flintmq.spark.membership.SETTLE_S", 0.2)
+        patch.setattr("flintmq.spark.listeners.membership.SETTLE_S", 0.2)
         with pytest.raises(WrongState, match="no route"):
             query.step()
     query.stream.stop()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.offsets import StreamOffset, key_of, queue_of
+from flintmq.spark.source.stream_offset import StreamOffset, key_of, queue_of
 
 names = st.text("%|ab25C7é/ ", min_size=1, max_size=8)
 refs = st.builds(QueueRef, names, names, st.integers(0, 20))

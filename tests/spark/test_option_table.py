@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flintmq.errors import InvalidSetting
-from flintmq.spark import option_table
-from flintmq.spark.access_options import ACCESS
-from flintmq.spark.option_table import (
+from flintmq.spark.options import option_table
+from flintmq.spark.options.connection_options import ACCESS
+from flintmq.spark.options.option_table import (
     NotAllowed,
     Option,
     OptionTable,
@@ -24,7 +24,7 @@ from flintmq.spark.option_table import (
     true_or_false,
     whole,
 )
-from flintmq.spark.source_table import SOURCE
+from flintmq.spark.options.source_table import SOURCE
 
 
 class Colour(StrEnum):

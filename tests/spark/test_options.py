@@ -13,9 +13,9 @@ from flintmq.core.spans import END, START, ToOffset, ToTime
 from flintmq.errors import InvalidExpression, InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.tls import ClientTls
-from flintmq.spark.options import Limits, SourceOptions, shape_of
-from flintmq.spark.places import OfEach, OfGroup, TheseQueues, Topics, TopicsLike
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
+from flintmq.spark.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
+from flintmq.spark.options.offset_specs import OfEach, OfGroup, TheseQueues, Topics, TopicsLike
+from flintmq.spark.options.source_options import Limits, SourceOptions, shape_of
 
 LEAST = {"namesrv": "localhost:9876", "subscribe": "orders"}
 

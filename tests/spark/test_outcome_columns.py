@@ -7,8 +7,14 @@ from dataclasses import replace
 from flintmq.core.read_span import EVERYTHING
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.spark.outcome import OutcomeKind, OutcomeRow, outcome_batch
-from flintmq.spark.outcome_columns import CONSUMED, Fate, OutcomeColumns
+from flintmq.spark.listeners.outcome_rows import (
+    CONSUMED,
+    Fate,
+    OutcomeColumns,
+    OutcomeKind,
+    OutcomeRow,
+    outcome_batch,
+)
 from record_examples import EXAMPLE
 from spark.test_columns import page_of
 

@@ -15,9 +15,11 @@ from flintmq.core.offsets_remote import Extent
 from flintmq.core.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import InvalidSetting, MessagesLost, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.offsets import StreamOffset
-from flintmq.spark.options import Limits, SourceOptions
-from flintmq.spark.plan import (
+from flintmq.spark.options.source_options import Limits, SourceOptions
+from flintmq.spark.reading.queue_source import Queues, ReadPart
+from flintmq.spark.source.message_sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, Sizes
+from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.source.stream_plan import (
     StreamPlan,
     batch_spans,
     chosen_queues,
@@ -25,10 +27,8 @@ from flintmq.spark.plan import (
     gone_queues,
     initial_offset,
     partition_numbers,
+    share,
 )
-from flintmq.spark.queues import Queues, ReadPart
-from flintmq.spark.share import share
-from flintmq.spark.sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, Sizes
 
 A, B, C = (QueueRef("t", "b", number) for number in range(3))
 OTHER = QueueRef("u", "b", 0)

@@ -13,9 +13,16 @@ from rich.console import Console
 
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.figures import Figures, read_figures
-from flintmq.spark.offsets import StreamOffset
-from flintmq.spark.progress import LiveLine, log_batch, plot, progress_text, require_plots
+from flintmq.spark.listeners.progress import (
+    Figures,
+    LiveLine,
+    log_batch,
+    plot,
+    progress_text,
+    read_figures,
+    require_plots,
+)
+from flintmq.spark.source.stream_offset import StreamOffset
 
 QUEUE = QueueRef("orders", "broker-a", 0)
 

@@ -18,8 +18,8 @@ from flintmq.errors import InvalidSetting
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.spark.repeats import _RUN_ROWS, DropRepeats
-from flintmq.spark.row_identity import ROW_PROPERTY, RowIdentity
+from flintmq.spark.sink.drop_repeats import _RUN_ROWS, DropRepeats
+from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity
 
 Messages = tuple[ReceivedMessage, ...]
 HOST = Host(bytes([127, 0, 0, 1]), 10911)
@@ -268,6 +268,8 @@ def test_in_any_order_each_row_and_body_is_consumed_and_nothing_twice_in_a_row(
 
 
 def test_listeners_need_no_spark() -> None:
-    code = "import sys; sys.modules['pyspark'] = None; from flintmq.spark.repeats import *"
+    code = (
+        "import sys; sys.modules['pyspark'] = None; from flintmq.spark.sink.drop_repeats import *"
+    )
 
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flintmq.spark.report_files import day_axis, figure_of, time_axis
+from flintmq.spark.pipelines.report_output import day_axis, figure_of, time_axis
 
 pytest.importorskip("matplotlib")
 

@@ -19,9 +19,9 @@ from flintmq.core.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.clock import wall_ms
-from flintmq.spark import notes as names
-from flintmq.spark.notes import Notes
-from flintmq.spark.run_app import Run, check_lease
+from flintmq.spark.listeners import control_files as names
+from flintmq.spark.listeners.control_files import Notes
+from flintmq.spark.listeners.listener_run import Run, check_lease
 from spark.support import PATIENCE_S, create_topic, lag, send, wait_for
 
 
@@ -254,7 +254,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(broker: EmbeddedBroke
 
 
 def test_a_listener_that_cannot_travel_is_refused_by_its_name(broker: EmbeddedBroker) -> None:
-    from flintmq.spark.program import pack, read_program
+    from flintmq.spark.listeners.packed_app import pack, read_program
 
     app = app_of(broker, "refused")
     lock = threading.Lock()

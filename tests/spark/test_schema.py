@@ -8,8 +8,15 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from flintmq.spark.schema import arrow_schema, spark_schema
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
+from flintmq.spark.arrow.schema import (
+    COLUMNS,
+    KAFKA_COLUMNS,
+    Form,
+    Properties,
+    Shape,
+    arrow_schema,
+    spark_schema,
+)
 
 SHAPES = [
     *(Shape(properties=properties) for properties in Properties),

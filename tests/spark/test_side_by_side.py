@@ -9,9 +9,9 @@ from flintmq.core.offsets_remote import Extent, extent, max_offset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable
 from flintmq.model.queue import QueueRef
-from flintmq.spark import side_by_side
-from flintmq.spark.access import Access
-from flintmq.spark.side_by_side import hold_all
+from flintmq.net import side_by_side
+from flintmq.net.side_by_side import hold_all
+from flintmq.spark.reading.access import Access
 from spark.support import BROKER, create_topic, send
 
 

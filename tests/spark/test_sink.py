@@ -17,8 +17,8 @@ from flintmq.broker.outcome import Refusal
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.codes import ResponseCode
-from flintmq.spark.repeats import drop_repeats
-from flintmq.spark.row_identity import ROW_PROPERTY, RowIdentity, parse_identity
+from flintmq.spark.sink.drop_repeats import drop_repeats
+from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity
 from spark.support import BROKER, PATIENCE_S, create_topic, read, read_stream, send
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from flintmq.client.producer_settings import ProducerConfig
 from flintmq.errors import InvalidSetting
-from flintmq.spark.sink_options import SinkOptions, sink_options
+from flintmq.spark.options.sink_options import SinkOptions, sink_options
 
 HERE = {"namesrv": "127.0.0.1:9876"}
 

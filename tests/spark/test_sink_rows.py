@@ -25,10 +25,10 @@ from pyspark.sql.types import (
 
 from flintmq.errors import InvalidName, InvalidSetting, LocalProtocolError
 from flintmq.model.properties import SHARDING_KEY
-from flintmq.spark.access import Access
-from flintmq.spark.row_identity import ROW_PROPERTY, RowIdentity, parse_identity, prefix_of
-from flintmq.spark.sink_options import SinkOptions
-from flintmq.spark.sink_rows import ANYWHERE, COLUMNS, PASSED_OVER, OutRow, Target, plan_rows
+from flintmq.spark.options.sink_options import SinkOptions
+from flintmq.spark.reading.access import Access
+from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity, prefix_of
+from flintmq.spark.sink.sink_rows import ANYWHERE, COLUMNS, PASSED_OVER, OutRow, Target, plan_rows
 
 ACCESS = Access(("127.0.0.1:9876",))
 PREFIX = prefix_of("job", 7, 3)

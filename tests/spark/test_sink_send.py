@@ -13,12 +13,12 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BodyTooLarge, InvalidSetting, Unreachable
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.protocol.codes import RequestCode
-from flintmq.spark import sink_send
-from flintmq.spark.access import Access
-from flintmq.spark.row_identity import ROW_PROPERTY
-from flintmq.spark.sink_options import SinkOptions
-from flintmq.spark.sink_rows import ANYWHERE, OutRow, Target
-from flintmq.spark.sink_send import Sending
+from flintmq.spark.options.sink_options import SinkOptions
+from flintmq.spark.reading.access import Access
+from flintmq.spark.sink import sink_send
+from flintmq.spark.sink.row_identity import ROW_PROPERTY
+from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, Target
+from flintmq.spark.sink.sink_send import Sending
 from spark.support import BROKER, create_topic
 
 

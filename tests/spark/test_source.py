@@ -9,11 +9,11 @@ import pytest
 
 import flintmq.spark
 from flintmq.errors import InvalidSetting, MissingExtra
-from flintmq.spark import needs
-from flintmq.spark.batch import PUSHING_MODULE, BatchReader, PushingReader, batch_reader
-from flintmq.spark.options import SourceOptions
-from flintmq.spark.source import RocketMQDataSource
-from flintmq.spark.stream import StreamReader
+from flintmq.spark.environment import requirements as needs
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.source.batch_read import PUSHING_MODULE, BatchReader, PushingReader, batch_reader
+from flintmq.spark.source.data_source import RocketMQDataSource
+from flintmq.spark.source.stream import StreamReader
 
 OPTIONS = {"namesrv": "127.0.0.1:1", "subscribe": "orders"}
 
@@ -29,7 +29,11 @@ def test_looking_for_sources_loads_next_to_nothing() -> None:
     code = "import pyspark_rocketmq, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert not set(done.stdout.split()) & {"lark", "flintmq.client.engine", "flintmq.spark.columns"}
+    assert not set(done.stdout.split()) & {
+        "lark",
+        "flintmq.client.engine",
+        "flintmq.spark.arrow.columns",
+    }
 
 
 @pytest.mark.parametrize("version", ["4.1.4", "3.5.9", "nonsense"])
@@ -79,7 +83,7 @@ def test_a_reader_of_a_stream_travels_without_what_it_opened() -> None:
 
 
 def test_the_package_gives_its_names_late() -> None:
-    from flintmq.spark.run_app import run
+    from flintmq.spark.listeners.listener_run import run
     from flintmq.spark.session import spark_session
 
     assert flintmq.spark.run is run

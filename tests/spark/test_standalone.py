@@ -21,7 +21,7 @@ import pyspark
 import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.spark.java import use_java
+from flintmq.spark.environment.java import use_java
 from spark.support import create_topic, lag, send, wait_for
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]

@@ -18,11 +18,11 @@ from flintmq.embedded.servers import Servers
 from flintmq.errors import MessagesLost, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import RequestCode
-from flintmq.spark import stream, stream_driver
-from flintmq.spark.offsets import StreamOffset
-from flintmq.spark.options import SourceOptions
-from flintmq.spark.stream import StreamReader
-from flintmq.spark.stream_driver import StreamDriver
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.source import stream, stream_driver
+from flintmq.spark.source.stream import StreamReader
+from flintmq.spark.source.stream_driver import StreamDriver
+from flintmq.spark.source.stream_offset import StreamOffset
 from spark.support import BROKER, create_topic, forget_old, forgetful, lag, send, wait_for
 
 
@@ -105,7 +105,7 @@ def test_a_batch_is_cut_into_tasks_by_queue(broker: EmbeddedBroker) -> None:
 def test_a_queue_that_is_added_starts_with_its_oldest_message(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.spark.cluster.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.spark.reading.cluster_queues.ROUTE_MS", 0)
     create_topic(broker, "growing", 1)
     with driver(broker, subscribe="growing") as source:
         offset = source.latest(source.initial())

@@ -10,10 +10,10 @@ from flintmq.core.read_span import EVERYTHING, Page, Wanted
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import MessagesLost, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark import task
-from flintmq.spark.access import Access
-from flintmq.spark.queues import ReadPart
-from flintmq.spark.task import RemotePages, check_gap
+from flintmq.spark.reading import cluster_pages as task
+from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.cluster_pages import RemotePages, check_gap
+from flintmq.spark.reading.queue_source import ReadPart
 from spark.support import BROKER, create_topic, forget_old, forgetful, send
 
 

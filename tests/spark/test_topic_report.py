@@ -14,9 +14,16 @@ from flintmq import DeadLetter, ReceivedMessage
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.spark import topic_report
-from flintmq.spark.retry_counts import RetryCount
-from flintmq.spark.topic_plot import plot_topics
-from flintmq.spark.topic_statistics import ALL, NameCount, Numbers, Step, TopicReport, _step_ms
+from flintmq.spark.pipelines.retry_counts import RetryCount
+from flintmq.spark.pipelines.topic_plot import plot_topics
+from flintmq.spark.pipelines.topic_report import (
+    ALL,
+    NameCount,
+    Numbers,
+    Step,
+    TopicReport,
+    _step_ms,
+)
 from spark.support import create_topic, send, wait_for
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from flintmq.spark import worker
+from flintmq.spark.source import read_task as worker
 
 
 def test_what_is_loaded_is_set_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ from flintmq.core.dead_letters import ReplayTo
 from flintmq.errors import NoRoute
 
 if TYPE_CHECKING:
-    from flintmq.spark.dead_letter_replay import Replayed, ReplayPlan
+    from flintmq.spark.pipelines.dead_letter_replay import Replayed, ReplayPlan
 
 SHOWN_MAX = 30
 """Lines of a table on the screen; the file has all."""
@@ -96,8 +96,8 @@ def report(
         settings, store, since=since, until=until, more=more, tags=tag, sql=sql
     )
     _look(group, options)
-    from flintmq.spark.dead_letter_groups import PICTURE, dead_letter_report
-    from flintmq.spark.report_files import ready_directory
+    from flintmq.spark.pipelines.dead_letter_report import PICTURE, dead_letter_report
+    from flintmq.spark.pipelines.report_output import ready_directory
 
     if out is not None:
         ready_directory(out, PICTURE)
@@ -198,7 +198,7 @@ def bulk_replay(
         give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
     options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
     _look(group, options)
-    from flintmq.spark.dead_letter_replay import plan_replay
+    from flintmq.spark.pipelines.dead_letter_replay import plan_replay
 
     result: Replayed | None = None
     with spark_for("dlq bulk-replay", spark, conf) as session:
@@ -233,11 +233,11 @@ def bulk_replay(
 
 def _look(group: str, options: dict[str, str]) -> None:
     """See that there is something to read before Spark starts."""
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.dead_letter_groups import dead_letter_options
-    from flintmq.spark.look_first import look_first
+    from flintmq.spark.pipelines.dead_letter_report import dead_letter_options
+    from flintmq.spark.source.preflight import look_first
 
     there = False
     with suppress(NoRoute):

@@ -117,12 +117,12 @@ def lake(
     _log()
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **_start(start))
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.lake_query import lake as start_lake
-    from flintmq.spark.lake_query import lake_options
-    from flintmq.spark.look_first import look_first
+    from flintmq.spark.pipelines.lake_query import lake as start_lake
+    from flintmq.spark.pipelines.lake_query import lake_options
+    from flintmq.spark.source.preflight import look_first
 
     look_first(lake_options(topics, options), stream=True)
     with spark_for("lake", spark, conf) as session, stopping() as told:

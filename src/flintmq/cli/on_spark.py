@@ -151,14 +151,14 @@ def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkS
     """A session for one command.  What Spark says went wrong is told in a sentence."""
     settings: dict[str, Any] = dict(read_conf(tuple(conf or ())))
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # pyspark's own pages
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from flintmq.spark.look_first import sentence
     from flintmq.spark.session import spark_session
+    from flintmq.spark.source.preflight import sentence
 
     is_ours = SparkSession.getActiveSession() is None
     if is_ours:

@@ -94,10 +94,10 @@ def run_on_spark(
 ) -> int:
     """Run the app to its end; the exit code."""
     sink, conf = read_sink(plan.sink), read_conf(plan.conf)
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.run_app import run
+    from flintmq.spark.listeners.listener_run import run
     from flintmq.spark.session import spark_session
 
     spark = spark_session(f"flintmq {target}", plan.master, **conf)

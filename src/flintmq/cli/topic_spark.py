@@ -24,7 +24,7 @@ from flintmq.cli.topic import app
 from flintmq.client.config import ClientSettings
 
 if TYPE_CHECKING:
-    from flintmq.spark.topic_statistics import TopicReport
+    from flintmq.spark.pipelines.topic_report import TopicReport
 
 SHOWN_MAX = 10
 """Topics, tags and keys on the screen; the files have more."""
@@ -70,12 +70,12 @@ def report(
     options = source_options(
         settings, store, since=since, until=until, more=more, tags=tag, sql=sql
     )
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.look_first import look_first
-    from flintmq.spark.report_files import ready_directory
-    from flintmq.spark.topic_statistics import PICTURE, report_options, topic_report
+    from flintmq.spark.pipelines.report_output import ready_directory
+    from flintmq.spark.pipelines.topic_report import PICTURE, report_options, topic_report
+    from flintmq.spark.source.preflight import look_first
 
     look_first(report_options(topics or (), options), stream=False)
     if out is not None:

@@ -25,7 +25,12 @@ from flintmq.core.results import Consumed, Dead, Outcome, outcomes_of
 from flintmq.model.group import retry_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.clock import wall_ms
-from flintmq.spark.outcome import OUTCOME_ARROW, OutcomeKind, OutcomeRow, outcome_batch
+from flintmq.spark.listeners.outcome_rows import (
+    OUTCOME_ARROW,
+    OutcomeKind,
+    OutcomeRow,
+    outcome_batch,
+)
 
 RUN_BY: Final = "run_by"
 """The column that says who called the listener."""

@@ -148,8 +148,8 @@ def _play(
 
 def require_all() -> None:
     """Raise what says how to get it, if something is missing that the demo needs."""
-    from flintmq.spark.java import use_java
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.java import use_java
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
     if importlib.util.find_spec("matplotlib") is None:

@@ -16,7 +16,7 @@ from flintmq.cli.demo.attempts import RUN_BY
 from flintmq.cli.demo.orders import ORDERS
 from flintmq.cli.demo.tally import SPARK, THREADS
 from flintmq.model.message import ReceivedMessage
-from flintmq.spark.outcome import OutcomeKind
+from flintmq.spark.listeners.outcome_rows import OutcomeKind
 
 SCHEMA: Final = pa.schema(
     [
