@@ -17,17 +17,17 @@ from typing import Any, Final
 import reference_settings as texts
 from flintmq import errors
 from flintmq.broker.config_file import ELSEWHERE, ONLY, SETTINGS, BrokerSettings, settings_texts
-from flintmq.client.config import ClientConfig, ClientSettings
-from flintmq.client.producer_settings import ProducerConfig, ProducerSettings
-from flintmq.client.pull_settings import (
+from flintmq.client.engine.client_config import ClientConfig, ClientSettings
+from flintmq.client.producer.producer_settings import ProducerConfig, ProducerSettings
+from flintmq.client.pull.pull_settings import (
     LiteConfig,
     LitePullSettings,
     PullConfig,
     PullConsumerSettings,
     ScheduledPullSettings,
 )
-from flintmq.client.push_settings import PushConfig, PushSettings
-from flintmq.client.scheduled_pull import THREADS
+from flintmq.client.pull.scheduled_pull import THREADS
+from flintmq.client.push.push_settings import PushConfig, PushSettings
 from flintmq.core import consumer_settings, lite_settings
 from flintmq.nameserver import config as nameserver
 from flintmq.protocol.bodies.java_properties import read_properties

@@ -47,9 +47,9 @@ MAY_TOUCH_FILES = {
     "cli",
     "embedded",
     "store/disk.py",
-    "client/offset_file.py",
-    "client/fork.py",
-    "client/config.py",
+    "client/offsets/offset_file.py",
+    "client/engine/fork.py",
+    "client/engine/client_config.py",
     "spark",
 }
 BANNED_ENDINGS = (

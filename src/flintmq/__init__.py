@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
+    from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
+    from flintmq.client.pull.scheduled_pull import PullContext
+    from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
+    from flintmq.client.pull.threaded_schedule import ScheduledPull
+    from flintmq.client.push.threaded_push import PushConsumer
     from flintmq.client.run_app import App
-    from flintmq.client.scheduled_pull import PullContext
-    from flintmq.client.threaded_producer import Producer, TransactionProducer
-    from flintmq.client.threaded_pull import LitePullConsumer, PullConsumer
-    from flintmq.client.threaded_push import PushConsumer
-    from flintmq.client.threaded_schedule import ScheduledPull
     from flintmq.core.pull_result import PullResult, PullStatus
     from flintmq.core.receipt import SendReceipt, SendStatus
     from flintmq.core.results import Ack, DeadLetter, Retry
@@ -67,22 +67,22 @@ _WHERE = {
     "ConsumeFromWhere": "flintmq.model.group",
     "DeadLetter": "flintmq.core.results",
     "EmbeddedBroker": "flintmq.embedded.broker",
-    "LitePullConsumer": "flintmq.client.threaded_pull",
+    "LitePullConsumer": "flintmq.client.pull.threaded_pull",
     "Message": "flintmq.model.message",
     "MessageModel": "flintmq.model.group",
-    "Producer": "flintmq.client.threaded_producer",
-    "PullConsumer": "flintmq.client.threaded_pull",
-    "PullContext": "flintmq.client.scheduled_pull",
+    "Producer": "flintmq.client.producer.threaded_producer",
+    "PullConsumer": "flintmq.client.pull.threaded_pull",
+    "PullContext": "flintmq.client.pull.scheduled_pull",
     "PullResult": "flintmq.core.pull_result",
     "PullStatus": "flintmq.core.pull_result",
-    "PushConsumer": "flintmq.client.threaded_push",
+    "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
     "Retry": "flintmq.core.results",
-    "ScheduledPull": "flintmq.client.threaded_schedule",
+    "ScheduledPull": "flintmq.client.pull.threaded_schedule",
     "SendReceipt": "flintmq.core.receipt",
     "SendStatus": "flintmq.core.receipt",
-    "TransactionProducer": "flintmq.client.threaded_producer",
+    "TransactionProducer": "flintmq.client.producer.threaded_producer",
     "TransactionReceipt": "flintmq.core.transaction",
     "TransactionState": "flintmq.core.transaction",
 }

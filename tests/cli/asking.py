@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from flintmq.cli.app import app
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import Message
 

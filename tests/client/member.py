@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from client.support import CALL_MS
-from flintmq.client.config import ClientConfig
-from flintmq.client.engine import Engine
-from flintmq.client.members import TransactionCheck
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.members import TransactionCheck
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef

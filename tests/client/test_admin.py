@@ -12,7 +12,7 @@ import pytest
 from broker.heartbeats import consumer, heartbeat, wants
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.dead_letters import DeadLetter, ReplayTo
 from flintmq.core.spans import END, START, ToOffset
 from flintmq.embedded.broker import EmbeddedBroker

@@ -10,7 +10,7 @@ import pytest
 from client.support import create_topic, nothing_left, run, stored
 from flintmq import Message, Producer, SendReceipt, aio
 from flintmq.broker.config import BrokerConfig
-from flintmq.client.gather import Gather
+from flintmq.client.producer.auto_batch import Gather
 from flintmq.core.send_draft import DraftRules
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, NoRoute, SendFailed

@@ -21,8 +21,8 @@ from flintmq import (
     QueueRef,
     ScheduledPull,
 )
-from flintmq.client import pulling
-from flintmq.client.status import QueueStatus
+from flintmq.client.pull import pull_calls as pulling
+from flintmq.client.push.push_status import QueueStatus
 from flintmq.core.bad_rule import FRAME_TRIES, OnBadRecord
 from flintmq.core.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flintmq.client.config import ClientConfig, ClientSettings, split_settings
+from flintmq.client.engine.client_config import ClientConfig, ClientSettings, split_settings
 from flintmq.errors import InvalidSetting
 from flintmq.net.tls import ClientTls
 

@@ -9,7 +9,7 @@ import pytest
 
 from client.support import create_topic, nothing_left, stored
 from flintmq import Message, Producer
-from flintmq.client.direct_line import DirectLine
+from flintmq.client.engine.direct_line import DirectLine
 from flintmq.core.conversation import Call
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable, WrongState

@@ -12,7 +12,8 @@ import pytest
 from client.pulling_support import BROKER, fill, polled
 from client.support import nothing_left, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, PullConsumer, QueueRef
-from flintmq.client import lite_puller, threads
+from flintmq.client.engine import loop_thread as threads
+from flintmq.client.pull import lite_driver as lite_puller
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, WrongState
 from flintmq.net.blocking_channel import BlockingChannel

@@ -9,9 +9,9 @@ import pytest
 
 from client.member import Consumer, Producer, members_of, running
 from client.support import create_topic, run
-from flintmq.client.config import ClientConfig
-from flintmq.client.engine import Engine
-from flintmq.client.life import State
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.queue import QueueRef

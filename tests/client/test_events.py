@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from flintmq.client.events import EVENTS_MAX, EventLog
+from flintmq.client.engine.event_log import EVENTS_MAX, EventLog
 
 
 def test_the_oldest_goes_first() -> None:

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from flintmq import Message, Producer
-from flintmq.client import fork
-from flintmq.client.identity import message_ids
+from flintmq.client.engine import fork
+from flintmq.client.engine.client_id import message_ids
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.client.config import ClientConfig
-from flintmq.client.engine import Engine
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.engine.client_engine import Engine
 from flintmq.errors import RemoteProtocolError
 from flintmq.model.route import BROKERS_MAX, QUEUES_MAX
 from flintmq.net.channel import Channel

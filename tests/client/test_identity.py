@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from ipaddress import ip_address
 
-from flintmq.client.fork import process_id
-from flintmq.client.identity import MessageIds, client_id, month_of, own_ip
+from flintmq.client.engine.client_id import MessageIds, client_id, month_of, own_ip
+from flintmq.client.engine.fork import process_id
 from flintmq.model.message_id import created_ms
 
 

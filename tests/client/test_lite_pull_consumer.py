@@ -15,8 +15,8 @@ from client.support import create_topic, nothing_left, run, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, MessageModel, QueueRef, aio
 from flintmq.broker.config import BrokerConfig
 from flintmq.client.admin_aio import Admin
-from flintmq.client.offset_file import read_offsets
-from flintmq.client.offset_store import FileOffsets
+from flintmq.client.offsets.offset_file import read_offsets
+from flintmq.client.offsets.offset_store import FileOffsets
 from flintmq.core.admin_groups import ConsumerDetail
 from flintmq.core.spans import ToTime
 from flintmq.embedded.broker import EmbeddedBroker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.client.offset_file import (
+from flintmq.client.offsets.offset_file import (
     DIRECTORY_VARIABLE,
     offsets_path,
     read_offsets,
@@ -127,7 +127,7 @@ def test_two_broken_files_are_not_taken_for_none(tmp_path: Path) -> None:
 def test_an_enormous_file_is_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "offsets.json"
     path.write_bytes(OF_JAVA)
-    monkeypatch.setattr("flintmq.client.offset_file.FILE_BYTES_MAX", 10)
+    monkeypatch.setattr("flintmq.client.offsets.offset_file.FILE_BYTES_MAX", 10)
 
     with pytest.raises(StoreRefused, match="larger than 10"):
         read_offsets(path)

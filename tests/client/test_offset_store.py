@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from flintmq.client.offset_store import FileOffsets, OffsetStore, ReadFrom, RemoteOffsets
+from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, ReadFrom, RemoteOffsets
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, DiskFailed, NoRoute, StoreRefused, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from client.support import client_threads, run
-from flintmq.client import pool as pools
-from flintmq.client.pool import Pool
+from flintmq.client.push import thread_pool as pools
+from flintmq.client.push.thread_pool import Pool
 from net.support import until
 
 

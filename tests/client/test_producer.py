@@ -20,7 +20,7 @@ from client.support import (
 )
 from flintmq import Message, Producer, QueueRef, SendReceipt, SendStatus, aio
 from flintmq.broker.config import BrokerConfig
-from flintmq.client.life import State
+from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import (
     BodyTooLarge,

@@ -17,7 +17,7 @@ from flintmq import (
     ScheduledPull,
     aio,
 )
-from flintmq.client.status import PullingStatus, QueueStatus
+from flintmq.client.push.push_status import PullingStatus, QueueStatus
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState
 

@@ -9,7 +9,7 @@ from client.push_support import Ear, committed, filled, numbered, send
 from client.support import CALL_MS, nothing_left, stored, wait_for
 from flintmq import PushConsumer, QueueRef, Retry
 from flintmq.broker.config import BrokerConfig
-from flintmq.client.consume_hooks import ConsumeContext
+from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.core.results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage

@@ -11,8 +11,8 @@ from client.push_support import Ear, committed, filled, numbered
 from client.support import create_topic, nothing_left, run, stored
 from flintmq import Retry
 from flintmq.aio import PushConsumer
-from flintmq.client.consume_hooks import ConsumeContext
-from flintmq.client.life import State
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.core.results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState

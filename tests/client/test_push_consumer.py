@@ -11,7 +11,7 @@ import pytest
 from client.push_support import Ear, committed, filled, numbered, send
 from client.support import create_topic, nothing_left, stored, wait_for
 from flintmq import Ack, DeadLetter, Message, Producer, PushConsumer, QueueRef, Retry
-from flintmq.client.life import State
+from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import GroupConflict, InvalidName, InvalidSetting, Unreachable, WrongState
 from flintmq.model.message import ReceivedMessage

@@ -28,7 +28,7 @@ from flintmq import (
     QueueRef,
     ScheduledPull,
 )
-from flintmq.client.threads import Lease
+from flintmq.client.engine.loop_thread import Lease
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError
 

@@ -9,7 +9,7 @@ import pytest
 
 from client.support import create_topic, nothing_left, run, stored, wait_for
 from flintmq import Message, Producer, ReceivedMessage, aio
-from flintmq.client.replies import Replies
+from flintmq.client.producer.request_reply import Replies
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, NoReply, Overloaded, WrongState
 from net.support import until

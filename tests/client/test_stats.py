@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flintmq.client.stats import SAMPLE_MS, SAMPLES_MAX, ConsumerStats, TopicRates
+from flintmq.client.push.consume_stats import SAMPLE_MS, SAMPLES_MAX, ConsumerStats, TopicRates
 
 MS = 1_000_000
 

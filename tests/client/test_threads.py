@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from client.support import client_threads, nothing_left, wait_for
-from flintmq.client.threads import Lease, _Errand
+from flintmq.client.engine.loop_thread import Lease, _Errand
 from flintmq.errors import WrongState
 
 

@@ -28,12 +28,12 @@ from flintmq import (
     aio,
 )
 from flintmq.broker.config import BrokerConfig
-from flintmq.client import trace
-from flintmq.client.consume_hooks import ConsumeContext
-from flintmq.client.events import EventLog
-from flintmq.client.send_hooks import SendContext
-from flintmq.client.trace import BATCH_RECORDS, RECORDS_MAX, Tracer
-from flintmq.client.trace_hooks import ConsumeTrace, SendTrace
+from flintmq.client.engine.event_log import EventLog
+from flintmq.client.hooks.consume_hooks import ConsumeContext
+from flintmq.client.hooks.send_hooks import SendContext
+from flintmq.client.producer import tracer as trace
+from flintmq.client.producer.trace_hooks import ConsumeTrace, SendTrace
+from flintmq.client.producer.tracer import BATCH_RECORDS, RECORDS_MAX, Tracer
 from flintmq.core.results import ReturnKind
 from flintmq.core.trace import (
     Consumed,

@@ -21,7 +21,7 @@ from flintmq import (
     TransactionState,
 )
 from flintmq.broker.config import BrokerConfig
-from flintmq.client.status import ConsumerStatus
+from flintmq.client.push.push_status import ConsumerStatus
 from flintmq.errors import SendFailed, Unreachable
 from flintmq.protocol.codes import RequestCode
 from flintmq.store.config import Flush, StoreConfig

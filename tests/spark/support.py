@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from flintmq.broker.config import BrokerConfig
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message

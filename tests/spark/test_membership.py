@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_push import PushConsumer
+from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.core.app import App
 from flintmq.core.spans import START
 from flintmq.embedded.broker import EmbeddedBroker

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from flintmq.client.producer_settings import ProducerConfig
+from flintmq.client.producer.producer_settings import ProducerConfig
 from flintmq.errors import InvalidSetting
 from flintmq.spark.options.sink_options import SinkOptions, sink_options
 

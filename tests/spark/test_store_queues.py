@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.offsets_remote import Extent
 from flintmq.core.read_span import EVERYTHING, Page, Wanted
 from flintmq.core.spans import LocatedSpan

@@ -13,7 +13,7 @@ import typer
 
 from flintmq.cli.output import complaining
 from flintmq.cli.tls_options import choose_client_tls
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 
 HERE = "127.0.0.1:9876"
 

@@ -38,7 +38,7 @@ from flintmq.cli.output import (
     say,
 )
 from flintmq.cli.times import Since, Until
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.dead_letters import ReplayTo
 from flintmq.errors import NoRoute
 

@@ -13,7 +13,7 @@ from flintmq.cli.group_show import connections, show
 from flintmq.cli.known import require_group
 from flintmq.cli.options import Group, InCluster, OnBroker, Yes
 from flintmq.cli.output import EXIT_CODES, As, Output, print_json, print_line, print_table
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 
 app = typer.Typer(
     help="List, show, move and delete consumer groups.", no_args_is_help=True, epilog=EXIT_CODES

@@ -27,7 +27,7 @@ from flintmq.cli.output import (
     print_json_line,
     print_line,
 )
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.net.clock import monotonic_ms
 from flintmq.printable import printable
 

@@ -20,7 +20,7 @@ from flintmq.cli.output import (
     print_table,
 )
 from flintmq.cli.places import PLACES, PLACES_HELP, parse_target
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from flintmq.cli.connection import connected
 from flintmq.cli.known import require_group
 from flintmq.cli.options import Group
 from flintmq.cli.output import As, Output, print_json, print_line, print_table
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:
     from flintmq.core.admin_groups import Member

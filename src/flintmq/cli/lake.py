@@ -27,7 +27,7 @@ from flintmq.cli.options import Sql
 from flintmq.cli.output import As, Output, print_json, print_line, say
 from flintmq.cli.run_spark import LOOK_S
 from flintmq.cli.times import parse_time
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.net.clock import wall_ms
 
 WORDS = ("earliest", "latest", "group")

@@ -10,7 +10,7 @@ from flintmq.cli.connection import connected
 from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
 from flintmq.cli.times import Since, Until, parse_times
 from flintmq.cli.view import facts_of, print_found, print_page, tell_bad
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import typer
 
 from flintmq.cli.output import give_up
 from flintmq.cli.times import parse_time
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import FlintError
 from flintmq.net.clock import wall_ms
 from flintmq.net.tls import ClientTls

@@ -43,10 +43,10 @@ from flintmq.cli.run_spark import (
     UntilNow,
     run_on_spark,
 )
-from flintmq.client.push_consumer import STOP_S
+from flintmq.client.push.push_consumer import STOP_S
+from flintmq.client.push.push_status import ListenerStatus
+from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
-from flintmq.client.status import ListenerStatus
-from flintmq.client.threaded_push import PushConsumer
 from flintmq.errors import FlintError
 
 LEFT_RUNNING: Final = 1

@@ -28,7 +28,7 @@ from flintmq.cli.output import As, Output, print_json_line, say
 from flintmq.cli.places import PLACES_HELP, Last, parse_beginning
 from flintmq.cli.template import CODES, USUAL, Template
 from flintmq.cli.view import facts_of, tell_bad
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.read_span import Wanted
 from flintmq.core.spans import END, START, LocatedSpan, ToEnd
 from flintmq.errors import FlintError, NoRoute, Unreachable

@@ -21,7 +21,7 @@ from flintmq.cli.options import Sql, Tags
 from flintmq.cli.output import As, Output, print_json, print_line, print_table
 from flintmq.cli.times import Since, Until
 from flintmq.cli.topic import app
-from flintmq.client.config import ClientSettings
+from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:
     from flintmq.spark.pipelines.topic_report import TopicReport

@@ -10,10 +10,10 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from flintmq.client import fork
 from flintmq.client.admin import admin_config
-from flintmq.client.config import ClientSettings
-from flintmq.client.hooks import run_after, run_before
+from flintmq.client.engine import fork
+from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.hooks.request_hooks import run_after, run_before
 from flintmq.core import (
     admin_cluster,
     admin_groups,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flintmq.cli.demo.orders import Planned, plan
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.receipt import SendReceipt
 from flintmq.net.clock import wall_ms
 

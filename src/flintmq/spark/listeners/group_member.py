@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Final
 
-from flintmq.client.assignment import Assignment
-from flintmq.client.engine import Engine
-from flintmq.client.offset_store import ReadFrom, RemoteOffsets
-from flintmq.client.pulling import Pulling
-from flintmq.client.push_calls import PushCalls, master_of
-from flintmq.client.push_start import check_start
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
+from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.pull_calls import Pulling
+from flintmq.client.push.push_calls import PushCalls, master_of
+from flintmq.client.push.push_start import check_start
 from flintmq.core.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
 from flintmq.core.consumer_settings import ConsumerSettings
 from flintmq.core.group_consumer import GroupConsumer

@@ -18,7 +18,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
-from flintmq.client.listeners import Listener, Surroundings, Work, is_async
+from flintmq.client.push.listeners import Listener, Surroundings, Work, is_async
 from flintmq.core.actions import Deliver
 from flintmq.core.app import AppListener
 from flintmq.core.results import Retry

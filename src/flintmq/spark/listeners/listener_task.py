@@ -25,8 +25,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from flintmq.client.consume_hooks import run_filters
-from flintmq.client.listeners import Surroundings
+from flintmq.client.hooks.consume_hooks import run_filters
+from flintmq.client.push.listeners import Surroundings
 from flintmq.core.actions import Deliver
 from flintmq.core.assigned_queue import as_listeners_see
 from flintmq.core.process_queue import ProcessQueue

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from flintmq.client.threads import Lease
+from flintmq.client.engine.loop_thread import Lease
 from flintmq.errors import WrongState
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.listeners import control_files as names

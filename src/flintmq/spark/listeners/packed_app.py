@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from pyspark import cloudpickle as untyped
 
-from flintmq.client.config import ClientConfig
-from flintmq.client.push_settings import PushConfig, read_settings
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.push.push_settings import PushConfig, read_settings
 from flintmq.core.app import App, AppListener
 from flintmq.core.subscriptions import Subscriptions, TopicSubscription
 from flintmq.errors import InvalidSetting

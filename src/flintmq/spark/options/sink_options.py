@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flintmq.client.producer_settings import ProducerSettings
+from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.core.send import RETRIES
 from flintmq.core.send_draft import BATCH_BYTES_MAX
 from flintmq.errors import InvalidSetting

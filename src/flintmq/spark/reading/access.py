@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
-from flintmq.client.acl import Account
+from flintmq.client.engine.account import Account
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import NameServers
 from flintmq.net.blocking import BlockingChannels

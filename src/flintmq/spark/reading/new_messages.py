@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from flintmq.client.engine import Engine
-from flintmq.client.pulling import Pulling
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.pull.pull_calls import Pulling
 from flintmq.core.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
 from flintmq.core.pull_answers import NoNewMessage, OffsetMoved
 from flintmq.core.stream_requests import StreamPull

@@ -35,7 +35,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
-from flintmq.client.listeners import Listener, is_async
+from flintmq.client.push.listeners import Listener, is_async
 from flintmq.core.results import (
     Again,
     Consumed,

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.queue_choice import queue_of_key
 from flintmq.core.receipt import SendReceipt
 from flintmq.core.send import BUSY_FIRST_MS, BUSY_MAX_MS, TRY_ANOTHER

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.options.sink_options import SinkOptions, sink_options

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from flintmq.client.config import ClientConfig
-from flintmq.client.engine import Engine
-from flintmq.client.pulling import Pulling
-from flintmq.client.threads import Lease
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.pull.pull_calls import Pulling
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
