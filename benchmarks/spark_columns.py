@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 
 from benchmarks.records import BORN_HOST, NOW_MS, STORE_HOST, cpu_s, properties_of
-from flintmq.core.read_span import Page
+from flintmq.core.reading.read_span import Page
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.record_draft import draft_record, stamp_record

@@ -28,7 +28,8 @@ from flintmq.client.pull.pull_settings import (
 )
 from flintmq.client.pull.scheduled_pull import THREADS
 from flintmq.client.push.push_settings import PushConfig, PushSettings
-from flintmq.core import consumer_settings, lite_settings
+from flintmq.core.group import consumer_settings
+from flintmq.core.pull import lite_settings
 from flintmq.nameserver import config as nameserver
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.spark.arrow.schema import KAFKA_COLUMNS, Form, Properties, Shape, spark_schema

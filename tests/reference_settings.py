@@ -78,8 +78,8 @@ PUSH: Final = {
     "on_bad_record": "A message that cannot be decoded: `dead_letter` has the broker copy it to "
     "the group's dead letters, `skip` passes it over, `stop` ends the queue. Without it dead "
     "letters, in broadcasting `skip`.",
-    "strategy": "How queues are shared out: a function of `flintmq.core.allocate`, or your own; "
-    "the same in all members.",
+    "strategy": "How queues are shared out: a function of `flintmq.core.group.allocate`, or your "
+    "own; the same in all members.",
     "on_conflict": "When members of the group subscribe to something else: `error` refuses the "
     "start, `warn` logs it.",
     "on_queues": "Called on the loop when queues are gained or lost; it must not block.",

@@ -30,7 +30,7 @@ from flintmq.cli.demo.table import lines_of, write_orders
 from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally, Totals
 from flintmq.cli.demo.view import View, draw, line, sparkline
 from flintmq.cli.demo.watch import Sample, Scene
-from flintmq.core.results import Retry
+from flintmq.core.group.listener_results import Retry
 from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef

@@ -14,7 +14,7 @@ from flintmq.cli.group_lag import duration
 from flintmq.cli.times import parse_time
 from flintmq.client.admin import Admin
 from flintmq.client.push.push_settings import PushSettings
-from flintmq.core.spans import START
+from flintmq.core.admin.spans import START
 from flintmq.errors import InvalidSetting
 from flintmq.net.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode

@@ -13,8 +13,8 @@ from broker.heartbeats import consumer, heartbeat, wants
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.dead_letters import DeadLetter, ReplayTo
-from flintmq.core.spans import END, START, ToOffset
+from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
+from flintmq.core.admin.spans import END, START, ToOffset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.message import Message

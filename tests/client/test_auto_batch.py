@@ -11,7 +11,7 @@ from client.support import create_topic, nothing_left, run, stored
 from flintmq import Message, Producer, SendReceipt, aio
 from flintmq.broker.config import BrokerConfig
 from flintmq.client.producer.auto_batch import Gather
-from flintmq.core.send_draft import DraftRules
+from flintmq.core.producer.send_draft import DraftRules
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, NoRoute, SendFailed
 from flintmq.protocol.codes import RequestCode

@@ -23,8 +23,8 @@ from flintmq import (
 )
 from flintmq.client.pull import pull_calls as pulling
 from flintmq.client.push.push_status import QueueStatus
-from flintmq.core.bad_rule import FRAME_TRIES, OnBadRecord
-from flintmq.core.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
+from flintmq.core.bad_record_rule import FRAME_TRIES, OnBadRecord
+from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
 from flintmq.model.group import dead_letter_topic

@@ -17,8 +17,8 @@ from flintmq.broker.config import BrokerConfig
 from flintmq.client.admin_aio import Admin
 from flintmq.client.offsets.offset_file import read_offsets
 from flintmq.client.offsets.offset_store import FileOffsets
-from flintmq.core.admin_groups import ConsumerDetail
-from flintmq.core.spans import ToTime
+from flintmq.core.admin.groups import ConsumerDetail
+from flintmq.core.admin.spans import ToTime
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.address import Address

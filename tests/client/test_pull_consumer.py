@@ -12,7 +12,7 @@ from client.pulling_support import BROKER, fill, send
 from client.support import create_topic, nothing_left, run, stored, wait_for
 from flintmq import MessageModel, PullConsumer, PullStatus, QueueRef, aio
 from flintmq.client.engine.lifecycle import State
-from flintmq.core.stream_requests import COUNT_MAX
+from flintmq.core.group.stream_requests import COUNT_MAX
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import (
     BrokerRefused,

@@ -10,7 +10,7 @@ from client.support import CALL_MS, nothing_left, stored, wait_for
 from flintmq import PushConsumer, QueueRef, Retry
 from flintmq.broker.config import BrokerConfig
 from flintmq.client.hooks.consume_hooks import ConsumeContext
-from flintmq.core.results import ReturnKind
+from flintmq.core.group.listener_results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.blocking import BlockingChannels

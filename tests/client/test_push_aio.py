@@ -13,7 +13,7 @@ from flintmq import Retry
 from flintmq.aio import PushConsumer
 from flintmq.client.engine.lifecycle import State
 from flintmq.client.hooks.consume_hooks import ConsumeContext
-from flintmq.core.results import ReturnKind
+from flintmq.core.group.listener_results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage

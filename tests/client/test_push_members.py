@@ -13,7 +13,7 @@ from client.push_support import Ear, committed, filled, numbered, send
 from client.support import create_topic, nothing_left, wait_for
 from flintmq import PushConsumer, QueueRef
 from flintmq.client.offsets.offset_file import read_offsets
-from flintmq.core.actions import QueuesChanged
+from flintmq.core.group.actions import QueuesChanged
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import GroupConflict
 from flintmq.model.message import ReceivedMessage

@@ -14,7 +14,7 @@ from flintmq.broker.outcome import Outcome, Refusal
 from flintmq.broker.peer import Peer
 from flintmq.broker.state import BrokerState
 from flintmq.client.engine.lifecycle import State
-from flintmq.core.access import explain_access, is_access_refusal
+from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.protocol.codes import RequestCode

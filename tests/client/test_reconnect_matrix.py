@@ -17,7 +17,7 @@ import pytest
 from client.outages import Frozen, Killed, Servers, Stopped, serving
 from client.reconnecting import SCENES, Scene
 from client.support import nothing_left
-from flintmq.core import settle_concurrent
+from flintmq.core.consumer import settle_concurrent
 from flintmq.embedded.broker import EmbeddedBroker
 
 AWAY_S = 1.5

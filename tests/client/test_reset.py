@@ -15,7 +15,7 @@ from client.push_support import Ear, committed, filled, numbered, send
 from client.support import CALL_MS, nothing_left, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, PushConsumer
 from flintmq.broker.config import BrokerConfig
-from flintmq.core import queue_table
+from flintmq.core.consumer import queue_table
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.net.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode

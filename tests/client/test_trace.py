@@ -34,8 +34,8 @@ from flintmq.client.hooks.send_hooks import SendContext
 from flintmq.client.producer import tracer as trace
 from flintmq.client.producer.trace_hooks import ConsumeTrace, SendTrace
 from flintmq.client.producer.tracer import BATCH_RECORDS, RECORDS_MAX, Tracer
-from flintmq.core.results import ReturnKind
-from flintmq.core.trace import (
+from flintmq.core.group.listener_results import ReturnKind
+from flintmq.core.producer.trace_records import (
     Consumed,
     Consuming,
     Happening,

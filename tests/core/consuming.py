@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from core.messages import several
-from flintmq.core.actions import (
+from flintmq.core.consumer.consumer_status import QueueStatus
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.actions import (
     Action,
     AskMembers,
     AskStartOffset,
@@ -18,13 +20,11 @@ from flintmq.core.actions import (
     Report,
     SendBack,
 )
-from flintmq.core.allocate import Strategy, allocate_averagely
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.consumer_status import QueueStatus
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.pull_answers import Found
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.allocate import Strategy, allocate_averagely
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.queue import QueueOffset, QueueRef
 
 WALL_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintmq.core.settle_concurrent import SettleRules
+from flintmq.core.consumer.settle_concurrent import SettleRules
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef

@@ -19,7 +19,8 @@ from core.simulated_broker import (
     Connection,
     SimulatedBroker,
 )
-from flintmq.core.actions import (
+from flintmq.core.consumer.group_consumer import GroupConsumer, Phase
+from flintmq.core.group.actions import (
     COMMIT_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
@@ -38,7 +39,7 @@ from flintmq.core.actions import (
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.consumer_requests import (
+from flintmq.core.group.consumer_requests import (
     lock_request,
     members_request,
     pull_request,
@@ -48,12 +49,11 @@ from flintmq.core.consumer_requests import (
     unlock_request,
     unregister_request,
 )
-from flintmq.core.group_consumer import GroupConsumer, Phase
-from flintmq.core.heartbeat import INTERVAL_MS, TIMEOUT_MS, heartbeat_body
-from flintmq.core.offsets_remote import commit_request, group_offset
-from flintmq.core.pull_answers import read_pull_answer
-from flintmq.core.results import Again, Consumed, outcomes_of
-from flintmq.core.start_offset import find_start_offset
+from flintmq.core.group.heartbeat import INTERVAL_MS, TIMEOUT_MS, heartbeat_body
+from flintmq.core.group.listener_results import Again, Consumed, outcomes_of
+from flintmq.core.group.pull_answers import read_pull_answer
+from flintmq.core.group.start_offset import find_start_offset
+from flintmq.core.reading.broker_offsets import commit_request, group_offset
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import NS, A, B, Peers, a_cluster, cluster, name_servers, ok, route, routes
-from flintmq.core.admin_cluster import (
+from flintmq.core.admin.cluster import (
     broker_figures,
     broker_settings,
     change_broker_settings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, no, ok
-from flintmq.core.admin_groups import (
+from flintmq.core.admin.groups import (
     Wish,
     create_group,
     delete_group,

@@ -18,7 +18,7 @@ from core.peers import (
     route,
     routes,
 )
-from flintmq.core.admin_messages import (
+from flintmq.core.admin.messages import (
     FOREVER_MS,
     consume_directly,
     message_at,

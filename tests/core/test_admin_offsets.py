@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, no, ok, route, routes
-from flintmq.core.admin_offsets import (
+from flintmq.core.admin.offsets import (
     ResetPlan,
     apply_reset,
     clone_offsets,
@@ -17,7 +17,7 @@ from flintmq.core.admin_offsets import (
     plan_like,
     plan_reset,
 )
-from flintmq.core.spans import END, START, Target, ToOffset, ToTime
+from flintmq.core.admin.spans import END, START, Target, ToOffset, ToTime
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.connections import ConsumerConnections

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, no, ok, route, routes
-from flintmq.core.admin_topics import (
+from flintmq.core.admin.topics import (
     LOOKS_MAX,
     TopicKind,
     create_topic,

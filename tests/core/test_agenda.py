@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.agenda import Agenda
+from flintmq.core.consumer.due_queue import Agenda
 
 
 def test_items_come_up_in_time_and_only_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.allocate import (
+from flintmq.core.group.allocate import (
     STRATEGIES,
     VIRTUAL_NODES_MAX,
     Strategy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.messages import QUEUE, RULES, received, several
-from flintmq.core.assigned_queue import AssignedQueue, as_listeners_see
+from flintmq.core.consumer.assigned_queue import AssignedQueue, as_listeners_see
 from flintmq.model.queue import QueueRef
 
 

@@ -9,8 +9,8 @@ import pytest
 from core.consuming import Q0, Q1
 from core.messages import QUEUE, received
 from core.peers import no, ok
-from flintmq.core.actions import LockQueues, Pull, SendBack, UnlockQueues
-from flintmq.core.consumer_requests import (
+from flintmq.core.group.actions import LockQueues, Pull, SendBack, UnlockQueues
+from flintmq.core.group.consumer_requests import (
     FILTERS_SINCE,
     check_broker_filters,
     lock_request,
@@ -22,7 +22,7 @@ from flintmq.core.consumer_requests import (
     unlock_request,
     unregister_request,
 )
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, InvalidSetting
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.lock import LockAnswer, LockRequest

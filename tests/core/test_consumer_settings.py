@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flintmq.core.consumer_settings import BACKLOG_MS, RETRY_MAX, UNLIMITED, ConsumerSettings
+from flintmq.core.group.consumer_settings import BACKLOG_MS, RETRY_MAX, UNLIMITED, ConsumerSettings
 from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, ok, record, route, routes
-from flintmq.core.dead_letters import (
+from flintmq.core.admin.dead_letters import (
     Buried,
     DeadLetter,
     ReplayTo,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.messages import QUEUE, several
-from flintmq.core.actions import Deliver
-from flintmq.core.expiry import RunningBatches, check_interval_ms
+from flintmq.core.consumer.running_batches import RunningBatches, check_interval_ms
+from flintmq.core.group.actions import Deliver
 
 
 def batch(*offsets: int) -> Deliver:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.peers import A, no, ok, record
-from flintmq.core.follow import SUSPEND_MS, Follower
-from flintmq.core.read_span import SUSPEND_MARGIN_MS
+from flintmq.core.reading.follow import SUSPEND_MS, Follower
+from flintmq.core.reading.read_span import SUSPEND_MARGIN_MS
 from flintmq.errors import BrokerRefused
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.command import Command

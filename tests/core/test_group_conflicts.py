@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.talk import Talk, reply
-from flintmq.core.group_conflicts import (
+from flintmq.core.admin.group_conflicts import (
     ASK_MEMBER_MS,
     MEMBERS_ASKED_MAX,
     GroupWishes,

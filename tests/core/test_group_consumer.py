@@ -8,7 +8,8 @@ import pytest
 
 from core.consuming import Q0, Q1, QUEUES, WALL_MS, Consuming
 from core.messages import offsets_of, received
-from flintmq.core.actions import (
+from flintmq.core.consumer.group_consumer import Phase
+from flintmq.core.group.actions import (
     AskMembers,
     AskStartOffset,
     CommitOffset,
@@ -21,10 +22,9 @@ from flintmq.core.actions import (
     SendToRetry,
     Unregister,
 )
-from flintmq.core.group_consumer import Phase
-from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, OffsetMoved
-from flintmq.core.results import Retry
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.listener_results import Retry
+from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, OffsetMoved
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef

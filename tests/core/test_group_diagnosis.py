@@ -8,14 +8,14 @@ import pytest
 
 from core.peers import A, B, Peers, Reply, a_cluster, name_servers, no, ok
 from core.test_admin_groups import OFFLINE, online, table
-from flintmq.core.admin_groups import Member
-from flintmq.core.group_diagnosis import (
+from flintmq.core.admin.group_diagnosis import (
     MemberTold,
     diagnose_group,
     explain,
     find_conflicts,
 )
-from flintmq.core.lag import QueueLag
+from flintmq.core.admin.groups import Member
+from flintmq.core.admin.lag import QueueLag
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.running import QueueState, RunningConsumer, queue_note

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.consuming import Q0, Q1, QUEUES, Consuming
 from core.messages import offsets_of, received
-from flintmq.core.actions import (
+from flintmq.core.group.actions import (
     AskStartOffset,
     CommitOffset,
     Deliver,
@@ -15,9 +15,9 @@ from flintmq.core.actions import (
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.pull_answers import Found, NoNewMessage
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.pull_answers import Found, NoNewMessage
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import A, B, Peers, Reply, a_cluster, name_servers, ok
-from flintmq.core.lag import GroupLag, LagTrend, QueueLag, group_lag, lag_trend
+from flintmq.core.admin.lag import GroupLag, LagTrend, QueueLag, group_lag, lag_trend
 from flintmq.errors import Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.consuming import Q0, Consuming
-from flintmq.core.actions import CommitOffset, ConfirmOffset, Pull, Unregister
-from flintmq.core.pull_answers import NoNewMessage
+from flintmq.core.group.actions import CommitOffset, ConfirmOffset, Pull, Unregister
+from flintmq.core.group.pull_answers import NoNewMessage
 from flintmq.model.queue import QueueOffset
 
 

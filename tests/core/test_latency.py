@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.latency import BROKERS_MAX, RULES_4, RULES_5, Avoidance, Faults
+from flintmq.core.producer.broker_faults import BROKERS_MAX, RULES_4, RULES_5, Avoidance, Faults
 
 NOW_MS = 1_000_000
 

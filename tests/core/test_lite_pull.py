@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.actions import AskStartOffset, Pull, Report
-from flintmq.core.lite_pull import LiteAction, LitePull, Release
-from flintmq.core.lite_settings import LiteSettings, PullSettings, check_group
-from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, OffsetMoved, PullAnswer
-from flintmq.core.pull_loop import WARN_EVERY
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.stream_requests import (
+from flintmq.core.consumer.pull_loop import WARN_EVERY
+from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.pull_answers import (
+    Found,
+    NoneMatched,
+    NoNewMessage,
+    OffsetMoved,
+    PullAnswer,
+)
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.stream_requests import (
     BYTES_MAX,
     LITE_PULL_SINCE,
     StreamPull,
@@ -23,7 +27,9 @@ from flintmq.core.stream_requests import (
     lite_pull_request,
     pull_request,
 )
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.lite_pull import LiteAction, LitePull, Release
+from flintmq.core.pull.lite_settings import LiteSettings, PullSettings, check_group
 from flintmq.errors import BrokerRefused, InvalidName, InvalidSetting, Unreachable
 from flintmq.model.group import MessageModel
 from flintmq.model.host import Host

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.messages import QUEUE, several
-from flintmq.core.offset_ledger import OffsetLedger
-from flintmq.core.process_queue import ProcessQueue
+from flintmq.core.consumer.offset_ledger import OffsetLedger
+from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.model.queue import QueueOffset, QueueRef
 
 OTHER = QueueRef("orders", "broker-a", 1)

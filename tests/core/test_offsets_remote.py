@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import A, Peers, no, ok
-from flintmq.core.offsets_remote import (
+from flintmq.core.reading.broker_offsets import (
     Extent,
     commit_offset,
     earliest_ms,

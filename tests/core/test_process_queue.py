@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.messages import offsets_of, received, several
-from flintmq.core.process_queue import ProcessQueue
+from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.model.queue import QueueOffset
 
 

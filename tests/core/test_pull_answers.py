@@ -6,7 +6,7 @@ import pytest
 
 from core.messages import QUEUE
 from core.peers import no, ok
-from flintmq.core.pull_answers import (
+from flintmq.core.group.pull_answers import (
     Found,
     NoneMatched,
     NoNewMessage,

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from core.messages import QUEUE, offsets_of, received, several
-from flintmq.core.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Pull, Report
-from flintmq.core.bad_rule import broken_frame
-from flintmq.core.consumer_settings import MIB, ConsumerSettings
-from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
-from flintmq.core.pull_loop import (
+from flintmq.core.bad_record_rule import broken_frame
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.consumer.pull_loop import (
     IDLE_MS_MAX,
     QUICK_MAX,
     QUICK_MS,
@@ -27,7 +24,10 @@ from flintmq.core.pull_loop import (
     Reason,
     Waiting,
 )
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Pull, Report
+from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
+from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, FlintError, MalformedRecord, Unreachable
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core import queue_choice
-from flintmq.core.latency import Avoidance, Faults
-from flintmq.core.queue_choice import QueueChoice
+from flintmq.core.producer import queue_choice
+from flintmq.core.producer.broker_faults import Avoidance, Faults
+from flintmq.core.producer.queue_choice import QueueChoice
 from flintmq.model.queue import QueueRef
 
 

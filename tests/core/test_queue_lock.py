@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.actions import LockQueues
-from flintmq.core.queue_lock import QueueLocks
+from flintmq.core.consumer.queue_lock import QueueLocks
+from flintmq.core.group.actions import LockQueues
 from flintmq.model.queue import QueueRef
 
 A0, A1, B0 = (

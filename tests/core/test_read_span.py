@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.peers import A, Peers, Reply, no, ok, record
-from flintmq.core.read_span import (
+from flintmq.core.reading.read_span import (
     COUNT_MAX,
     EVERYTHING,
     STANDSTILLS_MAX,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from flintmq.core.actions import AskMembers, Report
-from flintmq.core.allocate import Strategy, allocate_averagely
-from flintmq.core.rebalance import AGAIN_MS, MEMBERS_MAX, Rebalance, Share
+from flintmq.core.group.actions import AskMembers, Report
+from flintmq.core.group.allocate import Strategy, allocate_averagely
+from flintmq.core.group.rebalance import AGAIN_MS, MEMBERS_MAX, Rebalance, Share
 from flintmq.model.queue import QueueRef
 
 QUEUES = tuple(QueueRef("orders", "broker-a", number) for number in range(4))

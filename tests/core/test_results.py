@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.results import (
+from flintmq.core.group.listener_results import (
     ALL_CONSUMED,
     CONSUMED,
     DELAY_LEVEL_MAX,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.scheduled_pull import (
+from flintmq.core.pull.scheduled_pull import (
     DELAY_MS_MAX,
     FAILED_DELAY_MS,
     NEXT_DELAY_MS,

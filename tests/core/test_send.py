@@ -9,18 +9,18 @@ import pytest
 from core.talk import HandClock, Reply, Talk, reply
 from core.test_routes import route
 from flintmq.core.conversation import Call
-from flintmq.core.latency import Avoidance
-from flintmq.core.queue_choice import queue_of_key
-from flintmq.core.receipt import SendReceipt, SendStatus, receipts_of_batch
-from flintmq.core.routes import Routes
-from flintmq.core.send import (
+from flintmq.core.producer.broker_faults import Avoidance
+from flintmq.core.producer.publisher import (
     BUSY_FIRST_MS,
     TIMERS_SINCE,
     TRY_ANOTHER,
     Publisher,
     SendRules,
 )
-from flintmq.core.send_draft import Draft
+from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.receipt import SendReceipt, SendStatus, receipts_of_batch
+from flintmq.core.producer.send_draft import Draft
+from flintmq.core.routes import Routes
 from flintmq.errors import (
     BrokerRefused,
     InvalidSetting,

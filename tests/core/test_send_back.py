@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.messages import received
-from flintmq.core.send_back import retry_properties
+from flintmq.core.group.retry_copy import retry_properties
 
 
 def test_a_copy_keeps_the_properties_and_says_where_it_comes_from() -> None:

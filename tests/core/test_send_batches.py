@@ -6,10 +6,10 @@ import pytest
 
 from core.peers import no, ok
 from flintmq.core.conversation import Call
+from flintmq.core.producer.publisher import Publisher, SendRules
+from flintmq.core.producer.send_batches import send_batches
+from flintmq.core.producer.send_draft import Draft, DraftRules, draft_batches
 from flintmq.core.routes import Routes
-from flintmq.core.send import Publisher, SendRules
-from flintmq.core.send_batches import send_batches
-from flintmq.core.send_draft import Draft, DraftRules, draft_batches
 from flintmq.errors import BrokerRefused, NoRoute, PartlySent
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.send_draft import (
+from flintmq.core.producer.send_draft import (
     DraftRules,
     draft_batches,
     draft_half,

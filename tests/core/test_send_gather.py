@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.send_draft import DraftRules, draft_batches
-from flintmq.core.send_gather import (
+from flintmq.core.producer.auto_batch import (
     GATHERED_BYTES_MAX,
     GATHERED_MAX,
     UNDER_WAY_MAX,
     Gathering,
     gathered_bytes,
 )
+from flintmq.core.producer.send_draft import DraftRules, draft_batches
 from flintmq.model.message import Message
 
 RULES = DraftRules()

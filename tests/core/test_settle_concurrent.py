@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from core.messages import QUEUE, RULES, offsets_of, received, several
-from flintmq.core.actions import Action, Deliver, Report, SendBack, SendToRetry
-from flintmq.core.expiry import EXPIRED_MAX
-from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.results import Ack, DeadLetter, Retry, outcomes_of
-from flintmq.core.settle_concurrent import AGAIN_MS, ConcurrentSettling, SettleAction
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.consumer.running_batches import EXPIRED_MAX
+from flintmq.core.consumer.settle_concurrent import AGAIN_MS, ConcurrentSettling, SettleAction
+from flintmq.core.group.actions import Action, Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.listener_results import Ack, DeadLetter, Retry, outcomes_of
 
 
 class Settling:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from core.messages import QUEUE, RULES, offsets_of, received, several
-from flintmq.core.actions import Deliver, Report, SendBack, SendToRetry
-from flintmq.core.consumer_settings import UNLIMITED
-from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.results import Ack, DeadLetter, Retry, outcomes_of
-from flintmq.core.settle_concurrent import SettleAction
-from flintmq.core.settle_orderly import Idle, OrderlySettling, SendingBack, Suspended
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.consumer.settle_concurrent import SettleAction
+from flintmq.core.consumer.settle_orderly import Idle, OrderlySettling, SendingBack, Suspended
+from flintmq.core.group.actions import Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.consumer_settings import UNLIMITED
+from flintmq.core.group.listener_results import Ack, DeadLetter, Retry, outcomes_of
 
 
 class Settling:

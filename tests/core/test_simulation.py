@@ -15,18 +15,18 @@ import pytest
 
 from core.simulated_broker import START_MS, Clock, Faults, SimulatedBroker
 from core.simulated_members import Listener, Member, Truth, check_commits
-from flintmq.core.actions import Deliver
-from flintmq.core.allocate import (
+from flintmq.core.consumer.group_consumer import GroupConsumer, Phase
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.allocate import (
     Strategy,
     allocate_averagely,
     allocate_by_circle,
     allocate_by_consistent_hash,
     allocate_sticky,
 )
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.group_consumer import GroupConsumer, Phase
-from flintmq.core.results import Ack, DeadLetter, Retry
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.group import ConsumeFromWhere, dead_letter_topic
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.record import decode_record

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.peers import NS, A, B, Peers, Reply, name_servers, ok, route, routes
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.spans import (
+from flintmq.core.admin.spans import (
     END,
     START,
     Target,
@@ -17,6 +16,7 @@ from flintmq.core.spans import (
     queue_extent,
     queue_offset_at,
 )
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.headers.offset import OffsetAnswer, StoreTimeAnswer

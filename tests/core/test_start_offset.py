@@ -6,7 +6,7 @@ import pytest
 
 from core.messages import QUEUE
 from core.peers import Peers, no, ok
-from flintmq.core.start_offset import StartOffset, choose_start_offset, find_start_offset
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset, find_start_offset
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
 from flintmq.model.group import ConsumeFromWhere
 from flintmq.model.queue import QueueRef

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.subscriptions import TOPICS_MAX, Subscriptions, TopicSubscription
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.subscriptions import TOPICS_MAX, Subscriptions, TopicSubscription
 from flintmq.errors import InvalidExpression, InvalidName, InvalidSetting
 from flintmq.model.group import MessageModel
 from flintmq.model.java_hash import java_hash

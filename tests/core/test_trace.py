@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.results import ReturnKind
-from flintmq.core.send_draft import DraftRules, draft_half, draft_message
-from flintmq.core.trace import (
+from flintmq.core.group.listener_results import ReturnKind
+from flintmq.core.producer.send_draft import DraftRules, draft_half, draft_message
+from flintmq.core.producer.trace_records import (
     BODY_BYTES_MAX,
     KEYS_BYTES_MAX,
     Consumed,
@@ -26,7 +26,7 @@ from flintmq.core.trace import (
     traced_to,
     write_record,
 )
-from flintmq.core.transaction import TransactionState
+from flintmq.core.producer.transaction import TransactionState
 from flintmq.errors import InvalidName, RemoteProtocolError
 from flintmq.model import properties as names
 from flintmq.model.message import Message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.receipt import SendReceipt, SendStatus
-from flintmq.core.transaction import (
+from flintmq.core.producer.receipt import SendReceipt, SendStatus
+from flintmq.core.producer.transaction import (
     REMARK_CHARACTERS_MAX,
     TransactionState,
     end_of,

@@ -12,7 +12,7 @@ from body_strategies import body_classes
 from flintmq.broker.config import BrokerConfig
 from flintmq.broker.config_file import changed_config as changed_broker
 from flintmq.broker.config_file import read_broker_conf
-from flintmq.core.pull_answers import read_pull_answer
+from flintmq.core.group.pull_answers import read_pull_answer
 from flintmq.errors import FlintError
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import parse_tags

@@ -11,9 +11,9 @@ from client.push_support import Ear
 from client.support import stored
 from flintmq import DeadLetter, Message, PullConsumer, PushConsumer
 from flintmq.client.admin import Admin
-from flintmq.core.admin_topics import TopicKind
-from flintmq.core.dead_letters import ReplayTo
-from flintmq.core.spans import END, START, ToOffset, ToTime
+from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.core.admin.spans import END, START, ToOffset, ToTime
+from flintmq.core.admin.topics import TopicKind
 from flintmq.errors import BrokerRefused, NoRoute
 from flintmq.model.queue import QueueOffset
 from interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from flintmq.core.app import App
+from flintmq.core.group.app import App
 from flintmq.model.queue import QueueRef
 from flintmq.spark.listeners.listener_source import ListenerStream, ListenPart
 from flintmq.spark.listeners.listener_task import listen

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
-from flintmq.core.app import App
-from flintmq.core.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.protocol.record import decode_record
 from flintmq.spark import dead_letter_report, lake, plan_replay, topic_report

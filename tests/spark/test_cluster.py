@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flintmq.client.admin import Admin
-from flintmq.core.offsets_remote import Extent
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef

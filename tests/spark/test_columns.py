@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import FlintError, MalformedRecord, MissingExtra, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span

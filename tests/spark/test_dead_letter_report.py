@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from cli.asking import Shell
 from flintmq import DeadLetter, Message, ReceivedMessage
-from flintmq.core.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.spark import dead_letter_report, dead_letters, plan_replay

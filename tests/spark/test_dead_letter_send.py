@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from flintmq.core.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef, Span

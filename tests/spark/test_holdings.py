@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from flintmq.core.actions import (
+from flintmq.core.consumer.queue_lock import RELY_MS, RENEW_MS
+from flintmq.core.group.actions import (
     AskStartOffset,
     CommitOffset,
     LockQueues,
     Report,
     UnlockQueues,
 )
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.queue_lock import RELY_MS, RENEW_MS
-from flintmq.core.rebalance import Share
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.subscriptions import Subscriptions, TopicSubscription
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.listeners.owned_queues import AGAIN_MS, CommitLate, HoldingAction, Holdings

@@ -12,8 +12,8 @@ import pytest
 
 from flintmq.client.admin import Admin
 from flintmq.client.push.threaded_push import PushConsumer
-from flintmq.core.app import App
-from flintmq.core.spans import START
+from flintmq.core.admin.spans import START
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.errors import GroupConflict, WrongState
@@ -262,7 +262,7 @@ def test_locks_are_free_as_soon_as_a_query_has_left(broker: EmbeddedBroker) -> N
 def test_a_batch_whose_locks_were_lost_does_not_start_and_is_not_committed(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.core.queue_lock.RENEW_MS", 50)
+    monkeypatch.setattr("flintmq.core.consumer.queue_lock.RENEW_MS", 50)
     create_topic(broker, "stolen")
     send(broker, "stolen", numbered(0, 4))
     query = Query(app_of(broker, "stolen", Ear(), ordered=True))

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import flintmq.spark
 from flintmq.client.admin import Admin
 from flintmq.client.push.threaded_push import PushConsumer
-from flintmq.core.app import App
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from spark.support import create_topic, lag, traffic, wait_for

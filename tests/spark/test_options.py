@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from flintmq.core.read_span import EVERYTHING, Wanted
-from flintmq.core.spans import END, START, ToOffset, ToTime
+from flintmq.core.admin.spans import END, START, ToOffset, ToTime
+from flintmq.core.reading.read_span import EVERYTHING, Wanted
 from flintmq.errors import InvalidExpression, InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.tls import ClientTls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flintmq.core.read_span import EVERYTHING
+from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.listeners.outcome_rows import (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import InvalidSetting, MessagesLost, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.options.source_options import Limits, SourceOptions

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.results import Ack, DeadLetter, Retry
+from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
 from flintmq.errors import InvalidSetting
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage

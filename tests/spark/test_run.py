@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
 from flintmq.client.admin import Admin
-from flintmq.core.app import App
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.clock import wall_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flintmq.core.conversation import Conversation
-from flintmq.core.offsets_remote import Extent, extent, max_offset
+from flintmq.core.reading.broker_offsets import Extent, extent, max_offset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable
 from flintmq.model.queue import QueueRef

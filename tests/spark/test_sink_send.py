@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.queue_choice import queue_of_key
+from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BodyTooLarge, InvalidSetting, Unreachable
 from flintmq.model.message import Message, ReceivedMessage

@@ -12,9 +12,9 @@ import pytest
 
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
-from flintmq.core.spans import LocatedSpan
+from flintmq.core.admin.spans import LocatedSpan
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, StoreRefused
 from flintmq.model.message import Message, ReceivedMessage

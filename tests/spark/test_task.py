@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import MessagesLost, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef, Span

@@ -35,7 +35,7 @@ from flintmq.cli.output import (
 from flintmq.cli.times import Since, Until, parse_times
 from flintmq.cli.view import facts_of, print_page, short_body, tell_bad
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.core.dead_letters import DeadLetter, ReplayTo
+from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
 from flintmq.errors import FlintError
 from flintmq.filter.tags import parse_tags
 

@@ -39,7 +39,7 @@ from flintmq.cli.output import (
 )
 from flintmq.cli.times import Since, Until
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.core.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.errors import NoRoute
 
 if TYPE_CHECKING:

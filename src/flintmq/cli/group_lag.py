@@ -33,7 +33,7 @@ from flintmq.printable import printable
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
-    from flintmq.core.lag import GroupLag, LagTrend
+    from flintmq.core.admin.lag import GroupLag, LagTrend
     from flintmq.model.queue import QueueRef
 
 WATCH_S = 2.0
@@ -127,7 +127,7 @@ def _watch(looks: Iterator[GroupLag], output: Output) -> None:
 
 
 def _show_all(looks: Iterator[GroupLag], show: Show) -> None:
-    from flintmq.core.lag import lag_trend
+    from flintmq.core.admin.lag import lag_trend
 
     before: GroupLag | None = None
     before_ms = 0

@@ -25,7 +25,7 @@ from flintmq.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
-    from flintmq.core.admin_offsets import ResetPlan
+    from flintmq.core.admin.offsets import ResetPlan
 
 
 @connected

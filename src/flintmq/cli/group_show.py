@@ -11,8 +11,8 @@ from flintmq.cli.output import As, Output, print_json, print_line, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:
-    from flintmq.core.admin_groups import Member
-    from flintmq.core.group_diagnosis import GroupDiagnosis, MemberTold
+    from flintmq.core.admin.group_diagnosis import GroupDiagnosis, MemberTold
+    from flintmq.core.admin.groups import Member
 
 
 @connected

@@ -67,7 +67,7 @@ def find(
 ) -> None:
     """Find messages by key, by id, or by the time they were stored."""
     from flintmq.client.admin import Admin
-    from flintmq.core.read_span import Wanted
+    from flintmq.core.reading.read_span import Wanted
 
     start_ms, stop_ms = parse_times(since, until)
     if message_id is not None and (key or since or until):

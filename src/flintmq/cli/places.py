@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flintmq.cli.times import parse_time
-from flintmq.core.spans import END, START, LocatedSpan, ToOffset, ToTime
+from flintmq.core.admin.spans import END, START, LocatedSpan, ToOffset, ToTime
 from flintmq.model.queue import QueueOffset, Span
 from flintmq.net.clock import wall_ms
 
 if TYPE_CHECKING:
-    from flintmq.core.spans import Target
+    from flintmq.core.admin.spans import Target
 
 PLACES = "start|end|OFFSET|TIME"
 PLACES_HELP = "a time is 2026-11-16T08:30, milliseconds, or 10m for ten minutes ago"

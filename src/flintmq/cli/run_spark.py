@@ -15,7 +15,7 @@ import typer
 
 from flintmq.cli.on_spark import read_conf
 from flintmq.cli.process import say
-from flintmq.core.app import App
+from flintmq.core.group.app import App
 from flintmq.errors import FlintError
 
 INTERRUPTED: Final = 1

@@ -20,7 +20,7 @@ from flintmq.model.message import BODY_BYTES_MAX, Message
 from flintmq.model.queue import QueueRef
 
 if TYPE_CHECKING:
-    from flintmq.core.receipt import SendReceipt
+    from flintmq.core.producer.receipt import SendReceipt
 
 STDIN = "-"
 

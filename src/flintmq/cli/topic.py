@@ -14,7 +14,7 @@ from flintmq.errors import InvalidSetting
 from flintmq.model.topic import READ_WRITE, Permission
 
 if TYPE_CHECKING:
-    from flintmq.core.admin_topics import TopicDetail, TopicSettings
+    from flintmq.core.admin.topics import TopicDetail, TopicSettings
 
 app = typer.Typer(
     help="List, make, change, show and delete topics.", no_args_is_help=True, epilog=EXIT_CODES
@@ -38,7 +38,7 @@ def list_topics(
 ) -> None:
     """List the topics of the cluster."""
     from flintmq.client.admin import Admin
-    from flintmq.core.admin_topics import TopicKind
+    from flintmq.core.admin.topics import TopicKind
 
     with Admin(**settings) as admin:
         topics = admin.topics()

@@ -18,7 +18,7 @@ from flintmq.client.push import push_consumer as aio
 from flintmq.client.push import threaded_push
 from flintmq.client.push.push_consumer import STOP_S
 from flintmq.client.push.push_status import ListenerStatus
-from flintmq.core import app as core
+from flintmq.core.group import app as core
 from flintmq.errors import InvalidSetting, WrongState
 
 C = TypeVar("C", aio.PushConsumer, threaded_push.PushConsumer)

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally
 from flintmq.client.run_app import App
-from flintmq.core.app import AppListener
-from flintmq.core.results import Consumed, Dead, Outcome, outcomes_of
+from flintmq.core.group.app import AppListener
+from flintmq.core.group.listener_results import Consumed, Dead, Outcome, outcomes_of
 from flintmq.model.group import retry_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.clock import wall_ms

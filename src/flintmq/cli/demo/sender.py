@@ -16,7 +16,7 @@ from typing import Final
 
 from flintmq.cli.demo.orders import Planned, plan
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.receipt import SendReceipt
+from flintmq.core.producer.receipt import SendReceipt
 from flintmq.net.clock import wall_ms
 
 SENDING_S: Final = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from flintmq.core.results import ReturnKind
+from flintmq.core.group.listener_results import ReturnKind
 from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef

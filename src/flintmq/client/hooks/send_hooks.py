@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flintmq.core.receipt import STORED, SendReceipt, receipt_of, receipts_of_batch
-from flintmq.core.send_draft import Draft
-from flintmq.core.trace import MessageKind, kind_of
+from flintmq.core.producer.receipt import STORED, SendReceipt, receipt_of, receipts_of_batch
+from flintmq.core.producer.send_draft import Draft
+from flintmq.core.producer.trace_records import MessageKind, kind_of
 from flintmq.errors import BrokerRefused, RemoteProtocolError
 from flintmq.logs import logger
 from flintmq.model.message import Message

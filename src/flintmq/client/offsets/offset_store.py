@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 
 from flintmq.client.offsets.offset_file import offsets_path, read_offsets, write_offsets
 from flintmq.core.conversation import Call
-from flintmq.core.offsets_remote import commit_offset, group_offset, tell_offset
+from flintmq.core.reading.broker_offsets import commit_offset, group_offset, tell_offset
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.drive import drive_async

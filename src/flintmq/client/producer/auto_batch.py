@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.send_draft import DraftRules
-from flintmq.core.send_gather import Gathering, Lane, gathered_bytes
+from flintmq.core.producer.auto_batch import Gathering, Lane, gathered_bytes
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_draft import DraftRules
 from flintmq.errors import (
     BodyTooLarge,
     BrokerRefused,

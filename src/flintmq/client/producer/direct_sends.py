@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from flintmq.client.engine.direct_line import DirectLine
 from flintmq.core.conversation import PausingConversation
-from flintmq.core.receipt import SendReceipt
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_draft import Draft
 from flintmq.core.routes import Routes
-from flintmq.core.send_draft import Draft
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.net.drive import drive

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.producer.producer import Producer, Selector
-from flintmq.core.receipt import SendReceipt
+from flintmq.core.producer.receipt import SendReceipt
 from flintmq.errors import WrongState
 from flintmq.logs import logger
 from flintmq.model.message import Message

@@ -38,11 +38,11 @@ from flintmq.client.producer.request_reply import (
 from flintmq.client.producer.trace_hooks import SendTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
 from flintmq.core.conversation import PausingConversation
-from flintmq.core.queue_choice import queue_of_key
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.send import Publisher
-from flintmq.core.send_batches import send_batches
-from flintmq.core.send_draft import Draft, draft_batches, draft_message
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_batches import send_batches
+from flintmq.core.producer.send_draft import Draft, draft_batches, draft_message
 from flintmq.errors import InvalidName, InvalidSetting, SendFailed
 from flintmq.model import properties as names
 from flintmq.model.group import check_group_name

@@ -7,15 +7,15 @@ from typing import Final, Literal
 
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.hooks.send_hooks import SendHook
-from flintmq.core.latency import Avoidance
-from flintmq.core.send import RETRIES, SendRules
-from flintmq.core.send_draft import (
+from flintmq.core.producer.broker_faults import Avoidance
+from flintmq.core.producer.publisher import RETRIES, SendRules
+from flintmq.core.producer.send_draft import (
     BATCH_BYTES_MAX,
     COMPRESS_FROM_BYTES,
     MESSAGE_BYTES_MAX,
     DraftRules,
 )
-from flintmq.core.trace import traced_to
+from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
 from flintmq.model.sys_flag import Compression
 

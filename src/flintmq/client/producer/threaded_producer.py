@@ -30,8 +30,13 @@ from flintmq.client.producer.outbox import Callback, Job, Outbox
 from flintmq.client.producer.producer import Selector
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
 from flintmq.client.producer.transaction_producer import Check
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.transaction import TransactionReceipt, TransactionState, may_execute, state_of
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.transaction import (
+    TransactionReceipt,
+    TransactionState,
+    may_execute,
+    state_of,
+)
 from flintmq.errors import WrongState
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.model.queue import QueueRef

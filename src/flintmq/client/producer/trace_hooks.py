@@ -14,10 +14,10 @@ from uuid import uuid4
 from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.client.hooks.send_hooks import SendContext
 from flintmq.client.producer.tracer import Tracer
-from flintmq.core.receipt import SendReceipt, SendStatus
-from flintmq.core.results import ReturnKind
-from flintmq.core.send import TIMERS_SINCE
-from flintmq.core.trace import (
+from flintmq.core.group.listener_results import ReturnKind
+from flintmq.core.producer.publisher import TIMERS_SINCE
+from flintmq.core.producer.receipt import SendReceipt, SendStatus
+from flintmq.core.producer.trace_records import (
     Consumed,
     Consuming,
     Happening,
@@ -25,7 +25,7 @@ from flintmq.core.trace import (
     Published,
     TransactionEnded,
 )
-from flintmq.core.transaction import TransactionState
+from flintmq.core.producer.transaction import TransactionState
 from flintmq.model import properties as names
 from flintmq.model.message import KEY_SEPARATOR, Message, ReceivedMessage
 from flintmq.model.queue import QueueRef

@@ -30,8 +30,14 @@ from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.event_log import EventLog
 from flintmq.client.producer.producer_settings import ProducerSettings
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.trace import MESSAGE_BYTES_MAX, Happening, TraceMessage, pack, traced_to
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.trace_records import (
+    MESSAGE_BYTES_MAX,
+    Happening,
+    TraceMessage,
+    pack,
+    traced_to,
+)
 from flintmq.errors import FlintError
 from flintmq.logs import logger
 from flintmq.model.group import GROUP_CHARACTERS_MAX

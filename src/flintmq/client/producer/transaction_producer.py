@@ -24,9 +24,9 @@ from flintmq.client.engine.members import TransactionCheck
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
 from flintmq.client.producer.trace_hooks import is_traced, is_wanted, trace_end
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.send_draft import draft_half
-from flintmq.core.transaction import (
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_draft import draft_half
+from flintmq.core.producer.transaction import (
     TransactionReceipt,
     TransactionState,
     end_of,

@@ -16,9 +16,9 @@ from typing import Final
 
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.pull.pull_calls import Pulling
-from flintmq.core.actions import AskMembers, Report
-from flintmq.core.lite_settings import PullSettings
-from flintmq.core.rebalance import Rebalance, Share
+from flintmq.core.group.actions import AskMembers, Report
+from flintmq.core.group.rebalance import Rebalance, Share
+from flintmq.core.pull.lite_settings import PullSettings
 from flintmq.errors import FlintError
 from flintmq.model.route import Route
 

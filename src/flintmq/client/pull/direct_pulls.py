@@ -10,8 +10,8 @@ from __future__ import annotations
 from flintmq.client.engine.direct_line import DirectLine
 from flintmq.client.pull.pull_calls import Pulling
 from flintmq.core.conversation import Call
-from flintmq.core.pull_answers import PullAnswer
-from flintmq.core.stream_requests import StreamPull
+from flintmq.core.group.pull_answers import PullAnswer
+from flintmq.core.group.stream_requests import StreamPull
 
 
 class DirectPulls:

@@ -24,13 +24,13 @@ from flintmq.client.engine.timing import Timer
 from flintmq.client.pull.pull_client import StreamClient
 from flintmq.client.pull.pull_settings import LiteConfig
 from flintmq.client.push.push_status import QueueStatus, queue_statuses
-from flintmq.core.actions import AskStartOffset, Pull, Report
-from flintmq.core.assigned_queue import as_listeners_see
-from flintmq.core.lite_pull import Batch, LiteAction, LitePull, Release
-from flintmq.core.pull_answers import Found, OffsetMoved
-from flintmq.core.start_offset import StartOffset, choose_start_offset
-from flintmq.core.stream_requests import StreamPull
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.consumer.assigned_queue import as_listeners_see
+from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.pull_answers import Found, OffsetMoved
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.stream_requests import StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.lite_pull import Batch, LiteAction, LitePull, Release
 from flintmq.errors import FlintError, UndecodableRecord, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -33,10 +33,10 @@ from flintmq.client.pull.pull_consumer import subscription_to
 from flintmq.client.pull.pull_settings import LiteConfig, LitePullSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus
-from flintmq.core.actions import QueuesChanged
-from flintmq.core.consumer_settings import check_range
-from flintmq.core.rebalance import Share
-from flintmq.core.subscriptions import TOPICS_MAX, TopicSubscription
+from flintmq.core.group.actions import QueuesChanged
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.subscriptions import TOPICS_MAX, TopicSubscription
 from flintmq.errors import FlintError, InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 from flintmq.client.engine.client_engine import Engine
-from flintmq.core.actions import MEMBERS_TIMEOUT_MS, SEND_BACK_TIMEOUT_MS, SendBack
 from flintmq.core.ask import refusal
-from flintmq.core.consumer_requests import members_request, read_members, send_back_request
-from flintmq.core.offsets_remote import Extent, extent, max_offset, min_offset, offset_at
-from flintmq.core.pull_answers import PullAnswer, read_pull_answer
-from flintmq.core.routes import Found
-from flintmq.core.send import Publisher
-from flintmq.core.send_back import retry_properties
-from flintmq.core.send_draft import draft_stored
-from flintmq.core.stream_requests import (
+from flintmq.core.group.actions import MEMBERS_TIMEOUT_MS, SEND_BACK_TIMEOUT_MS, SendBack
+from flintmq.core.group.consumer_requests import members_request, read_members, send_back_request
+from flintmq.core.group.pull_answers import PullAnswer, read_pull_answer
+from flintmq.core.group.retry_copy import retry_properties
+from flintmq.core.group.stream_requests import (
     StreamPull,
     check_filter,
     lite_pull_request,
     pull_request,
 )
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.send_draft import draft_stored
+from flintmq.core.reading.broker_offsets import Extent, extent, max_offset, min_offset, offset_at
+from flintmq.core.routes import Found
 from flintmq.errors import FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP, retry_topic
 from flintmq.model.message import ReceivedMessage

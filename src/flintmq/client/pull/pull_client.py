@@ -21,8 +21,8 @@ from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, Remote
 from flintmq.client.pull.pull_calls import Pulling
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
-from flintmq.core.consumer_settings import check_range
-from flintmq.core.lite_settings import check_group
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.pull.lite_settings import check_group
 from flintmq.errors import WrongState
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, retry_topic
 from flintmq.model.message import ReceivedMessage

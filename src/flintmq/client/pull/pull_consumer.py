@@ -32,14 +32,14 @@ from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_settings import PullConfig, PullConsumerSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus, idle_queue
-from flintmq.core.actions import QueuesChanged
-from flintmq.core.bad_rule import FRAME_TRIES, KIND, fate_of, stops
-from flintmq.core.consumer_settings import check_range
-from flintmq.core.pull_answers import Found, PullAnswer, Unreadable
-from flintmq.core.pull_result import PullResult, given_up, result_of
-from flintmq.core.rebalance import Share
-from flintmq.core.stream_requests import COUNT_MAX, StreamPull
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
+from flintmq.core.group.actions import QueuesChanged
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.stream_requests import COUNT_MAX, StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.pull_result import PullResult, given_up, result_of
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.offsets.offset_store import OffsetStore
-from flintmq.core.allocate import Strategy
-from flintmq.core.bad_rule import OnBadRecord
-from flintmq.core.lite_settings import LiteSettings, PullSettings
-from flintmq.core.trace import traced_to
+from flintmq.core.bad_record_rule import OnBadRecord
+from flintmq.core.group.allocate import Strategy
+from flintmq.core.producer.trace_records import traced_to
+from flintmq.core.pull.lite_settings import LiteSettings, PullSettings
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 
 

@@ -13,7 +13,7 @@ from inspect import isawaitable
 from typing import TypeAlias
 
 from flintmq.client.engine.client_engine import Engine
-from flintmq.core.actions import QueuesChanged
+from flintmq.core.group.actions import QueuesChanged
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
 

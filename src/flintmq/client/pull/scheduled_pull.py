@@ -35,8 +35,8 @@ from flintmq.client.pull.pull_settings import ScheduledPullSettings
 from flintmq.client.pull.threaded_pull import PullConsumer as ThreadedPullConsumer
 from flintmq.client.push.listeners import is_async
 from flintmq.client.push.push_status import PullingStatus, QueueStatus, idle_queue
-from flintmq.core.consumer_settings import check_range
-from flintmq.core.scheduled_pull import NEXT_DELAY_MS, PullRun, PullSchedule, check_delay
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.pull.scheduled_pull import NEXT_DELAY_MS, PullRun, PullSchedule, check_delay
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef

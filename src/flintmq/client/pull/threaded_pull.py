@@ -29,7 +29,7 @@ from flintmq.client.pull.pull_consumer import PULL_COUNT
 from flintmq.client.pull.pull_settings import LitePullSettings, PullConsumerSettings
 from flintmq.client.pull.queue_listeners import QueueListener
 from flintmq.client.push.push_status import PullingStatus
-from flintmq.core.pull_result import PullResult
+from flintmq.core.pull.pull_result import PullResult
 from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from flintmq.core.actions import Deliver
+from flintmq.core.group.actions import Deliver
 
 SAMPLE_MS: Final = 10_000
 MINUTE_MS: Final = 60_000

@@ -16,8 +16,8 @@ from flintmq.client.push.listeners import Ended, Listener, Surroundings, Tasks, 
 from flintmq.client.push.message_iterator import Inbox
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import Pool, RunningJob
-from flintmq.core.actions import Deliver
-from flintmq.core.results import Retry
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_results import Retry
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 

@@ -30,8 +30,8 @@ from flintmq.client.hooks.consume_hooks import (
     run_before,
 )
 from flintmq.client.push.thread_pool import RunningJob
-from flintmq.core.actions import Deliver
-from flintmq.core.results import ReturnKind, outcomes_of
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_results import ReturnKind, outcomes_of
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms

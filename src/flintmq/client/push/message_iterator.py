@@ -23,8 +23,8 @@ from typing import Final, Self
 
 from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.client.push.listeners import Surroundings
-from flintmq.core.actions import Deliver
-from flintmq.core.results import Retry
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_results import Retry
 from flintmq.model.message import ReceivedMessage
 
 GIVEN_UP: Final = Retry(reason="the consumer stopped while a loop had it")

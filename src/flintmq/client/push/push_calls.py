@@ -13,7 +13,8 @@ from typing import Final
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.offsets.offset_store import OffsetStore, ReadFrom
 from flintmq.client.push.push_settings import PushConfig
-from flintmq.core.actions import (
+from flintmq.core.ask import refusal
+from flintmq.core.group.actions import (
     COMMIT_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
@@ -29,8 +30,7 @@ from flintmq.core.actions import (
     SendToRetry,
     UnlockQueues,
 )
-from flintmq.core.ask import refusal
-from flintmq.core.consumer_requests import (
+from flintmq.core.group.consumer_requests import (
     check_broker_filters,
     dead_letter_request,
     lock_request,
@@ -41,11 +41,11 @@ from flintmq.core.consumer_requests import (
     send_back_request,
     unlock_request,
 )
-from flintmq.core.pull_answers import OffsetMoved, PullAnswer, read_pull_answer
+from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer, read_pull_answer
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.send_draft import draft_stored
 from flintmq.core.routes import Found
-from flintmq.core.send import Publisher
-from flintmq.core.send_draft import draft_stored
-from flintmq.core.start_offset import StartOffset, choose_start_offset
 from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -43,9 +43,9 @@ from flintmq.client.push.push_status import (
     consumer_status,
     listener_status,
 )
-from flintmq.core.consumer_settings import check_range
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.filter.tags import ALL
 from flintmq.model.queue import QueueRef

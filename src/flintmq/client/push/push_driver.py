@@ -32,7 +32,8 @@ from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.push_start import seek_routes
 from flintmq.client.push.thread_pool import RunningJob
-from flintmq.core.actions import (
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.actions import (
     Action,
     AskMembers,
     AskStartOffset,
@@ -50,9 +51,8 @@ from flintmq.core.actions import (
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.pull_answers import Found
-from flintmq.core.results import DeadLetter, Retry, outcomes_of
+from flintmq.core.group.listener_results import DeadLetter, Retry, outcomes_of
+from flintmq.core.group.pull_answers import Found
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef

@@ -17,7 +17,7 @@ from flintmq.client.push.delivery import Delivery
 from flintmq.client.push.push_driver import Driver
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.running_info import running_consumer
-from flintmq.core.results import ReturnKind, outcomes_of
+from flintmq.core.group.listener_results import ReturnKind, outcomes_of
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic, without_namespace
 from flintmq.model.message import ReceivedMessage

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, TypeAlias
 from flintmq.client.engine.client_config import ClientConfig, ClientSettings, split_settings
 from flintmq.client.hooks.consume_hooks import ConsumeHook, FilterHook
 from flintmq.client.offsets.offset_store import OffsetStore
-from flintmq.core.actions import QueuesChanged
-from flintmq.core.allocate import Strategy, allocate_averagely
-from flintmq.core.bad_rule import OnBadRecord
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.trace import traced_to
+from flintmq.core.bad_record_rule import OnBadRecord
+from flintmq.core.group.actions import QueuesChanged
+from flintmq.core.group.allocate import Strategy, allocate_averagely
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 

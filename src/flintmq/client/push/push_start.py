@@ -22,13 +22,13 @@ from typing import Final
 
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.push.push_settings import PushConfig
-from flintmq.core.access import explain_access, is_access_refusal
+from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
 from flintmq.core.ask import refusal
-from flintmq.core.consumer_requests import members_request, read_members
-from flintmq.core.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.offsets_remote import group_offset
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.consumer_requests import members_request, read_members
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.broker_offsets import group_offset
+from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.errors import FlintError, GroupConflict, InvalidSetting
 from flintmq.model.group import is_retry_topic
 from flintmq.protocol.bodies.subscription import CheckClientConfig

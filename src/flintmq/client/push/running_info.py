@@ -9,9 +9,9 @@ from flintmq.client.push.consume_stats import TopicRates
 from flintmq.client.push.listeners import Work
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import RunningJob
-from flintmq.core.consumer_settings import MIB, ConsumerSettings
-from flintmq.core.consumer_status import GroupStatus, QueueStatus
-from flintmq.core.subscriptions import Subscriptions
+from flintmq.core.consumer.consumer_status import GroupStatus, QueueStatus
+from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
+from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.group import ConsumeType
 from flintmq.protocol.bodies.running import (
     CLIENT_VERSION,

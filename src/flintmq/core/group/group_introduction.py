@@ -15,9 +15,9 @@ import socket
 from typing import Final
 
 from flintmq.core.ask import ASK_MS, ask
-from flintmq.core.consumer_requests import unregister_request
 from flintmq.core.conversation import Call, Conversation
-from flintmq.core.heartbeat import heartbeat_body
+from flintmq.core.group.consumer_requests import unregister_request
+from flintmq.core.group.heartbeat import heartbeat_body
 from flintmq.model.group import ConsumeType
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup
 from flintmq.protocol.codes import RequestCode

@@ -12,8 +12,8 @@ before the time, and the one at the result, if there is one, at the time or late
 from __future__ import annotations
 
 from flintmq.core.conversation import Conversation
-from flintmq.core.offsets_remote import Extent, offset_at
-from flintmq.core.read_span import SpanReader
+from flintmq.core.reading.broker_offsets import Extent, offset_at
+from flintmq.core.reading.read_span import SpanReader
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.record_scan import scan_records
 

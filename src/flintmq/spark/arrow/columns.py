@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
 from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY

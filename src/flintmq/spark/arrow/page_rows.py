@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from flintmq.core.read_span import Page
+from flintmq.core.reading.read_span import Page
 from flintmq.errors import BodyTooLarge, MalformedBody, MissingExtra
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import BODY_BYTES_MAX

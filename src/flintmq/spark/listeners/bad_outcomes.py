@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from flintmq.core.assigned_queue import as_listeners_see
-from flintmq.core.bad_rule import stops
-from flintmq.core.consumer_settings import ConsumerSettings
+from flintmq.core.bad_record_rule import stops
+from flintmq.core.consumer.assigned_queue import as_listeners_see
+from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.errors import BrokerRefused
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef

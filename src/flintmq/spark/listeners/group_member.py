@@ -25,12 +25,12 @@ from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.pull_calls import Pulling
 from flintmq.client.push.push_calls import PushCalls, master_of
 from flintmq.client.push.push_start import check_start
-from flintmq.core.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.lite_settings import PullSettings
-from flintmq.core.rebalance import Share
-from flintmq.core.start_offset import StartOffset, choose_start_offset
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.pull.lite_settings import PullSettings
 from flintmq.errors import FlintError, WrongState
 from flintmq.logs import logger
 from flintmq.model.group import ConsumeType

@@ -19,9 +19,9 @@ from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
 from flintmq.client.push.listeners import Listener, Surroundings, Work, is_async
-from flintmq.core.actions import Deliver
-from flintmq.core.app import AppListener
-from flintmq.core.results import Retry
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.app import AppListener
+from flintmq.core.group.listener_results import Retry
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.clock import wall_ms
 from flintmq.spark.arrow.message_table import message_table

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.subscriptions import Subscriptions
+from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute, WrongState
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.listeners import control_files as names

@@ -30,8 +30,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from flintmq.core.app import App
-from flintmq.core.consumer_settings import check_range
+from flintmq.core.group.app import App
+from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms

@@ -27,11 +27,12 @@ import pyarrow as pa
 
 from flintmq.client.hooks.consume_hooks import run_filters
 from flintmq.client.push.listeners import Surroundings
-from flintmq.core.actions import Deliver
-from flintmq.core.assigned_queue import as_listeners_see
-from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.read_span import EVERYTHING, Page, Wanted
-from flintmq.core.results import (
+from flintmq.core.consumer.assigned_queue import as_listeners_see
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleRules, settle_rules
+from flintmq.core.consumer.settle_orderly import OrderlySettling
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_results import (
     Consumed,
     Dead,
     DeadLetter,
@@ -40,10 +41,8 @@ from flintmq.core.results import (
     Verdict,
     outcomes_of,
 )
-from flintmq.core.settle_concurrent import ConcurrentSettling, SettleRules
-from flintmq.core.settle_orderly import OrderlySettling
-from flintmq.core.settle_rules import settle_rules
-from flintmq.core.subscriptions import Subscriptions
+from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef

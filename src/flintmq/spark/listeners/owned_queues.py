@@ -22,11 +22,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from flintmq.core.actions import AskStartOffset, CommitOffset, LockQueues, Report, UnlockQueues
-from flintmq.core.queue_lock import QueueLock, QueueLocks
-from flintmq.core.rebalance import Share
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.subscriptions import Subscriptions
+from flintmq.core.consumer.queue_lock import QueueLock, QueueLocks
+from flintmq.core.group.actions import (
+    AskStartOffset,
+    CommitOffset,
+    LockQueues,
+    Report,
+    UnlockQueues,
+)
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 AGAIN_MS: Final = 1_000

@@ -25,8 +25,8 @@ from pyspark import cloudpickle as untyped
 
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.push.push_settings import PushConfig, read_settings
-from flintmq.core.app import App, AppListener
-from flintmq.core.subscriptions import Subscriptions, TopicSubscription
+from flintmq.core.group.app import App, AppListener
+from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.errors import InvalidSetting
 from flintmq.spark.reading.access import Access
 

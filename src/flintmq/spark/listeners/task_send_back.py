@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from flintmq.core.actions import SEND_BACK_TIMEOUT_MS, Deliver, SendBack, SendToRetry
 from flintmq.core.ask import refusal
-from flintmq.core.consumer_requests import send_back_request
-from flintmq.core.consumer_settings import ConsumerSettings
+from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleAction
+from flintmq.core.consumer.settle_orderly import OrderlySettling
 from flintmq.core.conversation import Call
-from flintmq.core.send import Publisher
-from flintmq.core.send_draft import draft_stored
-from flintmq.core.settle_concurrent import ConcurrentSettling, SettleAction
-from flintmq.core.settle_orderly import OrderlySettling
+from flintmq.core.group.actions import SEND_BACK_TIMEOUT_MS, Deliver, SendBack, SendToRetry
+from flintmq.core.group.consumer_requests import send_back_request
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.send_draft import draft_stored
 from flintmq.errors import FlintError, NoRoute
 from flintmq.logs import logger
 from flintmq.model.group import INNER_PRODUCER_GROUP

@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from flintmq.core.spans import END, START, ToEnd, ToOffset, ToStart, ToTime
+from flintmq.core.admin.spans import END, START, ToEnd, ToOffset, ToStart, ToTime
 from flintmq.errors import InvalidName
 from flintmq.model.group import with_namespace
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from flintmq.client.producer.producer_settings import ProducerSettings
-from flintmq.core.send import RETRIES
-from flintmq.core.send_draft import BATCH_BYTES_MAX
+from flintmq.core.producer.publisher import RETRIES
+from flintmq.core.producer.send_draft import BATCH_BYTES_MAX
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import check_group_name
 from flintmq.model.topic import check_sendable_topic

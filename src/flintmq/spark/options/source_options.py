@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from flintmq.core.read_span import Wanted
-from flintmq.core.spans import END, START, ToEnd, ToStart, ToTime
+from flintmq.core.admin.spans import END, START, ToEnd, ToStart, ToTime
+from flintmq.core.reading.read_span import Wanted
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import check_group_name
 from flintmq.spark.arrow.schema import (

@@ -34,7 +34,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from flintmq.core.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import with_namespace
 from flintmq.model.queue import QueueOffset, Span

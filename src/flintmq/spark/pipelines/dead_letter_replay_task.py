@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Row
 
-from flintmq.core.admin_cluster import require_route
-from flintmq.core.dead_letters import ReplayTo, new_life, send_again
-from flintmq.core.send import BUSY_FIRST_MS, TRY_ANOTHER
+from flintmq.core.admin.cluster import require_route
+from flintmq.core.admin.dead_letters import ReplayTo, new_life, send_again
+from flintmq.core.producer.publisher import BUSY_FIRST_MS, TRY_ANOTHER
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.route import Route
 from flintmq.net.clock import wall_ms

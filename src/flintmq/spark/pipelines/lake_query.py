@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from flintmq.core.consumer_settings import check_range
+from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties

@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from flintmq.core.admin_topics import TopicKind, describe_topic, list_topics
+from flintmq.core.admin.topics import TopicKind, describe_topic, list_topics
 from flintmq.model import properties as names
 from flintmq.model.group import (
     DEAD_LETTER_PREFIX,

@@ -22,8 +22,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from flintmq.core.read_span import Page, SpanReader, Wanted
-from flintmq.core.spans import queue_address
+from flintmq.core.admin.spans import queue_address
+from flintmq.core.reading.read_span import Page, SpanReader, Wanted
 from flintmq.errors import FlintError, MessagesLost, NoRoute, Unreachable
 from flintmq.logs import logger
 from flintmq.model.queue import Span

@@ -19,12 +19,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from flintmq.core.admin_cluster import readable_brokers
-from flintmq.core.admin_topics import TopicKind, groups_of_topic, list_topics
+from flintmq.core.admin.cluster import readable_brokers
+from flintmq.core.admin.topics import TopicKind, groups_of_topic, list_topics
 from flintmq.core.ask import ASK_MS, ask
 from flintmq.core.conversation import Conversation
 from flintmq.core.group.group_introduction import introduce
-from flintmq.core.offsets_remote import Extent, commit_offset, extent, group_offset
+from flintmq.core.reading.broker_offsets import Extent, commit_offset, extent, group_offset
 from flintmq.core.reading.time_search import first_at
 from flintmq.core.routes import fetch_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute, Unreachable

@@ -16,10 +16,10 @@ from typing import Final
 
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.pull.pull_calls import Pulling
-from flintmq.core.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
-from flintmq.core.pull_answers import NoNewMessage, OffsetMoved
-from flintmq.core.stream_requests import StreamPull
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
+from flintmq.core.group.pull_answers import NoNewMessage, OffsetMoved
+from flintmq.core.group.stream_requests import StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.read_span import Page, Wanted
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.core.reading.read_span import Page, Wanted
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 

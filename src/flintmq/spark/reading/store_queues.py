@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.read_span import Page, Wanted
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.core.reading.read_span import Page, Wanted
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic

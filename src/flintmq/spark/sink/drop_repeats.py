@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 from flintmq.client.push.listeners import Listener, is_async
-from flintmq.core.results import (
+from flintmq.core.group.listener_results import (
     Again,
     Consumed,
     Dead,

@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.queue_choice import queue_of_key
-from flintmq.core.receipt import SendReceipt
-from flintmq.core.send import BUSY_FIRST_MS, BUSY_MAX_MS, TRY_ANOTHER
+from flintmq.core.producer.publisher import BUSY_FIRST_MS, BUSY_MAX_MS, TRY_ANOTHER
+from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.receipt import SendReceipt
 from flintmq.errors import BrokerRefused, FlintError, InvalidSetting, PartlySent
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import Message

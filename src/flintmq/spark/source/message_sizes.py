@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from flintmq.core.read_span import Wanted
+from flintmq.core.reading.read_span import Wanted
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.reading.queue_source import PageReader, ReadPart
 from flintmq.spark.source.stream_offset import StreamOffset

@@ -13,8 +13,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
-from flintmq.core.offsets_remote import Extent
-from flintmq.core.spans import ToEnd, ToOffset, ToStart, ToTime
+from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import InvalidSetting, MessagesLost
 from flintmq.logs import logger
 from flintmq.model.group import without_namespace

@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from flintmq.core.read_span import Page
+from flintmq.core.reading.read_span import Page
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.source.partitions import Bundle, bundle

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-from flintmq.core.offsets_remote import Extent
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import FlintError, NoRoute, Unreachable
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from flintmq.core.offsets_remote import Extent
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
 from flintmq.spark.source.offset_ranges import DataLoss, batch_spans, chosen_queues, initial_offset

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from flintmq.core.offsets_remote import Extent
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.store.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.consume_queue import Bound

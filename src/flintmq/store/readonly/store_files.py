@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flintmq.core.offsets_remote import Extent
+from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import DiskFailed, StoreRefused
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.record import RECORD_BYTES_MIN, store_time_ms
