@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.pull import pull
-from flintmq.broker.state import BrokerState
-from flintmq.broker.subscriptions import tag_selection
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.consume.pull import pull
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
+from flintmq.broker.tables.selections import tag_selection
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat

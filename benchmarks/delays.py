@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flintmq.broker.append import NewMessage
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.opening import open_state
-from flintmq.broker.put import put_message
-from flintmq.broker.state import BrokerState
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.scheduled.append import NewMessage
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
+from flintmq.broker.state.put_message import put_message
 from flintmq.model.host import Host
 from flintmq.store.config import Flush, StoreConfig
 

@@ -16,7 +16,13 @@ from typing import Any, Final
 
 import reference_settings as texts
 from flintmq import errors
-from flintmq.broker.config_file import ELSEWHERE, ONLY, SETTINGS, BrokerSettings, settings_texts
+from flintmq.broker.config.config_file import (
+    ELSEWHERE,
+    ONLY,
+    SETTINGS,
+    BrokerSettings,
+    settings_texts,
+)
 from flintmq.client.engine.client_config import ClientConfig, ClientSettings
 from flintmq.client.producer.producer_settings import ProducerConfig, ProducerSettings
 from flintmq.client.pull.pull_settings import (

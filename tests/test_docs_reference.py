@@ -17,7 +17,7 @@ import flintmq
 import reference_pages
 import reference_settings as texts
 from flintmq import EmbeddedBroker, Message
-from flintmq.broker.config_file import SETTINGS
+from flintmq.broker.config.config_file import SETTINGS
 from flintmq.nameserver import config as nameserver
 from reference_errors import ERRORS
 

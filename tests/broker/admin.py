@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.world import World
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers.send import SendMessageV2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from broker.world import SMALL_STORE, World
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.group import MessageModel
 from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
 from flintmq.protocol.bodies.subscription import Subscription

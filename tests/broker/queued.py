@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from broker.world import World
-from flintmq.broker.append import NewMessage
-from flintmq.broker.put import put_message
+from flintmq.broker.scheduled.append import NewMessage
+from flintmq.broker.state.put_message import put_message
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.properties import parse_properties

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.send import SendMessage

@@ -10,7 +10,7 @@ import pytest
 
 from broker.admin import done, make_topic, refused
 from broker.world import SMALL_STORE, World, body_of, header_of
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.stats import BrokerStats

@@ -10,7 +10,7 @@ import pytest
 from broker.admin import done, join, make_topic, refused
 from broker.heartbeats import heartbeat
 from broker.world import World
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.peer import Peer
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from flintmq.model.message_id import offset_id
 from flintmq.protocol.bodies.connections import ConsumerConnections, ProducerTable

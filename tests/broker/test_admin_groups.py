@@ -9,8 +9,8 @@ import pytest
 
 from broker.admin import done, refused
 from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.stats import GROUP_GET_NUMS
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.tables.broker_stats import GROUP_GET_NUMS
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common import OfGroup

@@ -9,7 +9,7 @@ import pytest
 
 from broker.admin import done, join, make_topic, refused
 from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.offset import ConsumerOffsets, CorrectionOffsets, DelayOffsets

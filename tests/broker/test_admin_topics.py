@@ -9,7 +9,7 @@ import pytest
 
 from broker.admin import code_of, done, join, make_topic, new_topic, refused, submit_send
 from broker.world import World, body_of
-from flintmq.broker.config import TOPIC_QUEUES_MAX
+from flintmq.broker.config.broker_config import TOPIC_QUEUES_MAX
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats

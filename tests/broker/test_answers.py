@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.broker.answers import JOINED_BYTES_MAX, encode_answer
-from flintmq.broker.outcome import Answer
+from flintmq.broker.requests.answers import JOINED_BYTES_MAX, encode_answer
+from flintmq.broker.requests.outcome import Answer
 from flintmq.protocol.fields import write_header
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
 from flintmq.protocol.headers.offset import OffsetAnswer

@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from broker.admin import done, new_topic, refused
 from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.protocol.batch import BatchEntry, encode_batch

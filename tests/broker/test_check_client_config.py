@@ -10,8 +10,8 @@ import pytest
 
 from broker.heartbeats import wants
 from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
 from flintmq.protocol.bodies.subscription import CheckClientConfig
 from flintmq.protocol.codes import RequestCode
 

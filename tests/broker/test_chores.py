@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flintmq.broker.chores import Chore
+from flintmq.broker.periodic import Chore
 
 
 def test_it_runs_when_its_interval_is_over_and_not_before() -> None:

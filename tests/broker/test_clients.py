@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from broker.heartbeats import consumer, golden_heartbeats, heartbeat, wants
-from flintmq.broker import clients as clients_module
-from flintmq.broker.clients import Clients, HeartbeatResult
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.peer import Peer
-from flintmq.broker.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.tables import clients as clients_module
+from flintmq.broker.tables.clients import Clients, HeartbeatResult
+from flintmq.broker.tables.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
 from flintmq.errors import Overloaded
 from flintmq.model.group import MessageModel
 from flintmq.protocol.bodies.heartbeat import Heartbeat

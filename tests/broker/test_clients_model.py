@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.heartbeats import consumer, heartbeat, wants
-from flintmq.broker.clients import Clients
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.peer import Peer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.tables.clients import Clients
 
 NOW_MS = 1_000_000
 GROUPS = st.sampled_from(["G", "H", "I"])

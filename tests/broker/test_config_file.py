@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.config_file import (
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.config_file import (
     ELSEWHERE,
     ONLY,
     SETTINGS,

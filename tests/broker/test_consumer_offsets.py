@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from broker.world import SMALL_STORE, World, header_of
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import RequestCode

@@ -19,9 +19,9 @@ from broker.queued import (
     records,
 )
 from broker.world import SMALL_STORE, START_MS, World
-from flintmq.broker.append import append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.redelivery import RETRY_MS, TURN_RECORDS_MAX
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.scheduled.append import append
+from flintmq.broker.scheduled.redelivery import RETRY_MS, TURN_RECORDS_MAX
 from flintmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.store.config import StoreConfig

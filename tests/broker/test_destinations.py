@@ -15,10 +15,10 @@ import pytest
 from broker.queued import bodies, message, properties_of, put, records
 from broker.transactions import GROUP, TOPIC, end, join, put_half
 from broker.world import SMALL_STORE, START_MS, World, header_of
-from flintmq.broker.append import append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.runtime import runtime_table
+from flintmq.broker.admin.runtime_info import runtime_table
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.scheduled.append import append
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id, parse_offset_id
 from flintmq.model.queue import LogOffset, QueueOffset

@@ -10,7 +10,7 @@ import pytest
 from broker.queued import BORN_HOST, bodies, properties_of, put, records
 from broker.transactions import COMMIT, ROLLBACK, TOPIC, end, join, put_half
 from broker.world import START_MS, World
-from flintmq.broker.outcome import Answer
+from flintmq.broker.requests.outcome import Answer
 from flintmq.model.message_id import offset_id
 from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.protocol.codes import RequestCode

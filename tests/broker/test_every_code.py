@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from broker.admin import join, make_topic
 from broker.surroundings import Surroundings
 from broker.world import World
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.dispatch import processors
-from flintmq.broker.peer import Peer
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.client_session import BrokerSession
+from flintmq.broker.processor_table import processors
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.model.message_id import offset_id
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode

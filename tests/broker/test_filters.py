@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flintmq.broker import filters as filters_module
-from flintmq.broker.filters import DEAD_KEPT_MS, LOADED_DEAD_MS, ConsumerFilters, bits_of
+from flintmq.broker.tables import filters as filters_module
+from flintmq.broker.tables.filters import DEAD_KEPT_MS, LOADED_DEAD_MS, ConsumerFilters, bits_of
 from flintmq.errors import InvalidExpression
 from flintmq.model.host import Host
 from flintmq.protocol.bodies.filter_table import FilterTable, GroupFilter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.groups import READ_FORBIDDEN, Groups
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.tables.groups import READ_FORBIDDEN, Groups
 from flintmq.errors import Overloaded
 from flintmq.model.group import PRESET_GROUPS
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
@@ -149,7 +149,7 @@ def test_groups_come_back_from_their_file() -> None:
 def test_room_for_forbidden_topics_comes_back_and_is_counted_after_a_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("flintmq.broker.groups.FORBIDDEN_MAX", 2)
+    monkeypatch.setattr("flintmq.broker.tables.groups.FORBIDDEN_MAX", 2)
     groups = new_groups()
 
     def forbid(group: str, topic: str) -> None:

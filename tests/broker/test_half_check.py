@@ -10,8 +10,8 @@ import pytest
 from broker.queued import bodies, crashed, damage, properties_of, records
 from broker.transactions import COMMIT, GROUP, ROLLBACK, TOPIC, end, join, put_half
 from broker.world import SMALL_STORE, START_MS, Told, World
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.group import TRANSACTION_GROUP
 from flintmq.model.message_id import offset_id
 from flintmq.model.queue import LogOffset, QueueOffset

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from flintmq.broker.held_pulls import STALE_MAX, HeldPull, HeldPulls
-from flintmq.broker.outcome import Hold
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Hold
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.tables.held_pulls import STALE_MAX, HeldPull, HeldPulls
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.typed_request import TypedRequest

@@ -11,9 +11,9 @@ import pytest
 from broker.heartbeats import heartbeat
 from broker.sends import ask
 from broker.world import World, header_of
-from flintmq.broker.hooks import Sending, Sent, SentBack
-from flintmq.broker.outcome import Refusal
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.hooks import Sending, Sent, SentBack
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.requests.peer import Peer
 from flintmq.errors import DiskFailed
 from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode, ResponseCode

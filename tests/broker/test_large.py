@@ -11,11 +11,11 @@ import pytest
 from broker.admin import refused
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.world import World, body_of
-from flintmq.broker import registration
-from flintmq.broker.large import SMALL_ENTRIES, TOPICS_PER_REQUEST_MAX
-from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_parts
-from flintmq.broker.saving import PAUSE_S_MAX, save_pause, take_names
+from flintmq.broker.requests.large_answers import SMALL_ENTRIES, TOPICS_PER_REQUEST_MAX
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.saving import PAUSE_S_MAX, save_pause, take_names
+from flintmq.broker.tables import registration
+from flintmq.broker.tables.registration import register_parts
 from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.group import GroupTable
 from flintmq.protocol.bodies.register import BrokerRegistration

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from broker.test_server import ASYNC, LOOPBACK, bodies_of, pulling, sending
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import Unreachable
 from flintmq.net.address import Address

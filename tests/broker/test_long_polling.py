@@ -24,10 +24,10 @@ from broker.pulling import (
     subscription,
 )
 from broker.world import SMALL_STORE, World, header_of
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.pull import HOLD_MS_MAX, HOLD_SHARES
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.consume.pull import HOLD_MS_MAX, HOLD_SHARES
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.subscription import SQL92
@@ -234,7 +234,7 @@ def test_too_many_do_not_wait(tmp_path: Path) -> None:
 def test_one_connection_cannot_take_all_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.broker.pull.HOLD_SHARE_MIN", 1)
+    monkeypatch.setattr("flintmq.broker.consume.pull.HOLD_SHARE_MIN", 1)
     poll = Poll(tmp_path, broker_config(holds_max=4 * HOLD_SHARES))
     for _ in range(4):
         poll.hold()

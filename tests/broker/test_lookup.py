@@ -10,10 +10,10 @@ import pytest
 
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.world import SMALL_STORE, START_MS, World, body_of, header_of
-from flintmq.broker import lookup
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.admin import message_lookup as lookup
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.host import Host
 from flintmq.protocol.bodies.queue_page import QueuePage, QueueUnit
 from flintmq.protocol.codes import RequestCode

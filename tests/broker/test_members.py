@@ -10,10 +10,10 @@ import pytest
 
 from broker.heartbeats import consumer, golden_heartbeats, heartbeat, wants
 from broker.world import SMALL_STORE, World, body_of, header_of
-from flintmq.broker import clients as clients_module
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.tables import clients as clients_module
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.group import GroupConfig

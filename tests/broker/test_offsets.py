@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from flintmq.broker import offsets as offsets_module
-from flintmq.broker.offsets import Offsets
+from flintmq.broker.tables import offsets as offsets_module
+from flintmq.broker.tables.offsets import Offsets
 from flintmq.errors import Overloaded
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.offset import ConsumerOffsets

@@ -9,7 +9,7 @@ import pytest
 
 from broker.queued import bodies, message
 from broker.world import World, body_of
-from flintmq.broker.append import append
+from flintmq.broker.scheduled.append import append
 from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flintmq.broker.own_ids import OwnIds, month_of
+from flintmq.broker.tables.own_ids import OwnIds, month_of
 from flintmq.model.host import Host
 
 HOST = Host.parse("10.0.0.2:10911")

@@ -25,9 +25,14 @@ from broker.pulling import (
     subscription,
 )
 from broker.world import SMALL_STORE, World, body_of, header_of
-from flintmq.broker.filters import ConsumerFilters
-from flintmq.broker.hooks import Pulled
-from flintmq.broker.stats import GROUP_GET_FALL_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, MINUTE
+from flintmq.broker.requests.hooks import Pulled
+from flintmq.broker.tables.broker_stats import (
+    GROUP_GET_FALL_SIZE,
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    MINUTE,
+)
+from flintmq.broker.tables.filters import ConsumerFilters
 from flintmq.model import properties as names
 from flintmq.model.group import MessageModel, retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef

@@ -15,7 +15,7 @@ import pytest
 
 from broker.pulling import add_topic, beat, bodies_of, broker_config, store, subscription
 from broker.world import World, header_of
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.peer import Peer
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.subscription import SQL92
 from flintmq.protocol.codes import RequestCode

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from broker.sends import last_record, stored_properties
 from broker.world import START_MS, World
-from flintmq.broker.append import TIMER_NAMES, NewMessage, append
-from flintmq.broker.outcome import Refusal
-from flintmq.broker.put import put_message, wanted_level
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.scheduled.append import TIMER_NAMES, NewMessage, append
+from flintmq.broker.state.put_message import put_message, wanted_level
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset

@@ -11,9 +11,9 @@ import pytest
 
 from broker.test_server import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, pulling, sending
 from broker.world import START_MS
-from flintmq.broker.put_times import PERIOD_MS, PutTimes
 from flintmq.broker.server import BrokerServer
-from flintmq.broker.stats import TEN_SECONDS, Counter
+from flintmq.broker.tables.broker_stats import TEN_SECONDS, Counter
+from flintmq.broker.tables.put_times import PERIOD_MS, PutTimes
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.codes import RequestCode

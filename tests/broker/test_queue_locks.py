@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from flintmq.broker import queue_locks
-from flintmq.broker.queue_locks import QueueLocks
+from flintmq.broker.tables import queue_locks
+from flintmq.broker.tables.queue_locks import QueueLocks
 from flintmq.errors import Overloaded
 from flintmq.model.queue import QueueRef
 

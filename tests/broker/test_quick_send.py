@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from broker.surroundings import Surroundings
 from broker.world import SMALL_STORE, World
-from flintmq.broker import quick_send
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.quick_send import QuickSends
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.client_session import BrokerSession
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send import fast_send as quick_send
+from flintmq.broker.send.fast_send import QuickSends
 from flintmq.errors import DiskFailed, MalformedHeader
 from flintmq.net.channel import Channel
 from flintmq.protocol.frame import Frame, FrameReader

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.world import SMALL_STORE, START_MS, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.registration import order_topics, register_request, unregister_request
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.tables.registration import order_topics, register_request, unregister_request
 from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission
 from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32

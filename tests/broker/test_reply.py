@@ -12,9 +12,9 @@ import pytest
 from broker.heartbeats import heartbeat
 from broker.sends import change, configured, last_record
 from broker.world import SMALL_STORE, World, header_of
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.errors import DiskFailed
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command

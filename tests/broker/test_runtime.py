@@ -13,8 +13,8 @@ import pytest
 from broker.admin import join, make_topic
 from broker.heartbeats import consumer, heartbeat, wants
 from broker.world import START_MS, World
-from flintmq.broker.peer import Peer
-from flintmq.broker.runtime import _size_text, _span_text, runtime_table
+from flintmq.broker.admin.runtime_info import _size_text, _span_text, runtime_table
+from flintmq.broker.requests.peer import Peer
 from flintmq.protocol.codes import RequestCode
 
 CAPTURED: dict[str, dict[str, str]] = {

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from broker.sends import ask, configured, last_record, stored_properties
 from broker.world import SMALL_STORE, START_MS, World, header_of
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.stats import BROKER_PUT_NUMS, MINUTE, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.tables.broker_stats import (
+    BROKER_PUT_NUMS,
+    MINUTE,
+    TOPIC_PUT_NUMS,
+    TOPIC_PUT_SIZE,
+)
 from flintmq.model.group import RETRY_PREFIX
 from flintmq.model.queue import QueueRef
 from flintmq.model.sys_flag import MULTI_TAGS, TransactionType

@@ -12,10 +12,10 @@ import pytest
 
 from broker.sends import change, configured, last_record, stored_properties
 from broker.world import SMALL_STORE, START_MS, World, header_of
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.stats import MINUTE, SNDBCK_PUT_NUMS
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.scheduled.append import NewMessage, append
+from flintmq.broker.tables.broker_stats import MINUTE, SNDBCK_PUT_NUMS
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC

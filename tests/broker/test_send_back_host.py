@@ -6,7 +6,7 @@ from pathlib import Path
 
 from broker.sends import last_record
 from broker.world import World
-from flintmq.broker.append import NewMessage, append
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.host import Host
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.codes import RequestCode

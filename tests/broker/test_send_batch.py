@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from broker.world import SMALL_STORE, START_MS, World, header_of
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
-from flintmq.broker.stats import MINUTE, TOPIC_PUT_NUMS
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.tables.broker_stats import MINUTE, TOPIC_PUT_NUMS
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TransactionType
 from flintmq.protocol.batch import BatchEntry, encode_batch

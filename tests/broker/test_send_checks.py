@@ -11,7 +11,7 @@ import pytest
 
 from broker.sends import ask, change, configured, last_record
 from broker.world import SMALL_STORE, START_MS, World, header_of
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.model.topic import NOT_FOR_PRODUCERS, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig

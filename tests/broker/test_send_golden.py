@@ -10,7 +10,7 @@ import pytest
 
 from broker.sends import ask, stored_properties
 from broker.world import START_MS, World, header_of
-from flintmq.broker.outcome import Answer
+from flintmq.broker.requests.outcome import Answer
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command

@@ -17,8 +17,8 @@ import pytest
 
 from broker.world import SMALL_STORE
 from flintmq.broker import server
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.runtime import runtime_table
+from flintmq.broker.admin.runtime_info import runtime_table
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.net.address import Address

@@ -11,7 +11,7 @@ import pytest
 from broker.pulling import GROUP, SUBSCRIPTION, SUSPEND, add_topic, pull_header, store
 from broker.surroundings import Surroundings
 from broker.world import World
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.client_session import BrokerSession
 from flintmq.net.channel import Channel
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request

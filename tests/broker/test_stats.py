@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.broker import stats as module
-from flintmq.broker.stats import (
+from flintmq.broker.tables import broker_stats as module
+from flintmq.broker.tables.broker_stats import (
     BROKER_GET_NUMS,
     BROKER_PUT_NUMS,
     DAY,

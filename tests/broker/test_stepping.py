@@ -11,8 +11,8 @@ import pytest
 
 from broker.test_server import connected, serving
 from broker.world import World
-from flintmq.broker.outcome import Answer, Outcome, Refusal, Steps
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Answer, Outcome, Refusal, Steps
+from flintmq.broker.requests.peer import Peer
 from flintmq.broker.stepping import WAITING_MAX
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request

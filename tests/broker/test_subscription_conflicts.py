@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.heartbeats import wants
-from flintmq.broker.subscription_conflicts import ABSENT, conflicts_of, wishes_of
+from flintmq.broker.tables.subscription_conflicts import ABSENT, conflicts_of, wishes_of
 from flintmq.protocol.bodies.subscription import Subscription
 
 

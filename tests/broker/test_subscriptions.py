@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.broker.subscriptions import (
+from flintmq.broker.limits.text_cache import TextCache
+from flintmq.broker.tables.selections import (
     TAGS_CHARACTERS_MAX,
     TAGS_MAX,
     predicate_of,
     sql_selection,
     tag_selection,
 )
-from flintmq.broker.text_cache import TextCache
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.filter import sql_eval
 from flintmq.model.java_hash import java_hash

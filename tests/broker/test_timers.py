@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from broker.queued import bodies, crashed, damage, message, properties_of, put, records
 from broker.world import SMALL_STORE, START_MS, World
-from flintmq.broker import timer_rules as rules
-from flintmq.broker.append import append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Refusal
-from flintmq.broker.redelivery import RETRY_MS, TURN_RECORDS_MAX
-from flintmq.broker.timers import Timers
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.scheduled import timer_rules as rules
+from flintmq.broker.scheduled.append import append
+from flintmq.broker.scheduled.redelivery import RETRY_MS, TURN_RECORDS_MAX
+from flintmq.broker.scheduled.timers import Timers
 from flintmq.model.topic import TIMER_TOPIC
 from store.refusing_disk import RefusingDisk
 

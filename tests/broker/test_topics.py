@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as with_fields
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.topics import Topics
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.tables.topics import Topics
 from flintmq.model.topic import AUTO_CREATE_TOPIC, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.store.config import StoreConfig, parse_delay_levels

@@ -7,8 +7,8 @@ from typing import Any
 from broker.heartbeats import heartbeat
 from broker.queued import message
 from broker.world import World
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.model.sys_flag import TransactionType
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.transaction import EndTransaction

@@ -15,7 +15,7 @@ from broker.queued import message, records
 from broker.world import START_MS, World
 from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
-from flintmq.broker.append import append
+from flintmq.broker.scheduled.append import append
 from flintmq.cli.app import app
 from flintmq.cli.process import warn_if_open
 from flintmq.errors import Unreachable

@@ -9,7 +9,7 @@ import pytest
 
 from client.support import create_topic, nothing_left, run, stored
 from flintmq import Message, Producer, SendReceipt, aio
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.producer.auto_batch import Gather
 from flintmq.core.producer.send_draft import DraftRules
 from flintmq.embedded.broker import EmbeddedBroker

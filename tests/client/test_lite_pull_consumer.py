@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from client.pulling_support import BROKER, Spy, fill, polled, send
 from client.support import create_topic, nothing_left, run, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, MessageModel, QueueRef, aio
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.admin_aio import Admin
 from flintmq.client.offsets.offset_file import read_offsets
 from flintmq.client.offsets.offset_store import FileOffsets

@@ -19,7 +19,7 @@ from client.support import (
     wait_for,
 )
 from flintmq import Message, Producer, QueueRef, SendReceipt, SendStatus, aio
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import (

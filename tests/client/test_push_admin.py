@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from client.push_support import Ear, committed, filled, numbered, send
 from client.support import CALL_MS, nothing_left, stored, wait_for
 from flintmq import PushConsumer, QueueRef, Retry
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.core.group.listener_results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker

@@ -10,9 +10,9 @@ import pytest
 from client.push_support import Ear, filled, numbered, send
 from client.support import nothing_left, wait_for
 from flintmq import PushConsumer
-from flintmq.broker.outcome import Outcome, Refusal
-from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.requests.outcome import Outcome, Refusal
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.client.engine.lifecycle import State
 from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.embedded.broker import EmbeddedBroker

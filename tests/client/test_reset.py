@@ -14,7 +14,7 @@ import pytest
 from client.push_support import Ear, committed, filled, numbered, send
 from client.support import CALL_MS, nothing_left, wait_for
 from flintmq import ConsumeFromWhere, LitePullConsumer, PushConsumer
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.core.consumer import queue_table
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.net.blocking import BlockingChannels

@@ -27,7 +27,7 @@ from flintmq import (
     TransactionState,
     aio,
 )
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.engine.event_log import EventLog
 from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.client.hooks.send_hooks import SendContext

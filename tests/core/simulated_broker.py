@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 
 from msgspec import Raw
 
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.engine import Engine
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.saving import take_names, take_positions
-from flintmq.broker.state import BrokerState
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
+from flintmq.broker.state.saving import take_names, take_positions
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import FlintError, Unreachable
 from flintmq.model.host import Host

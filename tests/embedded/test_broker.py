@@ -12,7 +12,7 @@ import pytest
 
 import flintmq
 from embedded.asking import ask, cluster, pull, route, send
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable

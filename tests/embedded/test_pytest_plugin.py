@@ -20,7 +20,7 @@ from flintmq import (
     ReceivedMessage,
     TransactionState,
 )
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.push.push_status import ConsumerStatus
 from flintmq.errors import SendFailed, Unreachable
 from flintmq.protocol.codes import RequestCode

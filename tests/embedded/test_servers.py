@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedded.asking import ask
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address

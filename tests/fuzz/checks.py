@@ -9,9 +9,9 @@ import zlib
 from contextlib import suppress
 
 from body_strategies import body_classes
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.config_file import changed_config as changed_broker
-from flintmq.broker.config_file import read_broker_conf
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.config_file import changed_config as changed_broker
+from flintmq.broker.config.config_file import read_broker_conf
 from flintmq.core.group.pull_answers import read_pull_answer
 from flintmq.errors import FlintError
 from flintmq.filter.sql_eval import compile_sql

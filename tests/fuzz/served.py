@@ -18,8 +18,8 @@ from typing import cast
 from broker.admin import join, make_topic
 from broker.surroundings import Surroundings
 from broker.world import World
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.client_session import BrokerSession
+from flintmq.broker.requests.answers import encode_answer
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.processors import PROCESSORS, Answer
 from flintmq.nameserver.settings import Settings

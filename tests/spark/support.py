@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker

@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
-from flintmq.broker.hooks import Sending
-from flintmq.broker.outcome import Refusal
+from flintmq.broker.requests.hooks import Sending
+from flintmq.broker.requests.outcome import Refusal
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.codes import ResponseCode

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from flintmq.broker.registration import registering, unregister_request
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.tables.registration import registering, unregister_request
 from flintmq.errors import FlintError
 from flintmq.logs import logger
 from flintmq.net.aio import Channels

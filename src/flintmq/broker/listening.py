@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.session import ReadRequest, read_all, read_all_but_pulls
+from flintmq.broker.client_session import ReadRequest, read_all, read_all_but_pulls
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address

@@ -23,18 +23,18 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from flintmq.broker.announcing import LEAVE_MS, Announcer
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.chores import upkeep
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.client_session import BrokerSession, ReadRequest
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
 from flintmq.broker.listening import Listeners, listen_both
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_parts
-from flintmq.broker.session import BrokerSession, ReadRequest
-from flintmq.broker.state import BrokerState
+from flintmq.broker.periodic import upkeep
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_saver import TableSaver
+from flintmq.broker.tables.registration import register_parts
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.config_file import BrokerSettings, read_broker_conf
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.config_file import BrokerSettings, read_broker_conf
 from flintmq.cli.process import (
     LogLevel,
     choose_advertised,

@@ -28,8 +28,8 @@ from string import ascii_lowercase
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.state import BrokerState
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.embedded.clients import Clients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of

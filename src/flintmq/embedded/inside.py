@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults

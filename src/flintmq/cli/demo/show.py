@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.cli.demo.attempts import Attempts
 from flintmq.cli.demo.checks import Check, Evidence, check_all
 from flintmq.cli.demo.orders import BOOK, GROUP, ORDERS, app
