@@ -31,8 +31,8 @@ from flintmq.protocol.bodies.subscription import SQL92, Subscription
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush, StoreConfig
-from flintmq.store.selection import Selection
+from flintmq.store.files.store_config import Flush, StoreConfig
+from flintmq.store.queues.selection import Selection
 
 NOW_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"

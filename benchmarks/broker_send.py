@@ -34,7 +34,7 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import encode_command
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 NOW_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"

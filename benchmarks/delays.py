@@ -17,7 +17,7 @@ from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.opening import open_state
 from flintmq.broker.state.put_message import put_message
 from flintmq.model.host import Host
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 NOW_MS = 1_700_000_000_000
 HOST = Host.parse("10.0.0.1:10911")

@@ -46,7 +46,7 @@ FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}
 MAY_TOUCH_FILES = {
     "cli",
     "embedded",
-    "store/disk.py",
+    "store/files/disk.py",
     "client/offsets/offset_file.py",
     "client/engine/fork.py",
     "client/engine/client_config.py",

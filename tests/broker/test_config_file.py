@@ -22,7 +22,7 @@ from flintmq.broker.config.config_file import (
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.protocol.bodies.java_properties import write_properties
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 EXAMPLE = b"""
 # the file that comes with RocketMQ, and a little more

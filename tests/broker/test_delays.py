@@ -24,7 +24,7 @@ from flintmq.broker.scheduled.append import append
 from flintmq.broker.scheduled.redelivery import RETRY_MS, TURN_RECORDS_MAX
 from flintmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
-from flintmq.store.config import StoreConfig
+from flintmq.store.files.store_config import StoreConfig
 from store.real_stores import manifest, unpack_store
 from store.refusing_disk import RefusingDisk
 

@@ -19,10 +19,10 @@ from flintmq.broker.tables.held_pulls import STALE_MAX, HeldPull, HeldPulls
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.dispatch import Grown
 from flintmq.store.message_log import MessageLog
-from flintmq.store.reading import GetStatus, ReadResult
-from flintmq.store.selection import EVERYTHING, Selection
+from flintmq.store.queues.dispatch import Grown
+from flintmq.store.queues.queue_reader import GetStatus, ReadResult
+from flintmq.store.queues.selection import EVERYTHING, Selection
 
 SCAN_UNITS = 3
 """How many units one read of the small log looks at."""

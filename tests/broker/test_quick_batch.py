@@ -18,7 +18,7 @@ from broker.world import SMALL_STORE
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.frame import Frame
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 HEAD = f"{PLAIN.partition('TAGS')[0]}"
 BATCH: dict[str, Any] = {"code": 320, "m": "true"}

@@ -27,8 +27,8 @@ from flintmq.errors import DiskFailed, MalformedHeader
 from flintmq.net.channel import Channel
 from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.wire import decode_command
-from flintmq.store.config import Flush
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush
 
 ID = "FD0000000000000000000000000000025B5F5FFD2B274F5DF991%04X"
 PLAIN = f"UNIQ_KEY\x01{ID}\x02WAIT\x01true\x02TAGS\x01TagA\x02"

@@ -26,7 +26,7 @@ from flintmq.protocol.headers.send import (
     SendRefusal,
 )
 from flintmq.protocol.properties import parse_properties
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 PROPERTIES = (

@@ -28,7 +28,7 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendAnswer, SendMessage
 from flintmq.protocol.properties import parse_properties
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 
 def test_the_record_holds_what_was_sent(tmp_path: Path) -> None:

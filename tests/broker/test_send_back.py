@@ -26,7 +26,7 @@ from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Record, Version, decode_record
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

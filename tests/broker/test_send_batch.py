@@ -21,7 +21,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2, SendRefusal
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Record, decode_record
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

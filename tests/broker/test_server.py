@@ -40,8 +40,8 @@ from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
 from flintmq.protocol.received import decode_messages
 from flintmq.protocol.wire import decode_command, encode_command
-from flintmq.store.config import Flush
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush
 from flintmq.store.message_log import MessageLog
 from net.support import until
 from store.refusing_disk import RefusingDisk

@@ -15,7 +15,7 @@ from flintmq.broker.tables.selections import (
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.filter import sql_eval
 from flintmq.model.java_hash import java_hash
-from flintmq.store.selection import EVERYTHING
+from flintmq.store.queues.selection import EVERYTHING
 
 
 @pytest.mark.parametrize("text", [None, "", "*"])

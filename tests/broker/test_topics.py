@@ -13,7 +13,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.tables.topics import Topics
 from flintmq.model.topic import AUTO_CREATE_TOPIC, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.store.config import StoreConfig, parse_delay_levels
+from flintmq.store.files.store_config import StoreConfig, parse_delay_levels
 
 NOW_MS = 1_700_000_000_000
 GOLDEN = Path(__file__).parents[1] / "golden" / "bodies.jsonl"

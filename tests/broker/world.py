@@ -29,8 +29,8 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import encode_command
-from flintmq.store.config import Flush, StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 H = TypeVar("H", bound=Header)
 

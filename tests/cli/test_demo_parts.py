@@ -34,7 +34,7 @@ from flintmq.core.group.listener_results import Retry
 from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
 
 GOOD = Evidence(
     wanted=frozenset({"a", "b", "c", "d"}),

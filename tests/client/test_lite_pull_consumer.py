@@ -28,7 +28,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.version import version_number
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 

@@ -41,7 +41,7 @@ from flintmq.net.channel import Channel
 from flintmq.net.server import serve_commands
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 from net.support import closed_port, until
 
 

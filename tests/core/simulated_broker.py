@@ -34,8 +34,8 @@ from flintmq.protocol.command import ANSWER_BIT, Command
 from flintmq.protocol.fields import NO_FIELDS, read_header, write_header
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush, StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 T = TypeVar("T")
 

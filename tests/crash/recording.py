@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from flintmq.store.disk import Buffer, Disk
+from flintmq.store.files.disk import Buffer, Disk
 
 SECTORS = (512, 4096)
 

@@ -22,10 +22,10 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record, decode_record
 from flintmq.protocol.record_draft import RecordPattern, packed_host
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended, MessageLog
-from flintmq.store.tables import Tables
 from store.stored import BORN, START_MS, STORED, draft
 
 CONFIG = StoreConfig(

@@ -17,7 +17,7 @@ from random import Random
 from flintmq.model.host import Host
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 
 CONFIG = StoreConfig(

@@ -19,7 +19,7 @@ from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 DELAYED = "DELAY\x013\x02"
 """Ten seconds."""

@@ -24,7 +24,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.push.push_status import ConsumerStatus
 from flintmq.errors import SendFailed, Unreachable
 from flintmq.protocol.codes import RequestCode
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 from net.support import PATIENCE_S
 
 pytest_plugins = ["flintmq.embedded.pytest_plugin"]

@@ -18,12 +18,12 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import Record
 from flintmq.protocol.record_draft import draft_record
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.reading import GetStatus
-from flintmq.store.tables import Tables
+from flintmq.store.queues.queue_reader import GetStatus
 from interop.ask import ask
 from interop.asked import make_topic
 from interop.beside import Java

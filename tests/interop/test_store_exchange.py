@@ -23,13 +23,13 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.properties import encode_properties, parse_properties
 from flintmq.protocol.record import Record, decode_record
 from flintmq.protocol.record_draft import RecordPattern, draft_record, packed_host
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import keys_of
-from flintmq.store.key_index import QUERY_COUNT_MAX
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.index.key_index import QUERY_COUNT_MAX
 from flintmq.store.message_log import MessageLog
-from flintmq.store.tables import Tables
+from flintmq.store.queues.dispatch import keys_of
 from interop.real import RealRocketMQ, ask
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]

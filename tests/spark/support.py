@@ -20,7 +20,7 @@ from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.spark.session import spark_session
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen, on a machine that may be very busy."""

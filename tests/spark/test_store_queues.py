@@ -21,7 +21,7 @@ from flintmq.model.message import Message, ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.reading.store_queues import StorePages, StoreQueues
-from flintmq.store.layout import FILL_UNIT, UNIT_BYTES
+from flintmq.store.files.layout import FILL_UNIT, UNIT_BYTES
 from flintmq.store.readonly import store_records as store_gather
 from spark.support import BROKER, create_topic, send, wait_for, write_held
 from store.real_stores import ALL, PLAIN, manifest, unpack_store

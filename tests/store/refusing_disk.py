@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flintmq.errors import DiskFailed
-from flintmq.store.disk import Buffer, Disk
+from flintmq.store.files.disk import Buffer, Disk
 
 
 class RefusingDisk(Disk):

@@ -10,10 +10,10 @@ from flintmq.model.queue import QueueOffset
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record import RECORD_BYTES_MIN, Record, decode_record
 from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended, MessageLog
-from flintmq.store.reading import ReadResult
+from flintmq.store.queues.queue_reader import ReadResult
 
 BORN = Host.parse("10.0.0.2:40000")
 STORED = Host.parse("10.0.0.1:10911")

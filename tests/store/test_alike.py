@@ -12,10 +12,10 @@ import pytest
 
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6
-from flintmq.store import reading
-from flintmq.store.config import StoreConfig, TransferLimits
-from flintmq.store.layout import UNIT_BYTES, file_name
+from flintmq.store.files.layout import UNIT_BYTES, file_name
+from flintmq.store.files.store_config import StoreConfig, TransferLimits
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queues import queue_reader as reading
 from store.stored import START_MS, draft_of, open_store
 
 COUNT = 40

@@ -22,16 +22,16 @@ from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import decode_record
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.consume_queue import Bound
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import keys_of
-from flintmq.store.findings import Severity
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.show_store import show_store
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended, MessageLog
-from flintmq.store.reading import GetStatus
-from flintmq.store.selection import Selection
-from flintmq.store.show import show_store
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.dispatch import keys_of
+from flintmq.store.queues.queue_reader import GetStatus
+from flintmq.store.queues.selection import Selection
 from store.real_stores import manifest, unpack_store
 from store.stored import START_MS, draft
 from store.test_recovery import files, kill

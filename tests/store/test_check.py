@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from flintmq.store.check import Exit, check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.findings import Severity
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.store_check import Exit, check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended, MessageLog
 from store.real_stores import ALL, unpack_store
 from store.stored import SMALL, START_MS, open_store, store

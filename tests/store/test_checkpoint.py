@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from crash.recording import RecordingDisk, Synced, Wrote
 from flintmq.errors import DiskFailed
-from flintmq.store.checkpoint import Checkpoint, CheckpointFile
-from flintmq.store.disk import Disk
+from flintmq.store.files.checkpoint import Checkpoint, CheckpointFile
+from flintmq.store.files.disk import Disk
 from store.real_stores import ALL, stored_messages, unpack_store
 from store.refusing_disk import RefusingDisk
 

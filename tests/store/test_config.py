@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flintmq.store.config import Flush, StoreConfig, TransferLimits, parse_delay_levels
+from flintmq.store.files.store_config import Flush, StoreConfig, TransferLimits, parse_delay_levels
 
 
 def test_defaults_are_those_of_rocketmq_but_for_the_flush() -> None:

@@ -19,9 +19,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from flintmq.errors import CorruptRecord, DiskFailed
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.store.consume_queue import GAP_UNITS_MAX, Bound, ConsumeQueue, found_queues, is_fill
-from flintmq.store.disk import Disk
-from flintmq.store.layout import FILL_UNIT, UNIT_BYTES, UNIT_STRUCT, queue_directory
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import FILL_UNIT, UNIT_BYTES, UNIT_STRUCT, queue_directory
+from flintmq.store.queues.consume_queue import (
+    GAP_UNITS_MAX,
+    Bound,
+    ConsumeQueue,
+    found_queues,
+    is_fill,
+)
 from store.real_stores import ALL, PLAIN, manifest, setting, stored_messages, unpack_store
 from store.refusing_disk import RefusingDisk
 

@@ -8,7 +8,7 @@ import pytest
 
 from crash.recording import RecordingDisk, Synced, SyncedDirectory
 from flintmq.errors import DiskFailed
-from flintmq.store.dirty import DirtyFiles
+from flintmq.store.files.dirty_files import DirtyFiles
 from store.refusing_disk import RefusingDisk
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flintmq.errors import DiskFailed
-from flintmq.store import disk as disk_module
-from flintmq.store.disk import Disk
+from flintmq.store.files import disk as disk_module
+from flintmq.store.files.disk import Disk
 
 SIZE_BYTES = 50_000_000
 

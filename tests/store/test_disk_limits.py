@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import DiskFailed
-from flintmq.store.disk import OPEN_FILES_MAX, Disk
+from flintmq.store.files.disk import OPEN_FILES_MAX, Disk
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import DiskFailed
-from flintmq.store.disk import Buffer, Disk
+from flintmq.store.files.disk import Buffer, Disk
 from flintmq.store.mending import MEND_INTERVAL_MS
 from flintmq.store.message_log import MessageLog
 from store.refusing_disk import RefusingDisk

@@ -9,9 +9,9 @@ import pytest
 
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import TransactionType
-from flintmq.store.config import StoreConfig
-from flintmq.store.dispatch import Grown, code_of, is_indexed, keys_of, takes_offset
-from flintmq.store.selection import Selection
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.queues.dispatch import Grown, code_of, is_indexed, keys_of, takes_offset
+from flintmq.store.queues.selection import Selection
 from store.stored import SMALL, START_MS, draft, open_store, store
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset
-from flintmq.store.dirty import DirtyFiles
-from flintmq.store.disk import Disk
-from flintmq.store.group_commit import GroupCommit, SyncPlan
+from flintmq.store.files.dirty_files import DirtyFiles
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.group_commit import GroupCommit, SyncPlan
 
 
 class SyncedDisk(Disk):

@@ -14,9 +14,9 @@ from flintmq.errors import DiskFailed
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.store import message_log
-from flintmq.store.check import check_store
-from flintmq.store.disk import Disk
-from flintmq.store.findings import Severity
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
 from flintmq.store.mending import MEND_INTERVAL_MS
 from flintmq.store.message_log import MessageLog
 from store.refusing_disk import RefusingDisk

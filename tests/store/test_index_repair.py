@@ -13,12 +13,12 @@ import pytest
 from crash.recording import RecordingDisk, crash_states
 from flintmq.errors import CorruptRecord
 from flintmq.model.queue import LogOffset
-from flintmq.store import index_file
-from flintmq.store.disk import Disk
-from flintmq.store.index_file import IndexFile, IndexShape
-from flintmq.store.index_repair import cut_index_file, index_problems, open_index_file
-from flintmq.store.key_index import KeyIndex
-from flintmq.store.layout import INDEX_HEADER_STRUCT
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import INDEX_HEADER_STRUCT
+from flintmq.store.index import index_file
+from flintmq.store.index.index_file import IndexFile, IndexShape
+from flintmq.store.index.index_repair import cut_index_file, index_problems, open_index_file
+from flintmq.store.index.key_index import KeyIndex
 
 NOW_MS = 1_700_000_000_000
 SHAPE = IndexShape(slots=300, entries=70)  # slots and entries cover several sectors

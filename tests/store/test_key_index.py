@@ -21,12 +21,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from flintmq.errors import DiskFailed
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import LogOffset
-from flintmq.store import index_file
-from flintmq.store.disk import Disk
-from flintmq.store.index_file import IndexHeader
-from flintmq.store.index_repair import index_problems
-from flintmq.store.key_index import KeyIndex, index_file_name, index_hash, index_hashes
-from flintmq.store.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES
+from flintmq.store.index import index_file
+from flintmq.store.index.index_file import IndexHeader
+from flintmq.store.index.index_repair import index_problems
+from flintmq.store.index.key_index import KeyIndex, index_file_name, index_hash, index_hashes
 from store.real_stores import ALL, setting, stored_messages, unpack_store
 from store.refusing_disk import RefusingDisk
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flintmq.store.layout import (
+from flintmq.store.files.layout import (
     FILL_UNIT,
     UNIT,
     UNIT_STRUCT,

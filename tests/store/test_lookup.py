@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.record import decode_record
-from flintmq.store.consume_queue import Bound
-from flintmq.store.lookup import is_whole
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.record_lookup import is_whole
 from store.stored import SMALL, START_MS, draft, draft_of, open_store, read, store
 
 EVER = (0, 2**62)

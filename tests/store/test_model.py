@@ -18,8 +18,8 @@ from flintmq.errors import DiskFailed
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.record import decode_record
-from flintmq.store.consume_queue import Bound
-from flintmq.store.selection import Selection
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.selection import Selection
 from store.refusing_disk import RefusingDisk
 from store.stored import SMALL, START_MS, draft, open_store, records
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from flintmq.protocol.bodies.offset import ConsumerOffsets
-from flintmq.store.disk import Disk
-from flintmq.store.tables import Tables
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
 from store.stored import SMALL, bodies, open_store, store
 
 

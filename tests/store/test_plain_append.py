@@ -11,8 +11,8 @@ from flintmq.model.java_hash import tags_code
 from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record_draft import RecordPattern, packed_host
+from flintmq.store.append_patterned import Batch
 from flintmq.store.message_log import MessageLog
-from flintmq.store.plain_append import Batch
 from store.stored import BORN, SMALL, START_MS, STORED, bodies, draft, draft_of, open_store
 
 PATTERN = RecordPattern("T", queue_id=3, born_host=BORN, store_host=STORED)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from flintmq.errors import DiskFailed
-from flintmq.store.disk import Disk
-from flintmq.store.layout import EXTENSION_ADDRESS_ZERO
-from flintmq.store.queue_extension import ExtensionUnit, QueueExtension, is_address
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import EXTENSION_ADDRESS_ZERO
+from flintmq.store.queues.queue_extension import ExtensionUnit, QueueExtension, is_address
 from store.real_stores import EXTENDED, setting, stored_messages, unpack_store
 from store.refusing_disk import RefusingDisk
 

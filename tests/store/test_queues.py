@@ -8,8 +8,8 @@ import pytest
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import QueueOffset
-from flintmq.store.disk import Disk
-from flintmq.store.queues import Queues, check_directory_name
+from flintmq.store.files.disk import Disk
+from flintmq.store.queues.queue_set import Queues, check_directory_name
 from store.stored import SMALL, open_store, store
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.record_draft import stamp_record
-from flintmq.store import reading
-from flintmq.store.config import StoreConfig, TransferLimits
+from flintmq.store.files.store_config import StoreConfig, TransferLimits
 from flintmq.store.message_log import MessageLog
-from flintmq.store.reading import GetStatus, ReadResult
-from flintmq.store.selection import Selection
+from flintmq.store.queues import queue_reader as reading
+from flintmq.store.queues.queue_reader import GetStatus, ReadResult
+from flintmq.store.queues.selection import Selection
 from store.stored import (
     SMALL,
     START_MS,

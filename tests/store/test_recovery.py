@@ -10,10 +10,10 @@ import pytest
 
 from flintmq.model.queue import LogOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.findings import Severity
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from store.real_stores import ALL, PLAIN, setting, unpack_store
 from store.stored import SMALL, START_MS, bodies, draft, open_store, read, store

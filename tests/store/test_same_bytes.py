@@ -17,12 +17,12 @@ from flintmq.model.queue import QueueOffset
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import Record, decode_record, is_filler, record_size
 from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import code_of, keys_of
-from flintmq.store.key_index import KeyIndex
-from flintmq.store.layout import EXTENSION_ADDRESS_ZERO
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import EXTENSION_ADDRESS_ZERO
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queues.dispatch import code_of, keys_of
 from store.real_stores import ALL, EXTENDED, manifest, setting, stored_messages, unpack_store
 
 INDEX_SHAPE = (100, 500)

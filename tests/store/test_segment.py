@@ -10,8 +10,8 @@ import pytest
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset
-from flintmq.store.disk import Disk
-from flintmq.store.segment import Segment
+from flintmq.store.files.disk import Disk
+from flintmq.store.log.commit_log import Segment
 from store.stored import SMALL, bodies, open_store, store
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.show import show_store
+from flintmq.store.check.show_store import show_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from store.real_stores import ALL, PLAIN, manifest, unpack_store
 from store.stored import SMALL, START_MS
 from store.test_recovery import files, filled

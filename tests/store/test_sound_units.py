@@ -11,11 +11,11 @@ import pytest
 
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6
-from flintmq.store import reading
-from flintmq.store.config import StoreConfig, TransferLimits
-from flintmq.store.layout import UNIT_BYTES
+from flintmq.store.files.layout import UNIT_BYTES
+from flintmq.store.files.store_config import StoreConfig, TransferLimits
 from flintmq.store.message_log import MessageLog
-from flintmq.store.selection import CHUNK_UNITS
+from flintmq.store.queues import queue_reader as reading
+from flintmq.store.queues.selection import CHUNK_UNITS
 from store.stored import START_MS, draft_of, open_store
 
 COUNT = 3 * CHUNK_UNITS

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import StoreRefused
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.survey import Survey, TimerProgress, survey, timer_progress
+from flintmq.store.recovery.survey import Survey, TimerProgress, survey, timer_progress
 from store.real_stores import ALL, EXTENDED, unpack_store
 from store.stored import SMALL, START_MS, bodies, draft_of, open_store, store
 

@@ -10,8 +10,8 @@ import pytest
 from crash.recording import RecordingDisk, crash_states
 from flintmq.errors import DiskFailed, StoreRefused
 from flintmq.protocol.bodies.offset import ConsumerOffsets
-from flintmq.store.disk import Disk
-from flintmq.store.tables import Table, Tables
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Table, Tables
 from store.real_stores import ALL, PLAIN, manifest, unpack_store
 from store.refusing_disk import RefusingDisk
 

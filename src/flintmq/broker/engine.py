@@ -40,7 +40,7 @@ from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 log = logger(__name__)
 

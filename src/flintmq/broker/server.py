@@ -51,9 +51,9 @@ from flintmq.net.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.net.watchdog import LoopWatch, Stalls
 from flintmq.protocol.command import Command
-from flintmq.store.disk import Disk
-from flintmq.store.group_commit import SyncPlan
-from flintmq.store.tables import Tables
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.group_commit import SyncPlan
+from flintmq.store.files.json_tables import Tables
 
 log = logger(__name__)
 

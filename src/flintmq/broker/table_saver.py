@@ -18,7 +18,7 @@ from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.saving import Snapshot, save_pause, take_names, take_positions
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger
-from flintmq.store.tables import Tables
+from flintmq.store.files.json_tables import Tables
 
 log = logger(__name__)
 

@@ -40,8 +40,8 @@ from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.net.address import Address, parse_addresses
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.store.config import Flush
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush
 
 HERE = Address("127.0.0.1", 10911)
 """RocketMQ's own port, on loopback unless told otherwise."""

@@ -26,7 +26,7 @@ from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls, TlsMode
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
 
 KV_FILE = "kvConfig.json"
 """What RocketMQ calls the file of its settings."""

@@ -40,7 +40,7 @@ from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.received import decode_messages
 from flintmq.protocol.sift import as_stored
-from flintmq.store.reading import GetStatus
+from flintmq.store.queues.queue_reader import GetStatus
 
 READ_COUNT = 1_024
 """Messages read at once."""

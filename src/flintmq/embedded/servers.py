@@ -29,8 +29,8 @@ from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
 from flintmq.net.server import no_gate
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.store.disk import Disk
-from flintmq.store.layout import LOCK_FILE
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import LOCK_FILE
 
 log = logger(__name__)
 

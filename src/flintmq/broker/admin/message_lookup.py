@@ -41,10 +41,10 @@ from flintmq.protocol.headers.offset import (
     StoreTimeAnswer,
 )
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.batch_reading import NO_BATCH
-from flintmq.store.consume_queue import Bound
-from flintmq.store.lookup import QueueEntry
-from flintmq.store.queue_extension import ExtensionUnit, is_address
+from flintmq.store.queues.batch_reader import NO_BATCH
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.queue_extension import ExtensionUnit, is_address
+from flintmq.store.record_lookup import QueueEntry
 
 UNIQUE_KEY_COUNT_MAX = 32
 """Records a query by unique id may find, whatever it asks for; RocketMQ's number."""

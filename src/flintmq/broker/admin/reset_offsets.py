@@ -29,7 +29,7 @@ from flintmq.protocol.command import request as client_request
 from flintmq.protocol.headers.client_call import ConsumerStatus, ResetOffset
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import CLIENT_RESET_SINCE, version_name
-from flintmq.store.consume_queue import Bound
+from flintmq.store.queues.consume_queue import Bound
 
 log = logger(__name__)
 

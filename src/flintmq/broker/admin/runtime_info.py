@@ -22,7 +22,7 @@ from flintmq.broker.tables.broker_stats import (
 from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
-from flintmq.store.layout import COMMIT_LOG_DIRECTORY
+from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY
 
 CONFLICTS_SHOWN_MAX = 20
 """Subscription conflicts that are told in words."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flintmq.model.topic import READ_WRITE, Permission
-from flintmq.store.config import StoreConfig
+from flintmq.store.files.store_config import StoreConfig
 
 HOLDS_MAX = 100_000
 """Pulls that may be held at once."""

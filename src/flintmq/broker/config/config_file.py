@@ -27,8 +27,8 @@ from flintmq.errors import InvalidSetting
 from flintmq.net.address import PORT_MAX, Address, parse_addresses
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.protocol.frame import FRAME_BYTES_MAX
-from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
-from flintmq.store.layout import BATCH_UNIT_BYTES, UNIT_BYTES
+from flintmq.store.files.layout import BATCH_UNIT_BYTES, UNIT_BYTES
+from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
 D = TypeVar("D")
 

@@ -33,9 +33,9 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.record import LOG_OFFSET_AT, STORE_MS_AT, V6_BYTES_MORE
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import TransferLimits
-from flintmq.store.reading import READ_BYTES_MAX, GetStatus, ReadResult
-from flintmq.store.selection import Selection
+from flintmq.store.files.store_config import TransferLimits
+from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult
+from flintmq.store.queues.selection import Selection
 
 USUAL_BYTES: Final = 262_144
 """What a push consumer of 5.x says it takes.  Who says more may get more records at once."""

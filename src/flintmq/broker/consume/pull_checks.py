@@ -24,8 +24,8 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage, PullRefusal
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.queues import LIGHT_QUEUE_PREFIX
-from flintmq.store.selection import EVERYTHING, Selection
+from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
+from flintmq.store.queues.selection import EVERYTHING, Selection
 
 # Plain numbers: operations on flags of an enum cost ten times as much.
 _READ = int(Permission.READ)

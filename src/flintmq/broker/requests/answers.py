@@ -17,7 +17,7 @@ from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION
 from flintmq.protocol.fields import write_header
 from flintmq.protocol.frame import HeaderForm, frame_prefix
-from flintmq.store.reading import GetStatus
+from flintmq.store.queues.queue_reader import GetStatus
 
 _HEAD = (
     b'{"code":%%d%%b,"flag":%d,"language":"%b","opaque":%%d%%b,'

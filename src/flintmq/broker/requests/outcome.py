@@ -23,7 +23,7 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.fields import Header
-from flintmq.store.selection import Selection
+from flintmq.store.queues.selection import Selection
 
 SUCCESS = int(ResponseCode.SUCCESS)
 

@@ -18,9 +18,9 @@ from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import encode_properties
 from flintmq.protocol.record_draft import draft_record
-from flintmq.store.dispatch import keys_of
-from flintmq.store.log_columns import inner_count
 from flintmq.store.message_log import Appended
+from flintmq.store.queues.dispatch import keys_of
+from flintmq.store.recovery.log_columns import inner_count
 
 TIMER_NAMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
 """How a producer asks for a time of delivery, in the order they count."""

@@ -33,8 +33,8 @@ from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.properties import parse_properties
-from flintmq.store.lookup import QueueEntry
-from flintmq.store.queue_extension import is_address
+from flintmq.store.queues.queue_extension import is_address
+from flintmq.store.record_lookup import QueueEntry
 
 log = logger(__name__)
 

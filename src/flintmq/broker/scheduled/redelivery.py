@@ -18,7 +18,7 @@ from flintmq.protocol.record import Record
 
 if TYPE_CHECKING:
     from flintmq.model.queue import QueueOffset
-    from flintmq.store.lookup import QueueEntry
+    from flintmq.store.record_lookup import QueueEntry
 
 RETRY_MS = 100
 """When something is tried again that the store refused."""

@@ -43,7 +43,7 @@ from flintmq.model.topic import TIMER_TOPIC
 from flintmq.protocol.bodies.timer import TimerPositions
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.properties import parse_properties
-from flintmq.store.survey import TimerProgress
+from flintmq.store.recovery.survey import TimerProgress
 
 if TYPE_CHECKING:
     from flintmq.broker.scheduled.append import NewMessage

@@ -43,8 +43,8 @@ from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record_draft import RecordPattern, packed_host
 from flintmq.protocol.send_cut import SendCut, SendMould, cut_send, vary_send
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
-from flintmq.store.config import Flush
-from flintmq.store.dispatch import keys_of
+from flintmq.store.files.store_config import Flush
+from flintmq.store.queues.dispatch import keys_of
 
 HEADERS_MAX = 4_096
 """Headers known at once; about 2 KB each.  One producer has one for each queue it sends to."""

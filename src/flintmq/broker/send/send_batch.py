@@ -42,9 +42,9 @@ from flintmq.protocol.properties import (
 )
 from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
 from flintmq.protocol.record_draft import RecordPattern, packed_host
-from flintmq.store.config import StoreConfig
-from flintmq.store.dispatch import keys_of
-from flintmq.store.layout import BATCH_COUNT_MAX
+from flintmq.store.files.layout import BATCH_COUNT_MAX
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.queues.dispatch import keys_of
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
 """All records of a batch: what a full body of small messages grows to, and twice that."""

@@ -36,11 +36,11 @@ from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
 from flintmq.store.message_log import MessageLog
-from flintmq.store.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
-from flintmq.store.queues import LIGHT_QUEUE_PREFIX
-from flintmq.store.tables import Tables
+from flintmq.store.queues.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
+from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 log = logger(__name__)
 

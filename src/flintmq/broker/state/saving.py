@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import DiskFailed
-from flintmq.store.tables import Tables
+from flintmq.store.files.json_tables import Tables
 
 PAUSE_FACTOR = 9
 """Names that come without end are saved again after this many times as long as a save takes, so

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.protocol.codes import ResponseCode
-from flintmq.store.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
+from flintmq.store.queues.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 
 
 class Attribute(NamedTuple):

@@ -28,7 +28,7 @@ from flintmq.logs import logger
 from flintmq.model.properties import RETRY_TOPIC
 from flintmq.protocol.bodies.filter_table import BloomBits, FilterTable, GroupFilter, TopicFilters
 from flintmq.protocol.bodies.subscription import SQL92, Subscription
-from flintmq.store.selection import Selection
+from flintmq.store.queues.selection import Selection
 
 if TYPE_CHECKING:
     from flintmq.filter.sql_eval import SqlPredicate

@@ -26,10 +26,10 @@ from flintmq.broker.requests.outcome import Hold
 from flintmq.broker.requests.peer import Peer
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.dispatch import Grown
 from flintmq.store.message_log import MessageLog
-from flintmq.store.reading import GetStatus
-from flintmq.store.selection import Selection
+from flintmq.store.queues.dispatch import Grown
+from flintmq.store.queues.queue_reader import GetStatus
+from flintmq.store.queues.selection import Selection
 
 K = TypeVar("K")
 

@@ -20,7 +20,7 @@ from flintmq.model.group import DEAD_LETTER_PREFIX, GROUP_CHARACTERS_MAX, RETRY_
 from flintmq.model.topic import NAME_PATTERN, NOT_FOR_PRODUCERS, TIMER_TOPIC, TOPIC_CHARACTERS_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
-from flintmq.store.queues import LIGHT_QUEUE_PREFIX
+from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 CLIENT_ID_CHARACTERS_MAX = 1_024
 """``ip@instance``, perhaps with a unit and a stream: real ones have 20 to 100 characters."""

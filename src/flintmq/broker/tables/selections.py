@@ -16,7 +16,7 @@ from flintmq.errors import ExpressionTooLarge, InvalidExpression, MalformedRecor
 from flintmq.filter.tags import ALL, SEPARATOR, parse_tags
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record import measure_record
-from flintmq.store.selection import EVERYTHING, Selection
+from flintmq.store.queues.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from flintmq.filter.sql_eval import SqlPredicate

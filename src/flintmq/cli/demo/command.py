@@ -182,8 +182,8 @@ def disk_failed(error: OSError, place: Path, operation: str) -> DiskFailed:
 
 def check_room(place: Path, needed_bytes: int) -> None:
     """`DiskFailed` when the demo would fill the disk, or the broker would find it too full."""
-    from flintmq.store.config import StoreConfig
-    from flintmq.store.disk import Disk
+    from flintmq.store.files.disk import Disk
+    from flintmq.store.files.store_config import StoreConfig
 
     with Disk() as disk:
         used_bytes, free_bytes = disk.usage(place)

@@ -45,7 +45,7 @@ from flintmq.logs import logger
 from flintmq.model.group import dead_letter_topic
 from flintmq.net.address import Address
 from flintmq.spark.session import spark_session
-from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
+from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
 log = logger(__name__)
 

@@ -31,8 +31,8 @@ from flintmq.model.group import (
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.reading.open_queues import open_queues
-from flintmq.store.consume_queue import found_queues
-from flintmq.store.layout import CONSUME_QUEUE_DIRECTORY
+from flintmq.store.files.layout import CONSUME_QUEUE_DIRECTORY
+from flintmq.store.queues.consume_queue import found_queues
 from flintmq.store.readonly.store_files import StoreFiles
 
 RETRY: Final = "retry"

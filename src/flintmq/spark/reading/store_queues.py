@@ -29,16 +29,16 @@ from flintmq.protocol.bodies.subscription import SQL92
 from flintmq.protocol.properties import parse_properties
 from flintmq.protocol.record_scan import scan_records
 from flintmq.spark.reading.queue_source import ReadPart
-from flintmq.store.consume_queue import found_queues
-from flintmq.store.layout import (
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.layout import (
     BATCH_QUEUE_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     queue_directory,
 )
+from flintmq.store.queues.consume_queue import found_queues
 from flintmq.store.readonly.store_batches import BatchQueueFiles
 from flintmq.store.readonly.store_files import LogFiles, QueueFiles, StoreFiles
 from flintmq.store.readonly.store_records import Gathered, gather_records
-from flintmq.store.tables import Tables
 
 UNITS_MAX: Final = 16_384
 """Units looked at for one page, where few of them are wanted."""

@@ -11,10 +11,10 @@ from typing import Final
 
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.store.batch_queue import BatchQueue, BatchUnit
-from flintmq.store.consume_queue import Bound
-from flintmq.store.disk import Disk
-from flintmq.store.reading import RECORD_HEAD
+from flintmq.store.files.disk import Disk
+from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.queue_reader import RECORD_HEAD
 from flintmq.store.readonly.store_files import LogFiles
 from flintmq.store.readonly.store_records import PAGE_BYTES, Gathered
 

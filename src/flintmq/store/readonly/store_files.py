@@ -23,11 +23,9 @@ from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import DiskFailed, StoreRefused
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.record import RECORD_BYTES_MIN, store_time_ms
-from flintmq.store.config import StoreConfig
-from flintmq.store.consume_queue import Units, is_fill
-from flintmq.store.disk import Disk
-from flintmq.store.file_row import FileRow
-from flintmq.store.layout import (
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.file_sequence import FileRow
+from flintmq.store.files.layout import (
     COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -37,8 +35,10 @@ from flintmq.store.layout import (
     file_start,
     queue_directory,
 )
-from flintmq.store.reading import RECORD_HEAD
-from flintmq.store.survey import survey
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.queues.consume_queue import Units, is_fill
+from flintmq.store.queues.queue_reader import RECORD_HEAD
+from flintmq.store.recovery.survey import survey
 
 OPEN_FILES_MAX: Final = 256
 """Descriptors kept open at once."""
