@@ -26,8 +26,7 @@ from flintmq.broker.state.opening import open_state
 from flintmq.broker.tables.selections import tag_selection
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
-from flintmq.protocol.bodies.subscription import SQL92, Subscription
+from flintmq.protocol.bodies.client import SQL92, ConsumerGroup, Heartbeat, Subscription
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.typed_request import TypedRequest

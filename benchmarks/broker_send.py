@@ -26,12 +26,12 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.fast_send import Sender, SentGroup
 from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.send import SendMessageV2
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import encode_command
 from flintmq.store.files.store_config import Flush, StoreConfig

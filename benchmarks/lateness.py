@@ -21,7 +21,7 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 
 WAITING, WAITING_LEVEL = 10_000, 9
 RATE, SECONDS = 1_000, 10

@@ -15,7 +15,7 @@ from benchmarks.records import BORN_HOST, NOW_MS, STORE_HOST, cpu_s, properties_
 from flintmq.core.reading.read_span import Page
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.record_draft import draft_record, stamp_record
+from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.spark.arrow.columns import Columns
 from flintmq.spark.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
 from flintmq.spark.reading.queue_source import ReadPart

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 import flintmq.protocol.bodies
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies import body, consuming, group, queue, reset, topic
+from flintmq.protocol.bodies import body, group, topic
+from flintmq.protocol.bodies import client_call as reset
+from flintmq.protocol.bodies import common_bodies as consuming
+from flintmq.protocol.bodies import common_bodies as queue
 from flintmq.protocol.bodies.body import Body, OpenBody, RequestBody
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat, ProducerGroup
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, ProducerGroup, Subscription
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bodies.jsonl"
 

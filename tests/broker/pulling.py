@@ -10,11 +10,10 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.group import MessageModel
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, Subscription
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 
 TOPIC = "orders"
 GROUP = "readers"

@@ -10,8 +10,8 @@ from flintmq.broker.scheduled.append import NewMessage
 from flintmq.broker.state.put_message import put_message
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record
 from flintmq.store.message_log import Appended
 
 BORN_HOST = Host.parse("10.0.0.2:40000")

@@ -11,8 +11,8 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.send import SendMessage
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, decode_record
 
 
 def ask(world: World, topic: str, body: bytes = b"hello", **fields: Any) -> Answer:

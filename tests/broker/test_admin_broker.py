@@ -11,13 +11,11 @@ import pytest
 from broker.admin import done, make_topic, refused
 from broker.world import SMALL_STORE, World, body_of, header_of
 from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.protocol.bodies.common_bodies import DataVersion, KvTable
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
-from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.bodies.stats import BrokerStats
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.setting import BrokerConfigAnswer
-from flintmq.protocol.headers.stats import ViewBrokerStats
+from flintmq.protocol.headers.common_headers import BrokerConfigAnswer, ViewBrokerStats
 
 SHOW, CHANGE = RequestCode.GET_BROKER_CONFIG, RequestCode.UPDATE_BROKER_CONFIG
 STATS = RequestCode.VIEW_BROKER_STATS_DATA

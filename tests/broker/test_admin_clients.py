@@ -13,14 +13,14 @@ from broker.world import World
 from flintmq.broker.requests.peer import Peer
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from flintmq.model.message_id import offset_id
-from flintmq.protocol.bodies.connections import ConsumerConnections, ProducerTable
+from flintmq.protocol.bodies.client import ConsumerConnections, ProducerTable
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.fields import write_fields
 from flintmq.protocol.headers.client_call import ConsumeDirectly, DescribeConsumer
-from flintmq.protocol.headers.common import OfConsumerGroup, OfProducerGroup
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.headers.common_headers import OfConsumerGroup, OfProducerGroup
+from flintmq.protocol.records.record import decode_record
 
 DESCRIBE = RequestCode.GET_CONSUMER_RUNNING_INFO
 CONSUME = RequestCode.CONSUME_MESSAGE_DIRECTLY

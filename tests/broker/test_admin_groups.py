@@ -13,7 +13,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.tables.broker_stats import GROUP_GET_NUMS
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfGroup
+from flintmq.protocol.headers.common_headers import OfGroup
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
 
 CREATE = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP

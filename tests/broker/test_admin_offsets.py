@@ -11,18 +11,21 @@ from broker.admin import done, join, make_topic, refused
 from broker.world import SMALL_STORE, World
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.protocol.bodies.client_call import ConsumerStatus, ResetOffsets
 from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.offset import ConsumerOffsets, CorrectionOffsets, DelayOffsets
-from flintmq.protocol.bodies.reset import ConsumerStatus, ResetOffsets
+from flintmq.protocol.bodies.offset import (
+    ConsumerOffsets,
+    ConsumeTimeSpans,
+    CorrectionOffsets,
+    DelayOffsets,
+)
 from flintmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueueProgress
-from flintmq.protocol.bodies.time_span import ConsumeTimeSpans
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers import client_call
 from flintmq.protocol.headers.client_call import ResetOffset
-from flintmq.protocol.headers.common import OfGroupAndTopic
+from flintmq.protocol.headers.common_headers import BrokerConsumeStats, OfGroupAndTopic
 from flintmq.protocol.headers.group import CloneGroupOffset, ConsumeStatsOf, CorrectionOffset
-from flintmq.protocol.headers.stats import BrokerConsumeStats
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS

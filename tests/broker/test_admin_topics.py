@@ -11,12 +11,12 @@ from broker.admin import code_of, done, join, make_topic, new_topic, refused, su
 from broker.world import World, body_of
 from flintmq.broker.config.broker_config import TOPIC_QUEUES_MAX
 from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.client import GroupSubscription
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
-from flintmq.protocol.bodies.subscription import GroupSubscription
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList, TopicList, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfGroup, OfTopic
+from flintmq.protocol.headers.common_headers import OfGroup, OfTopic
 from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from store.refusing_disk import RefusingDisk

@@ -12,7 +12,7 @@ from broker.heartbeats import wants
 from broker.world import SMALL_STORE, World
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.outcome import Answer
-from flintmq.protocol.bodies.subscription import CheckClientConfig
+from flintmq.protocol.bodies.client import CheckClientConfig
 from flintmq.protocol.codes import RequestCode
 
 

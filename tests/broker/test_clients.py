@@ -15,7 +15,7 @@ from flintmq.broker.tables.clients import Clients, HeartbeatResult
 from flintmq.broker.tables.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
 from flintmq.errors import Overloaded
 from flintmq.model.group import MessageModel
-from flintmq.protocol.bodies.heartbeat import Heartbeat
+from flintmq.protocol.bodies.client import Heartbeat
 
 NOW_MS = 1_000_000
 

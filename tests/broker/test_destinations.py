@@ -37,8 +37,8 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.headers.transaction import ResumeCheck
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record, Version, encode_record
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record, Version, encode_record
 from flintmq.store.message_log import Appended
 
 NOT_TO_BE_WRITTEN = (

@@ -12,10 +12,10 @@ from flintmq.broker.tables import filters as filters_module
 from flintmq.broker.tables.filters import DEAD_KEPT_MS, LOADED_DEAD_MS, ConsumerFilters, bits_of
 from flintmq.errors import InvalidExpression
 from flintmq.model.host import Host
-from flintmq.protocol.bodies.filter_table import FilterTable, GroupFilter
-from flintmq.protocol.bodies.subscription import SQL92, TAG, Subscription
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.bodies.client import SQL92, TAG, Subscription
+from flintmq.protocol.bodies.group import FilterTable, GroupFilter
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import draft_record
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = json.loads((TESTS / "filter" / "golden" / "bit_maps.json").read_text())

@@ -18,7 +18,7 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.transaction import CheckTransactionState
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended
 from store.real_stores import manifest, unpack_store

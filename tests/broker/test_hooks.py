@@ -15,11 +15,11 @@ from flintmq.broker.requests.hooks import Sending, Sent, SentBack
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.errors import DiskFailed
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.headers.send import SendAnswer, SendMessage, SendRefusal
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
 
 
 def test_a_hook_before_a_send_sees_it_as_it_came(tmp_path: Path) -> None:

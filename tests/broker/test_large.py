@@ -24,9 +24,14 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers.client_call import ResetOffset
-from flintmq.protocol.headers.common import NoFields, OfConsumerGroup, OfGroupAndTopic, OfTopic
+from flintmq.protocol.headers.common_headers import (
+    BrokerConsumeStats,
+    NoFields,
+    OfConsumerGroup,
+    OfGroupAndTopic,
+    OfTopic,
+)
 from flintmq.protocol.headers.group import ConsumeStatsOf
-from flintmq.protocol.headers.stats import BrokerConsumeStats
 
 QUEUES = 1_000
 STEPS_MIN = 15

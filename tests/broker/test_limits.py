@@ -30,13 +30,11 @@ from flintmq.broker.tables.names import CLIENT_ID_CHARACTERS_MAX, DERIVED_TOPIC_
 from flintmq.filter import sql_eval
 from flintmq.model.group import GROUP_CHARACTERS_MAX, MessageModel
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.heartbeat import Heartbeat
-from flintmq.protocol.bodies.lock import LockRequest
-from flintmq.protocol.bodies.subscription import CheckClientConfig
+from flintmq.protocol.bodies.client import CheckClientConfig, Heartbeat
+from flintmq.protocol.bodies.group import GroupConfig, LockRequest
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfGroup
+from flintmq.protocol.headers.common_headers import OfGroup
 from flintmq.protocol.headers.group import ForbidGroup
 
 BEAT = RequestCode.HEART_BEAT

@@ -30,7 +30,7 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
-from flintmq.protocol.bodies.subscription import SQL92
+from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.pull import PullAnswer

@@ -15,9 +15,9 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.host import Host
-from flintmq.protocol.bodies.queue_page import QueuePage, QueueUnit
+from flintmq.protocol.bodies.stats import QueuePage, QueueUnit
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.common_headers import OfQueue
 from flintmq.protocol.headers.lookup import (
     QueryAnswer,
     QueryConsumeQueue,
@@ -30,7 +30,7 @@ from flintmq.protocol.headers.offset import (
     SearchOffset,
     StoreTimeAnswer,
 )
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.message_log import Appended
 
 EVER_MS = 2**62

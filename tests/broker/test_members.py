@@ -16,13 +16,11 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.tables import clients as clients_module
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.heartbeat import Heartbeat
-from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
-from flintmq.protocol.bodies.subscription import ConsumerIds
+from flintmq.protocol.bodies.client import ConsumerIds, Heartbeat
+from flintmq.protocol.bodies.group import GroupConfig, LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.headers.group import HeartbeatAnswer, UnregisterClient
 
 P1, P2 = Peer("127.0.0.1:40001"), Peer("127.0.0.1:40002")

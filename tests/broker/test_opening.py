@@ -13,9 +13,9 @@ from flintmq.broker.scheduled.append import append
 from flintmq.model.route import QUEUES_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 
 
 def pulled(world: World, topic: str, queue_id: int) -> list[bytes]:

@@ -37,13 +37,13 @@ from flintmq.model import properties as names
 from flintmq.model.group import MessageModel, retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import OFFSET_MOVED_TOPIC, Permission
+from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.offset import OffsetMoved
-from flintmq.protocol.bodies.subscription import SQL92
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullAnswer, PullRefusal
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import decode_record
 
 LITE = RequestCode.LITE_PULL_MESSAGE
 UPLOADED = (

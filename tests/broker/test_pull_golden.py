@@ -16,8 +16,8 @@ import pytest
 from broker.pulling import add_topic, beat, bodies_of, broker_config, store, subscription
 from broker.world import World, header_of
 from flintmq.broker.requests.peer import Peer
+from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.subscription import SQL92
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import FrameReader

@@ -15,7 +15,7 @@ from flintmq.broker.server import BrokerServer
 from flintmq.broker.tables.broker_stats import TEN_SECONDS, Counter
 from flintmq.broker.tables.put_times import PERIOD_MS, PutTimes
 from flintmq.net.loop import run
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
 from net.support import until

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from broker.test_quick_send import PLAIN, Line, line_after, play_both_ways, send
 from broker.world import SMALL_STORE
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.frame import Frame
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from flintmq.store.files.store_config import Flush
 
 HEAD = f"{PLAIN.partition('TAGS')[0]}"

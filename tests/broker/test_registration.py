@@ -12,7 +12,7 @@ from broker.world import SMALL_STORE, START_MS, World
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.tables.registration import order_topics, register_request, unregister_request
 from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode

@@ -25,7 +25,7 @@ from flintmq.protocol.headers.send import (
     SendMessageV2,
     SendRefusal,
 )
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.files.store_config import Flush
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"

@@ -27,7 +27,7 @@ from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendAnswer, SendMessage
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.files.store_config import Flush
 
 

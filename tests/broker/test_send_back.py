@@ -24,8 +24,8 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.headers.send import SendAnswer
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, Version, decode_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, Version, decode_record
 from flintmq.store.files.store_config import Flush
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -15,12 +15,12 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.tables.broker_stats import MINUTE, TOPIC_PUT_NUMS
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TransactionType
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2, SendRefusal
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, decode_record
 from flintmq.store.files.store_config import Flush
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -17,7 +17,7 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.send import SendAnswer, SendRefusal
-from flintmq.protocol.properties import format_properties
+from flintmq.protocol.records.properties import format_properties
 from flintmq.protocol.wire import decode_command
 
 GOLDEN = Path(__file__).parents[1] / "golden"

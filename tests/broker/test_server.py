@@ -30,7 +30,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.fields import Header
 from flintmq.protocol.frame import Frame, FrameReader
-from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.common_headers import OfQueue
 from flintmq.protocol.headers.offset import (
     OffsetAnswer,
     QueryConsumerOffset,
@@ -38,7 +38,7 @@ from flintmq.protocol.headers.offset import (
 )
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 from flintmq.protocol.wire import decode_command, encode_command
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush

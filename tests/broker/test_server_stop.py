@@ -11,7 +11,7 @@ from broker.test_server import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, sendi
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed
 from flintmq.net.loop import run
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from net.support import until

@@ -6,7 +6,7 @@ import pytest
 
 from broker.heartbeats import wants
 from flintmq.broker.tables.subscription_conflicts import ABSENT, conflicts_of, wishes_of
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import Subscription
 
 
 def conflicts(*members: tuple[str, list[Subscription]]) -> list[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from net.certificates import Authority
 from net.ports import port_with_one_below
 

@@ -14,14 +14,12 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.aio import Channels
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
-from flintmq.protocol.bodies.running import RunningConsumer
-from flintmq.protocol.bodies.subscription import ConsumerIds, Subscription
+from flintmq.protocol.bodies.client import ConsumerGroup, ConsumerIds, Subscription
+from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult, RunningConsumer
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 
 
 class Consumer:

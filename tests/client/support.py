@@ -18,10 +18,10 @@ from flintmq.net.loop import new_event_loop
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.pull import PullAnswer, PullMessage
 from flintmq.protocol.headers.topic import CreateTopic
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 from net.support import PATIENCE_S, other_tasks
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.compression import pack
 from flintmq.protocol.headers.pull import PullMessage
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from poison import LZ4, POISONS, poison, send_raw
 
 BROKER = "broker-a"

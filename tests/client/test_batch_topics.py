@@ -17,10 +17,10 @@ from flintmq import (
 )
 from flintmq.client.admin_aio import Admin
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.fields import read_header
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 

@@ -15,10 +15,10 @@ from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.subscription import ConsumerIds
+from flintmq.protocol.bodies.client import ConsumerIds
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import VERSION, Command, request
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.signature import verify
 from net.support import closed_port, until
 

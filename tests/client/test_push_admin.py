@@ -14,9 +14,12 @@ from flintmq.core.group.listener_results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.blocking import BlockingChannels
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
-from flintmq.protocol.bodies.reset import ConsumerStatus
-from flintmq.protocol.bodies.running import RunningConsumer
+from flintmq.protocol.bodies.client_call import (
+    ConsumerStatus,
+    DirectOutcome,
+    DirectResult,
+    RunningConsumer,
+)
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header

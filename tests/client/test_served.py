@@ -10,10 +10,13 @@ from flintmq import aio
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
-from flintmq.protocol.bodies.reset import ConsumerStatus as StatusBody
-from flintmq.protocol.bodies.reset import ResetOffsets
-from flintmq.protocol.bodies.running import RunningConsumer
+from flintmq.protocol.bodies.client_call import ConsumerStatus as StatusBody
+from flintmq.protocol.bodies.client_call import (
+    DirectOutcome,
+    DirectResult,
+    ResetOffsets,
+    RunningConsumer,
+)
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import (
@@ -22,7 +25,7 @@ from flintmq.protocol.headers.client_call import (
     DescribeConsumer,
     ResetOffset,
 )
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from net.support import until
 
 

@@ -12,14 +12,13 @@ from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.route import BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import READ_WRITE, Permission
-from flintmq.protocol.bodies.cluster import Cluster
-from flintmq.protocol.bodies.route import BrokerEntry, TopicRoute
+from flintmq.protocol.bodies.route import BrokerEntry, Cluster, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers.route import RouteOf
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record, Version, crc_of, encode_record
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record, Version, crc_of, encode_record
 
 T = TypeVar("T")
 

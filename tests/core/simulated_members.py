@@ -62,7 +62,7 @@ from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.offset import UpdateConsumerOffset
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.properties import encode_properties
+from flintmq.protocol.records.properties import encode_properties
 
 RECONNECT_MS_MAX = 4_000
 ROUTE_MS = 3_000

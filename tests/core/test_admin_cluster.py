@@ -14,7 +14,7 @@ from flintmq.core.admin.cluster import (
     require_route,
 )
 from flintmq.errors import InvalidSetting, NoRoute
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.codes import RequestCode as Code
 
 

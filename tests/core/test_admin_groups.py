@@ -17,14 +17,14 @@ from flintmq.core.admin.groups import (
 from flintmq.core.ask import CLIENT_CALL_MS
 from flintmq.errors import BrokerRefused, InvalidName, InvalidSetting
 from flintmq.model.group import MessageModel
-from flintmq.protocol.bodies.connections import (
+from flintmq.protocol.bodies.client import (
     ClientConnection,
     ConsumerConnections,
     ProducerConnections,
+    Subscription,
 )
+from flintmq.protocol.bodies.client_call import RunningConsumer
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
-from flintmq.protocol.bodies.running import RunningConsumer
-from flintmq.protocol.bodies.subscription import Subscription
 from flintmq.protocol.codes import RequestCode as Code
 from flintmq.protocol.headers.client_call import DescribeConsumer
 from flintmq.protocol.headers.group import DeleteGroup

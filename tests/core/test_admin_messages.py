@@ -29,8 +29,8 @@ from flintmq.core.admin.messages import (
 from flintmq.errors import BrokerRefused, InvalidName, InvalidSetting, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id
-from flintmq.protocol.bodies.connections import ClientConnection, ConsumerConnections
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
+from flintmq.protocol.bodies.client import ClientConnection, ConsumerConnections
+from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult
 from flintmq.protocol.headers.client_call import ConsumeDirectly
 from flintmq.protocol.headers.lookup import QueryAnswer, QueryMessage, ViewMessage
 from flintmq.protocol.headers.offset import OffsetAnswer

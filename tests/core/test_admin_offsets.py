@@ -20,7 +20,7 @@ from flintmq.core.admin.offsets import (
 from flintmq.core.admin.spans import END, START, Target, ToOffset, ToTime
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.connections import ConsumerConnections
+from flintmq.protocol.bodies.client import ConsumerConnections
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.client_call import ResetOffset

@@ -25,7 +25,7 @@ from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.topic import TopicConfig, TopicList, TopicTable
 from flintmq.protocol.codes import RequestCode as Code
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.topic import CreateTopic
 
 NOT_THERE = no(17, "No topic in this broker")

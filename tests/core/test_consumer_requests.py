@@ -25,10 +25,10 @@ from flintmq.core.group.consumer_requests import (
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import BrokerRefused, InvalidSetting
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
-from flintmq.protocol.bodies.subscription import ConsumerIds
+from flintmq.protocol.bodies.client import ConsumerIds
+from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.headers.group import SendBack as SendBackHeader
 from flintmq.protocol.headers.group import UnregisterClient
 from flintmq.protocol.headers.pull import PullMessage

@@ -22,12 +22,12 @@ from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.topic import TopicList
 from flintmq.protocol.command import Command
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.offset import OffsetAnswer
 from flintmq.protocol.headers.pull import PullAnswer, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.received import decode_messages
 
 ONLY_A = route(1, addresses={"broker-a": A})
 

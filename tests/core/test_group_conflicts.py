@@ -13,9 +13,13 @@ from flintmq.core.admin.group_conflicts import (
 )
 from flintmq.errors import Unreachable
 from flintmq.model.group import MessageModel
-from flintmq.protocol.bodies.connections import ClientConnection, ConsumerConnections
-from flintmq.protocol.bodies.running import RunningConsumer
-from flintmq.protocol.bodies.subscription import SQL92, Subscription
+from flintmq.protocol.bodies.client import (
+    SQL92,
+    ClientConnection,
+    ConsumerConnections,
+    Subscription,
+)
+from flintmq.protocol.bodies.client_call import RunningConsumer
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 

@@ -17,10 +17,10 @@ from flintmq.core.admin.group_diagnosis import (
 from flintmq.core.admin.groups import Member
 from flintmq.core.admin.lag import QueueLag
 from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.protocol.bodies.client import Subscription
+from flintmq.protocol.bodies.client_call import QueueState, RunningConsumer, queue_note
 from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.running import QueueState, RunningConsumer, queue_note
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
-from flintmq.protocol.bodies.subscription import Subscription
 
 QUEUE = QueueRef("orders", "broker-a", 0)
 BEHIND = QueueLag(QUEUE, QueueOffset(9), QueueOffset(4), None, None)

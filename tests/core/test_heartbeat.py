@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flintmq.core.group.heartbeat import HeartbeatClock, heartbeat_addresses, heartbeat_body
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat
 
 BROKERS = {"a": {0: "a:1", 1: "a:2"}, "b": {0: "b:1"}, "c": {1: "c:2"}}
 

@@ -38,7 +38,7 @@ from flintmq.model.queue import LogOffset, QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullMessage
-from flintmq.protocol.stream_mark import mark_stream
+from flintmq.protocol.headers.stream_mark import mark_stream
 from flintmq.protocol.version import version_number
 
 Q0, Q1, Q2 = (QueueRef("orders", "broker-a", number) for number in range(3))

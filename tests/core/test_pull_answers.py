@@ -19,7 +19,7 @@ from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullAnswer
-from flintmq.protocol.record import Record, Version, crc_of, encode_record
+from flintmq.protocol.records.record import Record, Version, crc_of, encode_record
 
 HOST = Host.parse("127.0.0.1:10911")
 

@@ -14,9 +14,9 @@ from flintmq.core.producer.send_draft import (
 from flintmq.errors import BodyTooLarge, InvalidSetting, LocalProtocolError
 from flintmq.model.message import Message
 from flintmq.model.sys_flag import Compression, TransactionType, compression
-from flintmq.protocol.batch import decode_batch
 from flintmq.protocol.compression import unpack
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.batch import decode_batch
+from flintmq.protocol.records.properties import parse_properties
 
 RULES = DraftRules()
 

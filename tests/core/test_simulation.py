@@ -29,7 +29,7 @@ from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.group import ConsumeFromWhere, dead_letter_topic
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 
 SEEDS = 50
 HEAVY_SEEDS = 1_000

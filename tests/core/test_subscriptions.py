@@ -11,7 +11,7 @@ from flintmq.core.group.subscriptions import TOPICS_MAX, Subscriptions, TopicSub
 from flintmq.errors import InvalidExpression, InvalidName, InvalidSetting
 from flintmq.model.group import MessageModel
 from flintmq.model.java_hash import java_hash
-from flintmq.protocol.bodies.subscription import SQL92, TAG
+from flintmq.protocol.bodies.client import SQL92, TAG
 
 NOW_MS = 1_700_000_000_000
 

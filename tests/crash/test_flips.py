@@ -24,7 +24,7 @@ from crash.recording import RecordingDisk
 from crash.workload import CONFIG, QuickDisk, Workload, abandon
 from flintmq.errors import MalformedRecord, StoreRefused
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.records.record import Record, decode_record
 from flintmq.store.message_log import MessageLog
 
 HEAVY_FLIPS = int(os.environ.get("FLINTMQ_FLIPS", "10000"))

@@ -16,12 +16,12 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record, decode_record
-from flintmq.protocol.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record, decode_record
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import StoreConfig

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from flintmq.net.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
-from flintmq.protocol.bodies.cluster import Cluster
-from flintmq.protocol.bodies.route import TopicRoute
+from flintmq.protocol.bodies.route import Cluster, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.headers.send import SendMessageV2
 

@@ -15,7 +15,7 @@ from flintmq.embedded.servers import Servers
 from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import read_header
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.headers.transaction import EndTransaction, ResumeCheck
 

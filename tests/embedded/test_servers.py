@@ -14,9 +14,9 @@ from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.setting import PutSetting, SettingAnswer, SettingOf
+from flintmq.protocol.headers.common_headers import PutSetting, SettingAnswer, SettingOf
 from net.certificates import Authority
 
 OTHER = BrokerConfig(broker_name="broker-b")

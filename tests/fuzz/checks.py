@@ -25,12 +25,12 @@ from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.frame import FrameReader
-from flintmq.protocol.properties import parse_properties, remove_property
-from flintmq.protocol.property_scan import property_spans, tags_codes
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.record import decode_record, encode_record
-from flintmq.protocol.record_scan import scan_records
-from flintmq.protocol.sift import sift_records
+from flintmq.protocol.records.properties import parse_properties, remove_property
+from flintmq.protocol.records.property_scan import property_spans, tags_codes
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.record import decode_record, encode_record
+from flintmq.protocol.records.record_scan import scan_records
+from flintmq.protocol.records.sift import sift_records
 from flintmq.protocol.wire import decode_command
 from fuzz.served import mended
 from protocol.fuzz_wire import check_header_bytes

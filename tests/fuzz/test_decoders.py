@@ -20,7 +20,7 @@ import pytest
 
 from flintmq.errors import FlintError
 from flintmq.model.message import BODY_BYTES_MAX
-from flintmq.protocol.batch import decode_batch
+from flintmq.protocol.records.batch import decode_batch
 from fuzz import checks, corpus
 from fuzz.bending import bent
 from fuzz.served import check_broker, check_name_server

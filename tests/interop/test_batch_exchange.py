@@ -15,9 +15,9 @@ import pytest
 
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record
+from flintmq.protocol.records.record_draft import draft_record
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables

@@ -18,11 +18,11 @@ from crash.workload import served
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.properties import encode_properties, parse_properties
-from flintmq.protocol.record import Record, decode_record
-from flintmq.protocol.record_draft import RecordPattern, draft_record, packed_host
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.properties import encode_properties, parse_properties
+from flintmq.protocol.records.record import Record, decode_record
+from flintmq.protocol.records.record_draft import RecordPattern, draft_record, packed_host
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables

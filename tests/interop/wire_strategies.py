@@ -13,8 +13,8 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.command import Command
 from flintmq.protocol.fields import write_fields
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record, Version, crc_of
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record, Version, crc_of
 
 V4_MAPPED = b"\0" * 10 + b"\xff\xff"
 NAMED_BITS = 0b1110  # multi tags and transaction; compression and inner batches change the body

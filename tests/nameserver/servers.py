@@ -11,10 +11,10 @@ from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
 from flintmq.net.channel import Channel
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header

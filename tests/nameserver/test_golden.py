@@ -16,11 +16,9 @@ import pytest
 
 from flintmq.nameserver.server import NameServer
 from flintmq.net.loop import run
-from flintmq.protocol.bodies.cluster import Cluster
-from flintmq.protocol.bodies.kv import KvTable
-from flintmq.protocol.bodies.route import BrokerEntry, TopicRoute
+from flintmq.protocol.bodies.common_bodies import DataVersion, KvTable
+from flintmq.protocol.bodies.route import BrokerEntry, Cluster, TopicRoute
 from flintmq.protocol.bodies.topic import TopicConfig, TopicList, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import FrameReader

@@ -16,9 +16,10 @@ from flintmq.net.aio import Channels, connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
+from flintmq.protocol.headers.common_headers import PutSetting, SettingOf
 from flintmq.protocol.headers.route import (
     BrokerHeartbeat,
     BrokerIdentity,
@@ -26,7 +27,6 @@ from flintmq.protocol.headers.route import (
     RouteOf,
     WritePermOf,
 )
-from flintmq.protocol.headers.setting import PutSetting, SettingOf
 from flintmq.protocol.wire import encode_command
 from nameserver.servers import (
     ask,

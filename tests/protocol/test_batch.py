@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import LocalProtocolError, MalformedBody
-from flintmq.protocol import batch as batch_module
-from flintmq.protocol.batch import BatchEntry, decode_batch, encode_batch
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records import batch as batch_module
+from flintmq.protocol.records.batch import BatchEntry, decode_batch, encode_batch
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 from record_examples import INT32, golden_batches, mutated
 
 EXAMPLE = bytes.fromhex(

@@ -12,7 +12,7 @@ from flintmq.protocol.headers.catalogue import (
     REQUEST_HEADERS,
     answer_header,
 )
-from flintmq.protocol.headers.common import NoFields
+from flintmq.protocol.headers.common_headers import NoFields
 from flintmq.protocol.headers.lookup import QueryAnswer
 from flintmq.protocol.headers.offset import OffsetAnswer
 from flintmq.protocol.headers.pop import PopAnswer

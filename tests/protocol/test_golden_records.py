@@ -9,9 +9,15 @@ import pytest
 
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.sys_flag import COMPRESSED
-from flintmq.protocol.properties import encode_properties, parse_properties
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.record import Record, decode_record, encode_record, is_filler, record_size
+from flintmq.protocol.records.properties import encode_properties, parse_properties
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.record import (
+    Record,
+    decode_record,
+    encode_record,
+    is_filler,
+    record_size,
+)
 from record_examples import (
     STORES,
     commit_logs,

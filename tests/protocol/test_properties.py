@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import LocalProtocolError
-from flintmq.protocol.properties import (
+from flintmq.protocol.records.properties import (
     PROPERTIES_BYTES_MAX,
     encode_properties,
     format_properties,

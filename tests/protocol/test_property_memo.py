@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.property_memo import KNOWN_MAX, LaterProperties, PropertyMemo
+from flintmq.protocol.records.lazy_properties import KNOWN_MAX, LaterProperties, PropertyMemo
+from flintmq.protocol.records.properties import parse_properties
 from record_examples import property_strings
 
 

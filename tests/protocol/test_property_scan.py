@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flintmq.model.java_hash import tags_code
-from flintmq.protocol import property_scan
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.property_scan import Spans, property_spans, tags_codes
-from flintmq.protocol.record import decode_record, encode_record
-from flintmq.protocol.record_scan import RecordColumns, scan_records
+from flintmq.protocol.records import property_scan
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.property_scan import Spans, property_spans, tags_codes
+from flintmq.protocol.records.record import decode_record, encode_record
+from flintmq.protocol.records.record_scan import RecordColumns, scan_records
 from record_examples import EXAMPLE, STORES, commit_logs, property_strings
 
 NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "k", "ab", "SEVENTH", "EIGHTH_8", "é", "SEVENTEEN_LETTERS")

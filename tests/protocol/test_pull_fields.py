@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from flintmq.errors import LocalProtocolError
 from flintmq.protocol.fields import write_header
 from flintmq.protocol.headers.pull import PullMessage
-from flintmq.protocol.pull_fields import pull_fields
+from flintmq.protocol.headers.pull_template import pull_fields
 
 NUMBERS = st.integers(0, 2**31 - 1)
 OFFSETS = st.integers(0, 2**63 - 1)

@@ -14,13 +14,13 @@ from flintmq.errors import MalformedRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
-from flintmq.protocol import received as received_module
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.compression import pack
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.received import Received, decode_messages
-from flintmq.protocol.record import Record, crc_of, decode_record, encode_record
-from flintmq.protocol.sift import sift_records
+from flintmq.protocol.records import received as received_module
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.received import Received, decode_messages
+from flintmq.protocol.records.record import Record, crc_of, decode_record, encode_record
+from flintmq.protocol.records.sift import sift_records
 from record_examples import EXAMPLE, mutated, property_strings, records
 
 BATCH = NEED_UNWRAP | INNER_BATCH

@@ -15,8 +15,8 @@ from flintmq.errors import LocalProtocolError, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX, parse_properties
-from flintmq.protocol.record import (
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
+from flintmq.protocol.records.record import (
     LOG_OFFSET_AT,
     MAGIC_AT,
     QUEUE_OFFSET_AT,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.batch import BatchColumns
-from flintmq.protocol.checksum import crc32
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
-from flintmq.protocol.record import (
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records.record import (
     CRC_MASK,
     RECORD_BYTES_MAX,
     Record,
@@ -24,7 +24,7 @@ from flintmq.protocol.record import (
     decode_record,
     encode_record,
 )
-from flintmq.protocol.record_draft import (
+from flintmq.protocol.records.record_draft import (
     RecordPattern,
     draft_record,
     packed_host,

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import MalformedRecord
-from flintmq.protocol.record import (
+from flintmq.protocol.records.record import (
     Record,
     Version,
     decode_record,
@@ -20,7 +20,7 @@ from flintmq.protocol.record import (
     is_partial,
     record_size,
 )
-from flintmq.protocol.record_scan import EndKind, RecordColumns, ScanEnd, scan_records
+from flintmq.protocol.records.record_scan import EndKind, RecordColumns, ScanEnd, scan_records
 from record_examples import (
     BACKWARDS,
     EXAMPLE,

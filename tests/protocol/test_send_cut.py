@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.send_cut import SendMould, cut_send, vary_send
+from flintmq.protocol.headers.send_cut import SendMould, cut_send, vary_send
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 
 HEADER = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from flintmq.errors import LocalProtocolError
 from flintmq.protocol.fields import write_header
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.send_fields import SendFields
+from flintmq.protocol.headers.send_template import SendFields
 
 NUMBERS = st.integers(-(2**31), 2**31 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)

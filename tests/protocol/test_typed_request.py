@@ -16,7 +16,7 @@ from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header, header_fields, write_fields
 from flintmq.protocol.frame import FrameReader, HeaderForm
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
-from flintmq.protocol.headers.common import NoFields, OfConsumerGroup
+from flintmq.protocol.headers.common_headers import NoFields, OfConsumerGroup
 from flintmq.protocol.headers.offset import UpdateConsumerOffset
 from flintmq.protocol.headers.pop import PollingOf
 from flintmq.protocol.headers.send import SendMessageV2

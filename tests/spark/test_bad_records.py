@@ -13,7 +13,7 @@ import flintmq.spark
 from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.spark import dead_letter_report, lake, plan_replay, topic_report
 from spark.bad_records import (
     BAD,

@@ -21,11 +21,17 @@ from flintmq.errors import FlintError, MalformedRecord, MissingExtra, Undecodabl
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.compression import pack
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.record import Record, crc_of, decode_record, encode_record, record_size
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.record import (
+    Record,
+    crc_of,
+    decode_record,
+    encode_record,
+    record_size,
+)
 from flintmq.spark.arrow import columns as columns_module
 from flintmq.spark.arrow import page_rows as page_rows_module
 from flintmq.spark.arrow.bad_records import BadRecords

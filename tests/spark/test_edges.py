@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flintmq.client.admin import Admin
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.cluster_queues import Cluster
 from flintmq.spark.source.stream_offset import StreamOffset

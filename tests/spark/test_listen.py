@@ -27,7 +27,7 @@ from flintmq.model.queue import LogOffset, QueueOffset, QueueRef, Span
 from flintmq.model.sys_flag import Compression, with_compression
 from flintmq.protocol.command import Command
 from flintmq.protocol.compression import pack as compress
-from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.records.record import Record, decode_record
 from flintmq.spark.listeners.listener_task import listen
 from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA, outcome_batch
 from flintmq.spark.listeners.packed_app import pack, read_program, unpack
@@ -495,7 +495,7 @@ def test_a_page_that_unpacks_to_too_much_reaches_its_listener_in_pieces(
     for n in range(5):
         body = compress(b"%d" % n * 4_000, Compression.ZLIB)
         send_with_flag(broker, name, body, with_compression(0, Compression.ZLIB))
-    monkeypatch.setattr("flintmq.protocol.received.UNPACKED_BYTES_MAX", 10_000)
+    monkeypatch.setattr("flintmq.protocol.records.received.UNPACKED_BYTES_MAX", 10_000)
     app = app_of(broker, name)
     heard: list[ReceivedMessage] = []
     app.listener(name)(heard.extend)

@@ -20,8 +20,8 @@ from flintmq.errors import StoreRefused
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.check.findings import Severity
 from flintmq.store.check.show_store import show_store
 from flintmq.store.check.store_check import check_store

@@ -13,7 +13,7 @@ import pytest
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.files.disk import Disk
 from flintmq.store.log.commit_log import CommitLog
 from store.refusing_disk import RefusingDisk

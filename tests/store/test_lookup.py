@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.consume_queue import Bound
 from flintmq.store.record_lookup import is_whole

@@ -11,7 +11,7 @@ import pytest
 
 from flintmq.errors import BodyTooLarge, Overloaded, StoreLocked
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.record import Record
 from flintmq.store import message_log
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import CHECKPOINT_STRUCT

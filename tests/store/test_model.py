@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from flintmq.errors import DiskFailed
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import decode_record
+from flintmq.protocol.records.record import decode_record
 from flintmq.store.queues.consume_queue import Bound
 from flintmq.store.queues.selection import Selection
 from store.refusing_disk import RefusingDisk

@@ -8,9 +8,9 @@ import pytest
 
 from flintmq.errors import BodyTooLarge, DiskFailed
 from flintmq.model.java_hash import tags_code
-from flintmq.protocol.batch import BatchColumns
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.store.append_patterned import Batch
 from flintmq.store.message_log import MessageLog
 from store.stored import BORN, SMALL, START_MS, STORED, bodies, draft, draft_of, open_store

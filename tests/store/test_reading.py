@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record_draft import stamp_record
+from flintmq.protocol.records.record_draft import stamp_record
 from flintmq.store.files.store_config import StoreConfig, TransferLimits
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import queue_reader as reading

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, decode_record, is_filler, record_size
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, decode_record, is_filler, record_size
+from flintmq.protocol.records.record_draft import draft_record
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import EXTENSION_ADDRESS_ZERO
 from flintmq.store.files.store_config import StoreConfig

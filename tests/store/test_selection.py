@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.model.java_hash import tags_code
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, encode_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, encode_record
 from flintmq.store.queues.selection import EVERYTHING, Selection
 from record_examples import property_strings, records
 from store.stored import draft

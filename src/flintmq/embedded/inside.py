@@ -12,8 +12,8 @@ from flintmq.broker.state.broker_state import BrokerState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.sift import as_stored
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.sift import as_stored
 from flintmq.store.queues.queue_reader import GetStatus
 
 READ_COUNT = 1_024

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.batch import BatchColumns
-from flintmq.protocol.record_draft import RecordPattern
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.record_draft import RecordPattern
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.dispatch import Dispatch

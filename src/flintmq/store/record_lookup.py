@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import (
+from flintmq.protocol.records.record import (
     RECORD_BYTES_MIN,
     Record,
     decode_record,

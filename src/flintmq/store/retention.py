@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.record import store_time_ms
+from flintmq.protocol.records.record import store_time_ms
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.log.commit_log import Segment
 from flintmq.store.record_lookup import record_view

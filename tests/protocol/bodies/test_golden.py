@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from body_strategies import body_classes
+from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
-from flintmq.protocol.bodies.reset import ResetOffsets
 from flintmq.protocol.bodies.route import TopicRoute
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "bodies.jsonl"

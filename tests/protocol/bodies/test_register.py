@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from body_strategies import JSON, NAME
 from flintmq.errors import MalformedBody
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.fastjson import BODY_BYTES_MAX, DEPTH_MAX
 from flintmq.protocol.version import QUEUE_MAPPING_SINCE
 

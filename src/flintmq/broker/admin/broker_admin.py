@@ -19,12 +19,10 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
-from flintmq.protocol.bodies.kv import KvTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import NoFields
-from flintmq.protocol.headers.setting import BrokerConfigAnswer
-from flintmq.protocol.headers.stats import ViewBrokerStats
+from flintmq.protocol.headers.common_headers import BrokerConfigAnswer, NoFields, ViewBrokerStats
 from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)

@@ -11,7 +11,7 @@ from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.clients import Member
 from flintmq.errors import InvalidName
 from flintmq.model.message_id import parse_offset_id
-from flintmq.protocol.bodies.connections import (
+from flintmq.protocol.bodies.client import (
     ClientConnection,
     ConnectedProducer,
     ConsumerConnections,
@@ -33,7 +33,7 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.command import request as client_request
 from flintmq.protocol.fields import write_fields
 from flintmq.protocol.headers.client_call import ConsumeDirectly, DescribeConsumer
-from flintmq.protocol.headers.common import NoFields, OfConsumerGroup, OfProducerGroup
+from flintmq.protocol.headers.common_headers import NoFields, OfConsumerGroup, OfProducerGroup
 from flintmq.protocol.language import NAMES
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import CLIENT_CALLS_SINCE, version_name

@@ -19,13 +19,11 @@ from flintmq.protocol.bodies.in_parts import (
     list_in_parts,
     table_in_parts,
 )
-from flintmq.protocol.bodies.offset import CorrectionOffsets
+from flintmq.protocol.bodies.offset import ConsumeTimeSpans, CorrectionOffsets, QueueTimeSpan
 from flintmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueueProgress
-from flintmq.protocol.bodies.time_span import ConsumeTimeSpans, QueueTimeSpan
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.headers.common import OfGroupAndTopic
+from flintmq.protocol.headers.common_headers import BrokerConsumeStats, OfGroupAndTopic
 from flintmq.protocol.headers.group import ConsumeStatsOf, CorrectionOffset
-from flintmq.protocol.headers.stats import BrokerConsumeStats
 from flintmq.protocol.typed_request import TypedRequest
 
 TOPIC_SEPARATOR = ";"

@@ -14,7 +14,7 @@ from flintmq.logs import logger
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
 from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import NoFields, OfGroup
+from flintmq.protocol.headers.common_headers import NoFields, OfGroup
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
 from flintmq.protocol.typed_request import TypedRequest
 

@@ -22,12 +22,12 @@ from flintmq.broker.tables.filters import BLOOM
 from flintmq.errors import InvalidExpression
 from flintmq.filter.tags import parse_tags
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.bodies.filter_table import GroupFilter
-from flintmq.protocol.bodies.queue_page import QueuePage, QueueUnit
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import Subscription
+from flintmq.protocol.bodies.group import GroupFilter
+from flintmq.protocol.bodies.stats import QueuePage, QueueUnit
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.frame import FRAME_BYTES_MAX
-from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.common_headers import OfQueue
 from flintmq.protocol.headers.lookup import (
     QueryAnswer,
     QueryConsumeQueue,

@@ -19,7 +19,7 @@ from flintmq.broker.tables.names import require, used_group_fault
 from flintmq.logs import logger
 from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.common import NoFields
+from flintmq.protocol.headers.common_headers import NoFields
 from flintmq.protocol.headers.group import CloneGroupOffset
 from flintmq.protocol.typed_request import TypedRequest
 

@@ -20,9 +20,9 @@ from flintmq.broker.tables.clients import Member
 from flintmq.errors import MalformedBody
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies import reset
+from flintmq.protocol.bodies import client_call as reset
+from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.bodies.in_parts import table_in_parts
-from flintmq.protocol.bodies.reset import ResetOffsets
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.command import request as client_request

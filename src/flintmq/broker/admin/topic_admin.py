@@ -22,13 +22,13 @@ from flintmq.errors import DiskFailed
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import SYSTEM_TOPICS, Permission
+from flintmq.protocol.bodies.client import GroupSubscription
 from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
-from flintmq.protocol.bodies.subscription import GroupSubscription
 from flintmq.protocol.bodies.topic import SINGLE_TAG, TopicConfig, TopicConfigList, TopicList
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import NoFields, OfGroup, OfTopic
+from flintmq.protocol.headers.common_headers import NoFields, OfGroup, OfTopic
 from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from flintmq.protocol.typed_request import TypedRequest

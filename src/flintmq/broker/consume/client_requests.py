@@ -26,12 +26,17 @@ from flintmq.broker.tables.selections import is_compiled, require_tags
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, retry_topic
 from flintmq.model.topic import TopicFlag
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
-from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
-from flintmq.protocol.bodies.subscription import SQL92, CheckClientConfig, ConsumerIds
+from flintmq.protocol.bodies.client import (
+    SQL92,
+    CheckClientConfig,
+    ConsumerGroup,
+    ConsumerIds,
+    Heartbeat,
+)
+from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request as new_request
-from flintmq.protocol.headers.common import NoFields, OfConsumerGroup
+from flintmq.protocol.headers.common_headers import NoFields, OfConsumerGroup
 from flintmq.protocol.headers.group import HeartbeatAnswer, UnregisterClient
 from flintmq.protocol.typed_request import TypedRequest
 

@@ -29,8 +29,8 @@ from flintmq.model.sys_flag import TransactionType, with_transaction_type
 from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.transaction import EndTransaction, ResumeCheck
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.message_log import Appended
 

@@ -31,7 +31,7 @@ from flintmq.model.sys_flag import BORN_HOST_V6
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
-from flintmq.protocol.record import LOG_OFFSET_AT, STORE_MS_AT, V6_BYTES_MORE
+from flintmq.protocol.records.record import LOG_OFFSET_AT, STORE_MS_AT, V6_BYTES_MORE
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult

@@ -18,8 +18,8 @@ from flintmq.broker.tables.selections import NOTHING, is_compiled, sql_selection
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, group_of_retry_topic, is_retry_topic
 from flintmq.model.topic import Permission
+from flintmq.protocol.bodies.client import SQL92, TAG, Subscription
 from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.subscription import SQL92, TAG, Subscription
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage, PullRefusal

@@ -16,8 +16,8 @@ from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record_draft import draft_record
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import draft_record
 from flintmq.store.message_log import Appended
 from flintmq.store.queues.dispatch import keys_of
 from flintmq.store.recovery.log_columns import inner_count

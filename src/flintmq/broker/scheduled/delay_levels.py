@@ -30,9 +30,9 @@ from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.offset import DelayOffsets
-from flintmq.protocol.bodies.version import DataVersion
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.queues.queue_extension import is_address
 from flintmq.store.record_lookup import QueueEntry
 

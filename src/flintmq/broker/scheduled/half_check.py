@@ -36,8 +36,8 @@ from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.transaction import CheckTransactionState
-from flintmq.protocol.properties import encode_properties, parse_properties
-from flintmq.protocol.record import TOPIC_BYTES_MAX, Record, Version, encode_record
+from flintmq.protocol.records.properties import encode_properties, parse_properties
+from flintmq.protocol.records.record import TOPIC_BYTES_MAX, Record, Version, encode_record
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.store.message_log import Appended
 
 if TYPE_CHECKING:
-    from flintmq.protocol.record import Record
+    from flintmq.protocol.records.record import Record
 
 HALF_QUEUE = 0
 

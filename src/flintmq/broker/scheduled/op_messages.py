@@ -15,10 +15,10 @@ from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 
 if TYPE_CHECKING:
-    from flintmq.protocol.record import Record
+    from flintmq.protocol.records.record import Record
 
 log = logger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flintmq.broker.scheduled.append import NewMessage
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.model import properties as names
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.record import Record
 
 if TYPE_CHECKING:
     from flintmq.model.queue import QueueOffset

@@ -40,14 +40,14 @@ from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import TIMER_TOPIC
-from flintmq.protocol.bodies.timer import TimerPositions
+from flintmq.protocol.bodies.offset import TimerPositions
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.recovery.survey import TimerProgress
 
 if TYPE_CHECKING:
     from flintmq.broker.scheduled.append import NewMessage
-    from flintmq.protocol.record import Record
+    from flintmq.protocol.records.record import Record
 
 log = logger(__name__)
 

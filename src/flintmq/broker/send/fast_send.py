@@ -39,9 +39,9 @@ from flintmq.model.topic import Permission
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record_draft import RecordPattern, packed_host
-from flintmq.protocol.send_cut import SendCut, SendMould, cut_send, vary_send
+from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, vary_send
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.files.store_config import Flush
 from flintmq.store.queues.dispatch import keys_of

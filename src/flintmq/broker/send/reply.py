@@ -27,7 +27,7 @@ from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.send import PushReply, SendAnswer, SendRefusal
-from flintmq.protocol.properties import format_properties, parse_properties
+from flintmq.protocol.records.properties import format_properties, parse_properties
 from flintmq.store.message_log import Appended
 
 log = logger(__name__)

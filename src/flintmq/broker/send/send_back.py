@@ -33,8 +33,8 @@ from flintmq.model.topic import SCHEDULE_TOPIC, Permission, TopicFlag
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.group import SendBack
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record
 from flintmq.protocol.typed_request import TypedRequest
 
 FIRST_LEVEL = 3

@@ -32,16 +32,16 @@ from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK
-from flintmq.protocol.batch import BatchColumns, split_batch
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.properties import (
+from flintmq.protocol.records.batch import BatchColumns, split_batch
+from flintmq.protocol.records.properties import (
     PROPERTIES_BYTES_MAX,
     encode_properties,
     parse_properties,
 )
-from flintmq.protocol.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
-from flintmq.protocol.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.queues.dispatch import keys_of

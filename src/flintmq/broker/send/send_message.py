@@ -34,7 +34,7 @@ from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.message_log import Appended
 
 OWN_MAXIMUM_SINCE = 121

@@ -14,7 +14,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.scheduled.append import TIMER_NAMES
 from flintmq.model import properties as names
 from flintmq.model.message import PROPERTY_SEPARATOR
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
 KEPT_MAX = 64
 """Marks remembered as text: a process has few brokers, and each has one at a time."""

@@ -28,8 +28,7 @@ from flintmq.broker.tables.subscription_conflicts import (
 from flintmq.errors import Overloaded
 from flintmq.logs import logger
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, Subscription
 
 log = logger(__name__)
 

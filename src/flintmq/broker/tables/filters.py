@@ -26,8 +26,8 @@ from flintmq.errors import InvalidExpression
 from flintmq.filter.bloom import bloom_filter
 from flintmq.logs import logger
 from flintmq.model.properties import RETRY_TOPIC
-from flintmq.protocol.bodies.filter_table import BloomBits, FilterTable, GroupFilter, TopicFilters
-from flintmq.protocol.bodies.subscription import SQL92, Subscription
+from flintmq.protocol.bodies.client import SQL92, Subscription
+from flintmq.protocol.bodies.group import BloomBits, FilterTable, GroupFilter, TopicFilters
 from flintmq.store.queues.selection import Selection
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TypeAlias
 from flintmq.errors import Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.offset import ConsumerOffsets
-from flintmq.protocol.bodies.version import DataVersion
 
 log = logger(__name__)
 

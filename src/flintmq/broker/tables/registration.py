@@ -19,7 +19,7 @@ from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, MalformedBody
 from flintmq.logs import logger
 from flintmq.model.topic import READ_WRITE, SELF_TEST_TOPIC
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode

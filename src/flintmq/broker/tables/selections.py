@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from flintmq.broker.limits.text_cache import TextCache
 from flintmq.errors import ExpressionTooLarge, InvalidExpression, MalformedRecord
 from flintmq.filter.tags import ALL, SEPARATOR, parse_tags
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import measure_record
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import measure_record
 from flintmq.store.queues.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import msgspec
 from flintmq.errors import InvalidExpression
 from flintmq.filter.tags import SEPARATOR, parse_tags
 from flintmq.model.group import retry_topic
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import Subscription
 
 ABSENT = "not subscribed"
 """What a conflict says of a member that leaves a topic out."""

@@ -27,8 +27,8 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression
 from flintmq.net.channel import Channel
 from flintmq.net.commands import Outcome, refuse
-from flintmq.protocol.bodies.reset import ConsumerStatus as StatusBody
-from flintmq.protocol.bodies.reset import ResetOffsets
+from flintmq.protocol.bodies.client_call import ConsumerStatus as StatusBody
+from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.compression import unpack
@@ -38,11 +38,11 @@ from flintmq.protocol.headers.client_call import (
     DescribeConsumer,
     ResetOffset,
 )
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.headers.send import PushReply
 from flintmq.protocol.headers.transaction import CheckTransactionState
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.received import decode_messages
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, object], str], object]
 

@@ -19,9 +19,8 @@ from flintmq.client.engine import fork
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.direct import DirectResult
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat, ProducerGroup
-from flintmq.protocol.bodies.running import RunningConsumer
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, ProducerGroup
+from flintmq.protocol.bodies.client_call import DirectResult, RunningConsumer
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import UnregisterClient

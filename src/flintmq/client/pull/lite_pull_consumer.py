@@ -41,7 +41,7 @@ from flintmq.errors import FlintError, InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import Route
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import Subscription
 
 POLL_MS: Final = 5_000
 """How long a poll waits for a message."""

@@ -28,20 +28,19 @@ from flintmq.model.group import ConsumeFromWhere, ConsumeType, retry_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import check_topic_name
-from flintmq.protocol.bodies.direct import DirectResult
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
-from flintmq.protocol.bodies.running import (
+from flintmq.protocol.bodies.client import ConsumerGroup, Subscription
+from flintmq.protocol.bodies.client_call import (
     CLIENT_VERSION,
     CONSUME_ORDERLY,
     CONSUME_TYPE,
     NAME_SERVERS,
     START_TIMESTAMP,
+    DirectResult,
     QueueState,
     RunningConsumer,
 )
-from flintmq.protocol.bodies.subscription import Subscription
 from flintmq.protocol.command import VERSION, Command
-from flintmq.protocol.stream_mark import mark_stream
+from flintmq.protocol.headers.stream_mark import mark_stream
 from flintmq.protocol.version import version_name
 
 STABLE_INSTANCE: Final = "DEFAULT"

@@ -44,8 +44,8 @@ from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.subscription import Subscription
-from flintmq.protocol.stream_mark import mark_stream
+from flintmq.protocol.bodies.client import Subscription
+from flintmq.protocol.headers.stream_mark import mark_stream
 
 PULL_COUNT: Final = 32
 """Messages of a pull that says nothing else; the most a broker of RocketMQ gives."""

@@ -22,9 +22,8 @@ from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic, without_namespace
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
-from flintmq.protocol.bodies.running import RunningConsumer
+from flintmq.protocol.bodies.client import ConsumerGroup
+from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult, RunningConsumer
 
 REMARK_CHARACTERS_MAX: Final = 4_096
 """Of a traceback: the end of it says what happened."""

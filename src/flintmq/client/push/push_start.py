@@ -31,7 +31,7 @@ from flintmq.core.reading.broker_offsets import group_offset
 from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.errors import FlintError, GroupConflict, InvalidSetting
 from flintmq.model.group import is_retry_topic
-from flintmq.protocol.bodies.subscription import CheckClientConfig
+from flintmq.protocol.bodies.client import CheckClientConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 

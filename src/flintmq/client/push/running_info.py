@@ -13,7 +13,7 @@ from flintmq.core.consumer.consumer_status import GroupStatus, QueueStatus
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.group import ConsumeType
-from flintmq.protocol.bodies.running import (
+from flintmq.protocol.bodies.client_call import (
     CLIENT_VERSION,
     CONSUME_ORDERLY,
     CONSUME_TYPE,

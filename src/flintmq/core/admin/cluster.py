@@ -11,9 +11,9 @@ from flintmq.core.routes import NameServers, fetch_route
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.route import BrokerReplicas, Route
 from flintmq.model.topic import reply_topic
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode
 
 

@@ -37,7 +37,7 @@ from flintmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.catalogue import GIVING_CODES
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
-from flintmq.protocol.properties import format_properties
+from flintmq.protocol.records.properties import format_properties
 
 LIST_MAX = 256
 """Dead letters shown at once unless told otherwise."""

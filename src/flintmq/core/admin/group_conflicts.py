@@ -18,8 +18,8 @@ from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import FlintError, InvalidExpression
 from flintmq.filter.tags import SEPARATOR, parse_tags
 from flintmq.model.group import MessageModel, retry_topic
-from flintmq.protocol.bodies.running import RunningConsumer
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import Subscription
+from flintmq.protocol.bodies.client_call import RunningConsumer
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import DescribeConsumer

@@ -23,7 +23,12 @@ from flintmq.core.routes import NameServers
 from flintmq.errors import FlintError
 from flintmq.model.group import retry_topic
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.running import CONSUME_ORDERLY, QueueState, RunningConsumer, queue_note
+from flintmq.protocol.bodies.client_call import (
+    CONSUME_ORDERLY,
+    QueueState,
+    RunningConsumer,
+    queue_note,
+)
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.client_call import DescribeConsumer
 

@@ -24,17 +24,17 @@ from flintmq.model.group import (
     is_system_group,
     retry_topic,
 )
-from flintmq.protocol.bodies.connections import (
+from flintmq.protocol.bodies.client import (
+    TAG,
     ClientConnection,
     ConsumerConnections,
     ProducerConnections,
 )
+from flintmq.protocol.bodies.client_call import RunningConsumer
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
-from flintmq.protocol.bodies.running import RunningConsumer
-from flintmq.protocol.bodies.subscription import TAG
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.client_call import DescribeConsumer
-from flintmq.protocol.headers.common import OfConsumerGroup, OfProducerGroup, OfTopic
+from flintmq.protocol.headers.common_headers import OfConsumerGroup, OfProducerGroup, OfTopic
 from flintmq.protocol.headers.group import DeleteGroup
 from flintmq.protocol.headers.topic import ForgetTopic
 from flintmq.protocol.version import version_name

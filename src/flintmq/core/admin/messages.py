@@ -30,13 +30,13 @@ from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.message_id import parse_offset_id
 from flintmq.model.queue import QueueOffset, Span
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
+from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import ConsumeDirectly
 from flintmq.protocol.headers.lookup import QueryMessage, ViewMessage
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.sift import as_stored
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.sift import as_stored
 
 COUNT_MAX = 64
 """Messages one search gives unless told otherwise; a broker gives no more for a key."""

@@ -29,7 +29,7 @@ from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.bodies.topic import SINGLE_TAG, TopicConfig, TopicList, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.topic import CreateTopic, ForgetTopic, TopicConfigOf
 
 QUEUES_MAX = 65_536

@@ -17,7 +17,7 @@ from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
+from flintmq.protocol.bodies.client import ConsumerGroup
 
 PULL_SUSPEND_MS = 15_000
 """How long a broker may keep a pull that finds nothing."""

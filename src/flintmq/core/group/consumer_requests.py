@@ -13,15 +13,15 @@ from flintmq.core.group.actions import DeadLetterRecord, LockQueues, Pull, SendB
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
-from flintmq.protocol.bodies.subscription import TAG, ConsumerIds
+from flintmq.protocol.bodies.client import TAG, ConsumerIds
+from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import LANGUAGE, VERSION, Command, request
-from flintmq.protocol.headers.common import OfConsumerGroup
+from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.headers.group import SendBack as SendBackHeader
 from flintmq.protocol.headers.group import UnregisterClient
 from flintmq.protocol.headers.pull import PullFlag
-from flintmq.protocol.pull_fields import pull_fields
+from flintmq.protocol.headers.pull_template import pull_fields
 from flintmq.protocol.version import version_number
 
 FILTERS_SINCE: Final = version_number("V4_1_0_SNAPSHOT")

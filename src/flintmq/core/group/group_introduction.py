@@ -19,7 +19,7 @@ from flintmq.core.conversation import Call, Conversation
 from flintmq.core.group.consumer_requests import unregister_request
 from flintmq.core.group.heartbeat import heartbeat_body
 from flintmq.model.group import ConsumeType
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
+from flintmq.protocol.bodies.client import ConsumerGroup
 from flintmq.protocol.codes import RequestCode
 
 CLIENT_ID: Final = f"{socket.gethostname()}@{os.getpid()}#spark"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from flintmq.model.route import MASTER_ID
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat, ProducerGroup
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, ProducerGroup
 
 INTERVAL_MS: Final = 30_000
 """A quarter of the time after which a broker gives a silent client up."""

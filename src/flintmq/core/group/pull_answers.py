@@ -20,7 +20,7 @@ from flintmq.model.route import MASTER_ID
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullAnswer as AnswerHeader
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 
 PART_MAX: Final = 64
 """Messages of a small answer.  Brokers of RocketMQ give 32 at most, unless told otherwise."""

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.subscription import TAG
+from flintmq.protocol.bodies.client import TAG
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import LANGUAGE, VERSION, Command
 from flintmq.protocol.headers.pull import PullFlag
-from flintmq.protocol.pull_fields import pull_fields
+from flintmq.protocol.headers.pull_template import pull_fields
 from flintmq.protocol.version import SQL92_SINCE, version_name, version_number
 
 BYTES_MAX: Final = 2**31 - 1

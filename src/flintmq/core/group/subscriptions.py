@@ -20,8 +20,7 @@ from flintmq.errors import InvalidExpression, InvalidSetting
 from flintmq.filter.tags import ALL, TagSubscription, parse_tags
 from flintmq.model.group import ConsumeType, is_retry_topic, with_namespace
 from flintmq.model.topic import check_topic_name
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
-from flintmq.protocol.bodies.subscription import SQL92, TAG, Subscription
+from flintmq.protocol.bodies.client import SQL92, TAG, ConsumerGroup, Subscription
 
 TOPICS_MAX = 1_000
 """Topics of one group: each is asked about at every rebalance."""

@@ -38,7 +38,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import LANGUAGE, ONEWAY_BIT, VERSION, Command
-from flintmq.protocol.send_fields import SendFields
+from flintmq.protocol.headers.send_template import SendFields
 from flintmq.protocol.version import version_name, version_number
 
 RETRIES: Final = 2

@@ -13,7 +13,7 @@ from typing import Final
 from flintmq.core.producer.broker_faults import Avoidance, Faults
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.send_fields import SendFields
+from flintmq.protocol.headers.send_template import SendFields
 
 LANES_MAX: Final = 10_000
 """Topics whose turn is remembered."""

@@ -18,10 +18,10 @@ from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import KEY_SEPARATOR, Message
 from flintmq.model.sys_flag import Compression, TransactionType, with_compression
-from flintmq.protocol.batch import BATCH_ENTRIES_MAX, join_batch
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.compression import pack
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX, format_properties
+from flintmq.protocol.records.batch import BATCH_ENTRIES_MAX, join_batch
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, format_properties
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """What producers and brokers allow unless told otherwise."""

@@ -14,7 +14,7 @@ from flintmq.errors import RemoteProtocolError
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.common_headers import OfQueue
 from flintmq.protocol.headers.offset import (
     MaxOffset,
     OffsetAnswer,

@@ -33,12 +33,12 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.bodies.subscription import SQL92, TAG
+from flintmq.protocol.bodies.client import SQL92, TAG
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
-from flintmq.protocol.received import Received, decode_messages
-from flintmq.protocol.sift import as_stored
+from flintmq.protocol.records.received import Received, decode_messages
+from flintmq.protocol.records.sift import as_stored
 
 PULL_MS = 10_000
 """How long a pull may take that does not wait for messages; what Java allows."""

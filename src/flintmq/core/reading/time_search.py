@@ -15,7 +15,7 @@ from flintmq.core.conversation import Conversation
 from flintmq.core.reading.broker_offsets import Extent, offset_at
 from flintmq.core.reading.read_span import SpanReader
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.record_scan import scan_records
+from flintmq.protocol.records.record_scan import scan_records
 
 
 def first_at(

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flintmq.protocol.record_scan import windows
+from flintmq.protocol.records.record_scan import windows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from flintmq.protocol.record import Buffer
+    from flintmq.protocol.records.record import Buffer
 
     Ints: TypeAlias = npt.NDArray[np.int64]
     Mask: TypeAlias = npt.NDArray[np.bool_]

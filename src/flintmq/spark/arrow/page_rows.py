@@ -32,11 +32,11 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import BODY_BYTES_MAX
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, compression, needs_unwrap
-from flintmq.protocol.batch import decode_batch
-from flintmq.protocol.checksum import crc32
 from flintmq.protocol.compression import EXTRA, unpack
-from flintmq.protocol.received import UNPACKED_BYTES_MAX
-from flintmq.protocol.record import (
+from flintmq.protocol.records.batch import decode_batch
+from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.received import UNPACKED_BYTES_MAX
+from flintmq.protocol.records.record import (
     CRC_MASK,
     Record,
     decode_record,
@@ -44,8 +44,8 @@ from flintmq.protocol.record import (
     measure_record,
     record_size,
 )
-from flintmq.protocol.record_scan import EndKind, RecordColumns, scan_records
-from flintmq.protocol.sift import sift_records
+from flintmq.protocol.records.record_scan import EndKind, RecordColumns, scan_records
+from flintmq.protocol.records.sift import sift_records
 from flintmq.spark.arrow.byte_spans import binary_column, is_text
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from flintmq.model.message import KEY_SEPARATOR, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from flintmq.model.sys_flag import STORE_HOST_V6
-from flintmq.protocol.record import LOG_OFFSET_AT
-from flintmq.protocol.record_scan import RecordColumns, windows
+from flintmq.protocol.records.record import LOG_OFFSET_AT
+from flintmq.protocol.records.record_scan import RecordColumns, windows
 from flintmq.spark.arrow.byte_spans import binary_column, list_column, octets_of, text_column
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from flintmq.protocol.record import Buffer
+    from flintmq.protocol.records.record import Buffer
 
     Ints: TypeAlias = npt.NDArray[np.int64]
     Octets: TypeAlias = npt.NDArray[np.uint8]

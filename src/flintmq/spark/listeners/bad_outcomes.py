@@ -20,7 +20,7 @@ from flintmq.errors import BrokerRefused
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
-from flintmq.protocol.sift import as_stored
+from flintmq.protocol.records.sift import as_stored
 from flintmq.spark.arrow.bad_records import BadReports, undecodable
 from flintmq.spark.listeners.outcome_rows import (
     ERROR_CHARACTERS_MAX,

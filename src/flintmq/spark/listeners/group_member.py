@@ -36,14 +36,14 @@ from flintmq.logs import logger
 from flintmq.model.group import ConsumeType
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.bodies.direct import DirectResult
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup
-from flintmq.protocol.bodies.running import (
+from flintmq.protocol.bodies.client import ConsumerGroup
+from flintmq.protocol.bodies.client_call import (
     CLIENT_VERSION,
     CONSUME_ORDERLY,
     CONSUME_TYPE,
     NAME_SERVERS,
     START_TIMESTAMP,
+    DirectResult,
     QueueState,
     RunningConsumer,
 )

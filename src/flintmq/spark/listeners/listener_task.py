@@ -47,7 +47,7 @@ from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
-from flintmq.protocol.received import Received
+from flintmq.protocol.records.received import Received
 from flintmq.spark.listeners.bad_outcomes import BadOutcomes
 from flintmq.spark.listeners.listener_calls import Called, Callers
 from flintmq.spark.listeners.outcome_rows import (

@@ -35,7 +35,7 @@ from flintmq.net.clock import monotonic_ms
 from flintmq.net.side_by_side import hold_all
 from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.spark.reading.access import Access
 
 T = TypeVar("T")

@@ -25,9 +25,9 @@ from flintmq.filter.sql_eval import compile_sql
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission, is_system_topic, reply_topic
-from flintmq.protocol.bodies.subscription import SQL92
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record_scan import scan_records
+from flintmq.protocol.bodies.client import SQL92
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record_scan import scan_records
 from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.layout import (

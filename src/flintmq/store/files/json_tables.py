@@ -22,10 +22,8 @@ import msgspec
 from flintmq.errors import MalformedBody, StoreRefused
 from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.body import FILE_BYTES_MAX, Body, wire_fields
-from flintmq.protocol.bodies.filter_table import FilterTable
-from flintmq.protocol.bodies.group import GroupTable
-from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets
-from flintmq.protocol.bodies.timer import TimerPositions
+from flintmq.protocol.bodies.group import FilterTable, GroupTable
+from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import CONFIG_DIRECTORY

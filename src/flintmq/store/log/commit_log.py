@@ -35,8 +35,8 @@ from pathlib import Path
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import FILLER_BYTES_MIN, encode_filler
-from flintmq.protocol.record_draft import stamp_record
+from flintmq.protocol.records.record import FILLER_BYTES_MIN, encode_filler
+from flintmq.protocol.records.record_draft import stamp_record
 from flintmq.store.files.dirty_files import DirtyFiles
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.file_sequence import FileRow

@@ -23,7 +23,7 @@ import numpy as np
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.record import (
+from flintmq.protocol.records.record import (
     CRC_MASK,
     FILLER_BYTES_MIN,
     LOG_OFFSET_AT,
@@ -33,7 +33,7 @@ from flintmq.protocol.record import (
     is_filler,
     record_size,
 )
-from flintmq.protocol.record_scan import EndKind, RecordColumns, scan_records
+from flintmq.protocol.records.record_scan import EndKind, RecordColumns, scan_records
 from flintmq.store.files.disk import Disk
 from flintmq.store.log.commit_log import Segment
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import RECORD_BYTES_MIN, measure_record
+from flintmq.protocol.records.record import RECORD_BYTES_MIN, measure_record
 from flintmq.store.files.layout import BATCH_UNIT_BYTES
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit

@@ -28,7 +28,7 @@ import numpy as np
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.record import (
+from flintmq.protocol.records.record import (
     RECORD_BYTES_MIN,
     TOPIC_BYTES_MAX,
     V6_BYTES_MORE,

@@ -21,8 +21,8 @@ from flintmq.errors import MalformedRecord
 from flintmq.model.java_hash import tags_code
 from flintmq.model.properties import TAGS
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX, parse_properties
-from flintmq.protocol.record import measure_record
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
+from flintmq.protocol.records.record import measure_record
 from flintmq.store.files.layout import EXTENSION_ADDRESS_MAX, UNIT_STRUCT
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units
 from flintmq.store.queues.queue_extension import QueueExtension

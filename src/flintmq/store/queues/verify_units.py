@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from flintmq.protocol.record import RECORD_BYTES_MIN, V6_BITS, Version
-from flintmq.protocol.record_scan import gather
+from flintmq.protocol.records.record import RECORD_BYTES_MIN, V6_BITS, Version
+from flintmq.protocol.records.record_scan import gather
 from flintmq.store.files.layout import UNIT_BYTES
 from flintmq.store.queues.consume_queue import Units
 

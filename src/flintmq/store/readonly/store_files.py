@@ -22,7 +22,7 @@ import numpy.typing as npt
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import DiskFailed, StoreRefused
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import RECORD_BYTES_MIN, store_time_ms
+from flintmq.protocol.records.record import RECORD_BYTES_MIN, store_time_ms
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.file_sequence import FileRow
 from flintmq.store.files.layout import (

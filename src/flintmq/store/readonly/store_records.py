@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.record import V6_BYTES_MORE, Version
-from flintmq.protocol.record_scan import gather, windows
+from flintmq.protocol.records.record import V6_BYTES_MORE, Version
+from flintmq.protocol.records.record_scan import gather, windows
 from flintmq.store.files.layout import EXTENSION_ADDRESS_MAX
 from flintmq.store.queues.consume_queue import Units, is_fill
 from flintmq.store.queues.queue_reader import topic_field

@@ -20,7 +20,7 @@ import numpy as np
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import RECORD_BYTES_MIN
+from flintmq.protocol.records.record import RECORD_BYTES_MIN
 from flintmq.store.files.layout import BATCH_COUNT_MAX, BATCH_UNIT, NOT_COMPACTED
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnits

@@ -15,8 +15,8 @@ from flintmq.model.properties import DELAY, INNER_NUM, KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.property_scan import Spans, property_spans, tags_codes
-from flintmq.protocol.record_scan import RecordColumns
+from flintmq.protocol.records.property_scan import Spans, property_spans, tags_codes
+from flintmq.protocol.records.record_scan import RecordColumns
 from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.files.tombstones import Tombstones

@@ -19,7 +19,7 @@ import numpy as np
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import RECORD_BYTES_MIN
+from flintmq.protocol.records.record import RECORD_BYTES_MIN
 from flintmq.store.files.layout import FILL_UNIT, UNIT
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill

@@ -25,8 +25,8 @@ from itertools import chain
 import numpy as np
 
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import store_time_ms
-from flintmq.protocol.record_scan import EndKind, scan_records
+from flintmq.protocol.records.record import store_time_ms
+from flintmq.protocol.records.record_scan import EndKind, scan_records
 from flintmq.store.files.checkpoint import SAFETY_MS
 from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY
 from flintmq.store.log.commit_log import require_mappable

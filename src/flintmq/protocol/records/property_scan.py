@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from flintmq.model.java_hash import java_hash
-from flintmq.protocol.record_scan import RecordColumns, gather, windows
+from flintmq.protocol.records.record_scan import RecordColumns, gather, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

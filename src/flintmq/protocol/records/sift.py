@@ -24,10 +24,10 @@ from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
-from flintmq.protocol.batch import BatchEntry, decode_batch
 from flintmq.protocol.compression import unpack
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Buffer, Record, decode_record, measure_record
+from flintmq.protocol.records.batch import BatchEntry, decode_batch
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Buffer, Record, decode_record, measure_record
 
 UNREADABLE: Final = (MalformedRecord, MalformedBody, BodyTooLarge, MissingExtra)
 """What `read_record` raises."""

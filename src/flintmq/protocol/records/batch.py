@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from flintmq.errors import LocalProtocolError, MalformedBody
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
 BATCH_ENTRIES_MAX: Final = 262_144
 """More entries than a body of 4 MiB, the largest a broker takes by default, can hold."""

@@ -27,8 +27,8 @@ from flintmq.errors import LocalProtocolError, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.checksum import crc32
-from flintmq.protocol.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Where records are read from; items of a view are single bytes."""

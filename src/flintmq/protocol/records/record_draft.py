@@ -15,9 +15,9 @@ from itertools import chain, count, repeat
 from flintmq.errors import LocalProtocolError
 from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.batch import BatchColumns
-from flintmq.protocol.checksum import crc32
-from flintmq.protocol.record import (
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.record import (
     CRC_MASK,
     HEAD,
     HEADS,

@@ -5,6 +5,10 @@ leaves them out: ``AccessKey``, ``SecurityToken`` and ``Signature`` (see `signat
 ``OnsChannel`` (C++ clients), ``ReqT`` (Java pull consumers), and of 5.x ``ns`` and ``nsd``
 (namespaces), ``lo`` (static topics) and ``oway`` (calls between brokers).  They stay in the
 command, so a request that is passed on keeps them.
+
+Settings kept by the name server (100 to 102, 219), and the version of a broker's own (26).
+
+Figures an admin asks a broker for.
 """
 
 from __future__ import annotations
@@ -48,3 +52,47 @@ class OfProducerGroup(Header, frozen=True, kw_only=True):
 class OfGroupAndTopic(Header, frozen=True, kw_only=True):
     topic: str
     group: str
+
+
+class SettingOf(Header, frozen=True, kw_only=True):
+    """101 GET_KV_CONFIG and 102 DELETE_KV_CONFIG."""
+
+    namespace: str
+    key: str
+
+
+class PutSetting(SettingOf, frozen=True, kw_only=True):
+    """100 PUT_KV_CONFIG."""
+
+    value: str
+
+
+class SettingsOf(Header, frozen=True, kw_only=True):
+    """219 GET_KVLIST_BY_NAMESPACE."""
+
+    namespace: str
+
+
+class SettingAnswer(Header, frozen=True, kw_only=True):
+    """To 101."""
+
+    value: str | None = None
+
+
+class BrokerConfigAnswer(Header, frozen=True, kw_only=True):
+    """To 26 GET_BROKER_CONFIG; the version is a JSON object."""
+
+    version: str
+
+
+class ViewBrokerStats(Header, frozen=True, kw_only=True):
+    """315 VIEW_BROKER_STATS_DATA."""
+
+    stats_name: str
+    stats_key: str
+
+
+class BrokerConsumeStats(Header, frozen=True, kw_only=True):
+    """317 GET_BROKER_CONSUME_STATS; of orderly groups only, or of the others only."""
+
+    is_order: bool

@@ -24,7 +24,7 @@ import numpy as np
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.record import (
+from flintmq.protocol.records.record import (
     RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
     STORE_MS_AT,

@@ -25,11 +25,11 @@ from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP
-from flintmq.protocol.batch import BatchEntry
-from flintmq.protocol.checksum import crc32
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.property_memo import LaterProperties, PropertyMemo
-from flintmq.protocol.record import (
+from flintmq.protocol.records.batch import BatchEntry
+from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import (
     CRC_MASK,
     HEAD,
     KEPT_MAX,
@@ -40,7 +40,7 @@ from flintmq.protocol.record import (
     Version,
     record_size,
 )
-from flintmq.protocol.sift import UNREADABLE, Decoded, bad_record, read_record
+from flintmq.protocol.records.sift import UNREADABLE, Decoded, bad_record, read_record
 
 UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
 """All bodies of one answer together: a small answer may unpack to no more.  What is beyond it

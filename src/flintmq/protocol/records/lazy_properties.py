@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from flintmq.model.properties import UNIQ_KEY
-from flintmq.protocol.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties
 
 KNOWN_MAX: Final = 64
 """Where more differ, remembering them does not pay."""
