@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from flintmq.cli.app import app
-from flintmq.cli.output import EXIT_CODES
+from flintmq.cli.all_commands import app
+from flintmq.cli.shared.output import EXIT_CODES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 

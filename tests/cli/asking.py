@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 
 COMMAND = Path(sys.executable).with_name("flintmq")
 ANYWHERE = "127.0.0.1:0"

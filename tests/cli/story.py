@@ -10,7 +10,7 @@ import typer
 from cli.asking import Ended, Shell
 from client.support import wait_for
 from flintmq import DeadLetter, PushConsumer, ReceivedMessage
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 
 Path = tuple[str, ...]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.serving import ANYWHERE, failing, running
 from embedded.asking import cluster, send
-from flintmq.cli.process import parse_advertised
+from flintmq.cli.shared.server_process import parse_advertised
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.protocol.codes import ResponseCode

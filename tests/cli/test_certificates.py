@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.serving import ANYWHERE, COMMAND, environment, failing, running
-from flintmq.cli.on_spark import source_options
+from flintmq.cli.shared.spark_job import source_options
 from flintmq.errors import Unreachable
 from flintmq.net.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls

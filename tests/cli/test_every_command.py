@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.story import Recording, all_commands, tell
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.embedded.broker import EmbeddedBroker
 from net.support import PATIENCE_S
 

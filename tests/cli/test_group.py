@@ -10,8 +10,8 @@ import pytest
 from broker.heartbeats import consumer, heartbeat, wants
 from cli.asking import Shell, shell
 from flintmq import Message, Producer, PushConsumer
-from flintmq.cli.group_lag import duration
-from flintmq.cli.times import parse_time
+from flintmq.cli.group.group_lag import duration
+from flintmq.cli.shared.times import parse_time
 from flintmq.client.admin import Admin
 from flintmq.client.push.push_settings import PushSettings
 from flintmq.core.admin.spans import START

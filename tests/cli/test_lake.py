@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from cli.asking import Shell, shell
-from flintmq.cli.on_spark import source_options, stopping
+from flintmq.cli.shared.spark_job import source_options, stopping
 from flintmq.net.tls import ClientTls
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cli.serving import COMMAND, environment
 from client.push_support import committed, filled, numbered
 from client.support import create_topic, wait_for
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.embedded.broker import EmbeddedBroker
 
 APP = """

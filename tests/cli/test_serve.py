@@ -16,8 +16,8 @@ from broker.world import START_MS, World
 from cli.serving import ANYWHERE, ending, failing, running
 from embedded.asking import ask, cluster, pull, send
 from flintmq.broker.scheduled.append import append
-from flintmq.cli.app import app
-from flintmq.cli.process import warn_if_open
+from flintmq.cli.all_commands import app
+from flintmq.cli.shared.server_process import warn_if_open
 from flintmq.errors import Unreachable
 from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.net.address import Address

@@ -6,7 +6,7 @@ import pytest
 
 from client.push_support import filled
 from flintmq import EmbeddedBroker, Message, ReceivedMessage
-from flintmq.cli.template import CODES, Template
+from flintmq.cli.shared.message_format import CODES, Template
 from flintmq.errors import InvalidSetting
 
 

@@ -17,7 +17,7 @@ from cli.serving import COMMAND, environment
 from cli.test_dlq import bury
 from embedded.asking import send
 from flintmq import EmbeddedBroker, Message
-from flintmq.cli.output import print_json, print_line, say
+from flintmq.cli.shared.output import print_json, print_line, say
 from flintmq.embedded.servers import Servers
 from test_logs import hidden
 

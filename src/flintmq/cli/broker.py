@@ -14,7 +14,7 @@ import typer
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.config.config_file import BrokerSettings, read_broker_conf
-from flintmq.cli.process import (
+from flintmq.cli.shared.server_process import (
     LogLevel,
     choose_advertised,
     give_up,
@@ -25,7 +25,7 @@ from flintmq.cli.process import (
     stopping_or_failed,
     warn_if_open,
 )
-from flintmq.cli.tls_options import (
+from flintmq.cli.shared.tls_options import (
     Mode,
     NamesrvCa,
     NamesrvCert,

@@ -12,8 +12,11 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.on_spark import (
+from flintmq.cli.run_spark import LOOK_S
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Sql
+from flintmq.cli.shared.output import As, Output, print_json, print_line, say
+from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
     MoreOptions,
@@ -23,10 +26,7 @@ from flintmq.cli.on_spark import (
     spark_for,
     stopping,
 )
-from flintmq.cli.options import Sql
-from flintmq.cli.output import As, Output, print_json, print_line, say
-from flintmq.cli.run_spark import LOOK_S
-from flintmq.cli.times import parse_time
+from flintmq.cli.shared.times import parse_time
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.net.clock import wall_ms
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
-from flintmq.cli.times import Since, Until, parse_times
-from flintmq.cli.view import facts_of, print_found, print_page, tell_bad
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.message_view import facts_of, print_found, print_page, tell_bad
+from flintmq.cli.shared.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
+from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
 

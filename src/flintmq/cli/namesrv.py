@@ -18,8 +18,8 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.process import give_up, say, stop_signal, warn_if_open
-from flintmq.cli.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
+from flintmq.cli.shared.server_process import give_up, say, stop_signal, warn_if_open
+from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE, NameServerConfig, read_config
 from flintmq.nameserver.server import NameServer

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from flintmq.cli.on_spark import read_conf
-from flintmq.cli.process import say
+from flintmq.cli.shared.server_process import say
+from flintmq.cli.shared.spark_job import read_conf
 from flintmq.core.group.app import App
 from flintmq.errors import FlintError
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import As, Output, print_json_line, print_line
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.output import As, Output, print_json_line, print_line
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import BODY_BYTES_MAX, Message

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from flintmq.cli.output import print_json, shown
+from flintmq.cli.shared.output import print_json, shown
 from flintmq.errors import FlintError
 from flintmq.printable import printable
 from flintmq.store.check.findings import Severity

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import As, Output, print_json_line, say
-from flintmq.cli.places import PLACES_HELP, Last, parse_beginning
-from flintmq.cli.template import CODES, USUAL, Template
-from flintmq.cli.view import facts_of, tell_bad
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.message_format import CODES, USUAL, Template
+from flintmq.cli.shared.message_view import facts_of, tell_bad
+from flintmq.cli.shared.offset_argument import PLACES_HELP, Last, parse_beginning
+from flintmq.cli.shared.output import As, Output, print_json_line, say
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.spans import END, START, LocatedSpan, ToEnd
 from flintmq.core.reading.read_span import Wanted

@@ -30,11 +30,11 @@ from rich.console import Console
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.cli.demo.attempts import Attempts
 from flintmq.cli.demo.checks import Check, Evidence, check_all
+from flintmq.cli.demo.order_table import Line, lines_of, write_orders
 from flintmq.cli.demo.orders import BOOK, GROUP, ORDERS, app
 from flintmq.cli.demo.picture import Course, draw
 from flintmq.cli.demo.sender import Sender
 from flintmq.cli.demo.story import Interrupted, Story
-from flintmq.cli.demo.table import Line, lines_of, write_orders
 from flintmq.cli.demo.tally import SPARK, THREADS, Tally, Totals
 from flintmq.cli.demo.view import View
 from flintmq.cli.demo.watch import Watcher

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from flintmq.cli.output import moment
+from flintmq.cli.shared.output import moment
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable, printable_lines

@@ -18,8 +18,8 @@ from flintmq.cli.demo.orders import GROUP, ORDERS
 
 if TYPE_CHECKING:
     from flintmq.cli.demo.checks import Check
+    from flintmq.cli.demo.order_table import Line
     from flintmq.cli.demo.show import Ending
-    from flintmq.cli.demo.table import Line
 
 
 def facts(ending: Ending, *, is_kept: bool) -> dict[str, object]:

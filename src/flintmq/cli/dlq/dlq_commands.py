@@ -17,9 +17,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from flintmq.cli.connection import connected
-from flintmq.cli.options import DryRun, Group, Tags, Yes
-from flintmq.cli.output import (
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.message_view import facts_of, print_page, short_body, tell_bad
+from flintmq.cli.shared.options import DryRun, Group, Tags, Yes
+from flintmq.cli.shared.output import (
     EXIT_CODES,
     MAKES_NO_SENSE,
     SAYS_NO,
@@ -32,8 +33,7 @@ from flintmq.cli.output import (
     print_table,
     say,
 )
-from flintmq.cli.times import Since, Until, parse_times
-from flintmq.cli.view import facts_of, print_page, short_body, tell_bad
+from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
 from flintmq.errors import FlintError

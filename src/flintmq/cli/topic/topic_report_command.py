@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.on_spark import (
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Sql, Tags
+from flintmq.cli.shared.output import As, Output, print_json, print_line, print_table
+from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
     MoreOptions,
@@ -17,10 +19,8 @@ from flintmq.cli.on_spark import (
     source_options,
     spark_for,
 )
-from flintmq.cli.options import Sql, Tags
-from flintmq.cli.output import As, Output, print_json, print_line, print_table
-from flintmq.cli.times import Since, Until
-from flintmq.cli.topic import app
+from flintmq.cli.shared.times import Since, Until
+from flintmq.cli.topic.topic_commands import app
 from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from flintmq.cli.output import give_up
-from flintmq.cli.times import parse_time
+from flintmq.cli.shared.output import give_up
+from flintmq.cli.shared.times import parse_time
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import FlintError
 from flintmq.net.clock import wall_ms

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flintmq.cli.times import parse_time
+from flintmq.cli.shared.times import parse_time
 from flintmq.core.admin.spans import END, START, LocatedSpan, ToOffset, ToTime
 from flintmq.model.queue import QueueOffset, Span
 from flintmq.net.clock import wall_ms

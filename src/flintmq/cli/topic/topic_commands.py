@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.options import InCluster, OnBroker, Yes
-from flintmq.cli.output import EXIT_CODES, As, Output, moment, print_json, print_line, print_table
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import InCluster, OnBroker, Yes
+from flintmq.cli.shared.output import (
+    EXIT_CODES,
+    As,
+    Output,
+    moment,
+    print_json,
+    print_line,
+    print_table,
+)
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 from flintmq.model.topic import READ_WRITE, Permission

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from flintmq.cli.output import moment, print_line, print_table, say
+from flintmq.cli.shared.output import moment, print_line, print_table, say
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable_lines

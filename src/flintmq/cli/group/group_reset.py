@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.options import DryRun, Group, OfTopic, OnBroker, Yes
-from flintmq.cli.output import (
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
+from flintmq.cli.shared.options import DryRun, Group, OfTopic, OnBroker, Yes
+from flintmq.cli.shared.output import (
     MAKES_NO_SENSE,
     SAYS_NO,
     As,
@@ -19,7 +20,6 @@ from flintmq.cli.output import (
     print_line,
     print_table,
 )
-from flintmq.cli.places import PLACES, PLACES_HELP, parse_target
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 

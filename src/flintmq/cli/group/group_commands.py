@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.group_lag import lag
-from flintmq.cli.group_reset import clone, reset
-from flintmq.cli.group_show import connections, show
-from flintmq.cli.known import require_group
-from flintmq.cli.options import Group, InCluster, OnBroker, Yes
-from flintmq.cli.output import EXIT_CODES, As, Output, print_json, print_line, print_table
+from flintmq.cli.group.group_lag import lag
+from flintmq.cli.group.group_reset import clone, reset
+from flintmq.cli.group.group_show import connections, show
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Group, InCluster, OnBroker, Yes, require_group
+from flintmq.cli.shared.output import EXIT_CODES, As, Output, print_json, print_line, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 app = typer.Typer(

@@ -14,11 +14,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from flintmq.cli.connection import connected
-from flintmq.cli.known import require_group
-from flintmq.cli.options import Group as Name
-from flintmq.cli.options import OfTopic
-from flintmq.cli.output import (
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Group as Name
+from flintmq.cli.shared.options import OfTopic, require_group
+from flintmq.cli.shared.output import (
     As,
     Output,
     make_table,

@@ -21,8 +21,8 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from flintmq.cli.output import As, Output, print_json
-from flintmq.cli.process import give_up, say
+from flintmq.cli.shared.output import As, Output, print_json
+from flintmq.cli.shared.server_process import give_up, say
 from flintmq.errors import DiskFailed, FlintError, InvalidSetting, MissingExtra, WrongState
 from flintmq.net.address import Address
 
@@ -122,7 +122,7 @@ def _play(
 ) -> bool:
     """Play it and tell how it went; whether all is well."""
     # only who plays waits for Spark to load
-    from flintmq.cli.demo.report import facts, print_report
+    from flintmq.cli.demo.demo_report import facts, print_report
     from flintmq.cli.demo.show import Wishes, show
     from flintmq.cli.demo.story import Interrupted
 

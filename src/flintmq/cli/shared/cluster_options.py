@@ -11,8 +11,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from flintmq.cli.output import complaining
-from flintmq.cli.tls_options import choose_client_tls
+from flintmq.cli.shared.output import complaining
+from flintmq.cli.shared.tls_options import choose_client_tls
 from flintmq.client.engine.client_config import ClientSettings
 
 HERE = "127.0.0.1:9876"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flintmq.cli.connection import connected
-from flintmq.cli.known import require_group
-from flintmq.cli.options import Group
-from flintmq.cli.output import As, Output, print_json, print_line, print_table
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Group, require_group
+from flintmq.cli.shared.output import As, Output, print_json, print_line, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:

@@ -12,21 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from flintmq.cli.connection import connected
-from flintmq.cli.dlq import RATE, app
-from flintmq.cli.on_spark import (
-    HERE,
-    Master,
-    MoreOptions,
-    Out,
-    SparkConf,
-    Store,
-    Where,
-    source_options,
-    spark_for,
-)
-from flintmq.cli.options import DryRun, Group, Sql, Tags, Yes
-from flintmq.cli.output import (
+from flintmq.cli.dlq.dlq_commands import RATE, app
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import DryRun, Group, Sql, Tags, Yes
+from flintmq.cli.shared.output import (
     MAKES_NO_SENSE,
     SAYS_NO,
     As,
@@ -37,7 +26,18 @@ from flintmq.cli.output import (
     print_table,
     say,
 )
-from flintmq.cli.times import Since, Until
+from flintmq.cli.shared.spark_job import (
+    HERE,
+    Master,
+    MoreOptions,
+    Out,
+    SparkConf,
+    Store,
+    Where,
+    source_options,
+    spark_for,
+)
+from flintmq.cli.shared.times import Since, Until
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.errors import NoRoute
