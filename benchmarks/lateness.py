@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.at_rest import serving
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run as run_loop
 from flintmq.protocol.codes import RequestCode

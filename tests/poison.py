@@ -6,7 +6,7 @@ import zlib
 from typing import Final, NamedTuple
 
 from flintmq.model.message import BODY_BYTES_MAX
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2

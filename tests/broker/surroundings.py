@@ -7,7 +7,7 @@ from collections.abc import Callable
 from broker.world import World
 from flintmq.broker.engine import Engine
 from flintmq.broker.requests.peer import Peer
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 
 
 class Surroundings:

@@ -25,7 +25,7 @@ from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.model.message_id import offset_id
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ONEWAY_BIT, Command
 from flintmq.protocol.fields import write_fields

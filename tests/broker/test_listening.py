@@ -21,9 +21,9 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import Unreachable
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
-from flintmq.net.server import SERVER_LIMITS, ServerLimits
+from flintmq.net.servers.server import SERVER_LIMITS, ServerLimits
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode

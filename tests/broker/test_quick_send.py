@@ -24,7 +24,7 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send import fast_send as quick_send
 from flintmq.broker.send.fast_send import QuickSends
 from flintmq.errors import DiskFailed, MalformedHeader
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.wire import decode_command
 from flintmq.store.files.disk import Disk

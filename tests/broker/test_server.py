@@ -22,9 +22,9 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
-from flintmq.net.commands import Handler, refuse
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import Handler, refuse
 from flintmq.net.loop import run
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer, request

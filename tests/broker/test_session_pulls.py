@@ -12,7 +12,7 @@ from broker.pulling import GROUP, SUBSCRIPTION, SUSPEND, add_topic, pull_header,
 from broker.surroundings import Surroundings
 from broker.world import World
 from flintmq.broker.client_session import BrokerSession
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
 from flintmq.protocol.frame import Frame, FrameReader

@@ -10,7 +10,7 @@ import pytest
 from cli.serving import ANYWHERE, COMMAND, environment, failing, running
 from flintmq.cli.shared.spark_job import source_options
 from flintmq.errors import Unreachable
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request

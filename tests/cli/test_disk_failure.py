@@ -15,7 +15,7 @@ import pytest
 from cli.serving import ANYWHERE, COMMAND, environment, running
 from embedded.asking import header_of
 from flintmq.errors import Unreachable
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 

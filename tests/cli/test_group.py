@@ -16,7 +16,7 @@ from flintmq.client.admin import Admin
 from flintmq.client.push.push_settings import PushSettings
 from flintmq.core.admin.spans import START
 from flintmq.errors import InvalidSetting
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
 

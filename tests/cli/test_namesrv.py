@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request

@@ -13,7 +13,7 @@ from flintmq.client.engine.members import TransactionCheck
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
-from flintmq.net.aio import Channels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.protocol.bodies.client import ConsumerGroup, ConsumerIds, Subscription
 from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult, RunningConsumer
 from flintmq.protocol.codes import RequestCode, ResponseCode

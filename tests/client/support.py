@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.route import Route
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.loop import new_event_loop
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode

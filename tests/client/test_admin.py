@@ -19,7 +19,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueOffset
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import SendBack

@@ -30,7 +30,7 @@ from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
 from flintmq.model.group import dead_letter_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.sys_flag import Compression
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.compression import pack

@@ -13,8 +13,8 @@ from flintmq import Message, Producer, aio
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, InvalidSetting, Unreachable
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.servers.server import serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.bodies.route import BrokerEntry, QueueEntry, TopicRoute
 from flintmq.protocol.codes import RequestCode

@@ -13,8 +13,8 @@ from flintmq.client.engine.direct_line import DirectLine
 from flintmq.core.conversation import Call
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable, WrongState
-from flintmq.net.blocking import BlockingChannels
-from flintmq.net.blocking_channel import BlockingChannel
+from flintmq.net.blocking.blocking import BlockingChannels
+from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.protocol.command import Command
 
 

@@ -16,7 +16,7 @@ from flintmq.client.engine import loop_thread as threads
 from flintmq.client.pull import lite_driver as lite_puller
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, WrongState
-from flintmq.net.blocking_channel import BlockingChannel
+from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 

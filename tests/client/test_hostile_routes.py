@@ -8,9 +8,9 @@ from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
 from flintmq.errors import RemoteProtocolError
 from flintmq.model.route import BROKERS_MAX, QUEUES_MAX
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.net.loop import run
-from flintmq.net.server import serve_commands
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.bodies.route import BrokerEntry, QueueEntry, TopicRoute
 from flintmq.protocol.command import Command, answer
 from net.support import HERE

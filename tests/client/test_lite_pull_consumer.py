@@ -22,8 +22,8 @@ from flintmq.core.admin.spans import ToTime
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.headers.pull import PullMessage

@@ -37,8 +37,8 @@ from flintmq.errors import (
 )
 from flintmq.model.sys_flag import COMPRESSED
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.store.files.store_config import Flush, StoreConfig

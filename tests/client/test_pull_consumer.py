@@ -25,8 +25,8 @@ from flintmq.errors import (
 from flintmq.model.group import ConsumeType
 from flintmq.model.queue import LogOffset
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
 from net.support import until

@@ -13,7 +13,7 @@ from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.core.group.listener_results import ReturnKind
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.bodies.client_call import (
     ConsumerStatus,
     DirectOutcome,

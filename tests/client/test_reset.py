@@ -17,7 +17,7 @@ from flintmq import ConsumeFromWhere, LitePullConsumer, PushConsumer
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.core.consumer import queue_table
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import ResetOffset

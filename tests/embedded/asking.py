@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.bodies.route import Cluster, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode

@@ -13,8 +13,8 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode

@@ -25,7 +25,7 @@ from flintmq.nameserver.processors import PROCESSORS, Answer
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import PREFIX_BYTES, FrameReader

@@ -7,7 +7,7 @@ import pytest
 from client.push_support import Ear
 from flintmq import Message
 from flintmq.model.group import dead_letter_topic
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.pull import PullMessage

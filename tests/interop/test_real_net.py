@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import Unreachable
-from flintmq.net.aio import Channels
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.bodies.route import Cluster

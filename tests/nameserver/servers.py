@@ -10,7 +10,7 @@ from flintmq.nameserver.replicas import Registration
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.route import TopicRoute

@@ -12,7 +12,7 @@ from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.body import RequestBody
 from flintmq.protocol.bodies.common_bodies import KvTable

@@ -12,7 +12,7 @@ from flintmq.errors import DiskFailed, InvalidSetting, MalformedBody
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
-from flintmq.net.aio import Channels, connect
+from flintmq.net.channels.channel_pool import Channels, connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
 
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.wire import decode_command, encode_command

@@ -11,10 +11,10 @@ import pytest
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import Unreachable
 from flintmq.net.address import Address
-from flintmq.net.aio import Channels, connect
 from flintmq.net.backoff import FIRST_MS
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import Channels, connect
+from flintmq.net.servers.server import serve_commands
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import Command, answer, request
 from net.support import (
@@ -272,7 +272,7 @@ def test_addresses_without_a_channel_are_forgotten_when_there_are_too_many(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("flintmq.net.aio.ADDRESSES_MAX", 3)
+        monkeypatch.setattr("flintmq.net.channels.channel_pool.ADDRESSES_MAX", 3)
         channels = Channels()
         async with await serve_commands(HERE, echo) as server:
             await channels.call(str(server.address), ASK, CALL_MS)

@@ -10,9 +10,9 @@ import pytest
 
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import Unreachable
-from flintmq.net import blocking
 from flintmq.net.backoff import FIRST_MS
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking import blocking
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import request
 from net.support import (

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from flintmq.errors import Overloaded, Unreachable
-from flintmq.net import blocking
-from flintmq.net.blocking_channel import BlockingChannel
+from flintmq.net.blocking import blocking
+from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import LIMITS, Limits
 from flintmq.protocol.command import answer, request

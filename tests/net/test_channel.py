@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from flintmq.errors import Unreachable
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.wire import encode_command
 from net.support import (

@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from flintmq.errors import BrokerRefused
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
-from flintmq.net.commands import REQUESTS_MAX
-from flintmq.net.server import serve_commands
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import REQUESTS_MAX
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.wire import encode_command

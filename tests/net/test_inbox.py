@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import FrameTooLarge, MalformedFrame
-from flintmq.net.inbox import READ_BYTES, Inbox
+from flintmq.net.receive_buffer import READ_BYTES, Inbox
 from flintmq.protocol.frame import FRAME_BYTES_MAX, Frame, FrameReader, HeaderForm, frame_prefix
 
 SIZES = st.sampled_from([0, 1, 7, 300, READ_BYTES - 20, READ_BYTES, 3 * READ_BYTES + 1])

@@ -10,10 +10,10 @@ import pytest
 
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.limits import Limits
-from flintmq.net.server import ServerLimits, serve, serve_commands
+from flintmq.net.servers.server import ServerLimits, serve, serve_commands
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command, encode_command
@@ -233,7 +233,7 @@ def test_want_of_descriptors_stops_accepting_for_a_while_and_not_for_ever(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("flintmq.net.server.ACCEPT_PAUSE_S", 0.01)
+        monkeypatch.setattr("flintmq.net.servers.server.ACCEPT_PAUSE_S", 0.01)
         async with await serve_commands(HERE, echo) as server:
             real = server._listener
             failures = [OSError(24, "Too many open files"), ConnectionAbortedError()]

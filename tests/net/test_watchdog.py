@@ -7,12 +7,12 @@ from time import perf_counter
 
 import pytest
 
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
-from flintmq.net.commands import CommandSession
-from flintmq.net.parts import PART_S, InParts
-from flintmq.net.server import serve
-from flintmq.net.watchdog import LOGGED_S, STALL_S, LoopWatch, Stalls
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import CommandSession
+from flintmq.net.channels.watchdog import LOGGED_S, STALL_S, LoopWatch, Stalls
+from flintmq.net.servers.parts import PART_S, InParts
+from flintmq.net.servers.server import serve
 from flintmq.protocol.command import Command, answer, request
 from net.support import CALL_MS, HERE, Run, until
 

@@ -17,7 +17,7 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.fast_send import Sender, SentGroup
 from flintmq.errors import BodyTooLarge, MalformedHeader
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import Frame

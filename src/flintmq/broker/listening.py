@@ -26,11 +26,11 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import Server, ServerLimits, serve
-from flintmq.net.session import Session
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.session import Session
+from flintmq.net.channels.watchdog import Stalls
+from flintmq.net.servers.server import Server, ServerLimits, serve
 from flintmq.net.tls import ServerTls
-from flintmq.net.watchdog import Stalls
 
 log = logger(__name__)
 

@@ -40,16 +40,16 @@ from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
-from flintmq.net.aio import Channels, resolve
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import Channels, resolve
+from flintmq.net.channels.session import Session
+from flintmq.net.channels.watchdog import LoopWatch, Stalls
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
-from flintmq.net.parts import InParts
-from flintmq.net.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
-from flintmq.net.session import Session
-from flintmq.net.stopping import Stopping
+from flintmq.net.servers.parts import InParts
+from flintmq.net.servers.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
+from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
-from flintmq.net.watchdog import LoopWatch, Stalls
 from flintmq.protocol.command import Command
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.group_commit import SyncPlan

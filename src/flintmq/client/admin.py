@@ -44,7 +44,7 @@ from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive
 from flintmq.protocol.command import Command

@@ -37,7 +37,7 @@ from flintmq.core.routes import NameServers
 from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.net.aio import Channels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command

@@ -27,7 +27,7 @@ from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
-from flintmq.net.server import no_gate
+from flintmq.net.servers.server import no_gate
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import LOCK_FILE

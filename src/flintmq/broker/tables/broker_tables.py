@@ -25,7 +25,7 @@ from flintmq.broker.tables.queue_locks import QueueLocks
 from flintmq.broker.tables.topics import Topics
 from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
-from flintmq.net.watchdog import Stalls
+from flintmq.net.channels.watchdog import Stalls
 from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.store.message_log import MessageLog
 

@@ -25,8 +25,8 @@ from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression
-from flintmq.net.channel import Channel
-from flintmq.net.commands import Outcome, refuse
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.commands import Outcome, refuse
 from flintmq.protocol.bodies.client_call import ConsumerStatus as StatusBody
 from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.codes import RequestCode, ResponseCode

@@ -45,7 +45,7 @@ from flintmq.model.group import with_namespace, without_namespace
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
-from flintmq.net.aio import Channels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.clock import monotonic_ms
 from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command

@@ -21,8 +21,8 @@ from flintmq.client.hooks.request_hooks import RequestHook, run_after, run_befor
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, FlintError
-from flintmq.net.aio import Channels
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.clock import Clock
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request

@@ -22,8 +22,8 @@ from typing import Any, Protocol, TypeVar
 from flintmq.client.engine.client_engine import Engine
 from flintmq.core.conversation import Call
 from flintmq.errors import Unreachable
-from flintmq.net.blocking import BlockingChannels
-from flintmq.net.blocking_channel import BlockingChannel
+from flintmq.net.blocking.blocking import BlockingChannels
+from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.protocol.command import Command
 
 T = TypeVar("T")

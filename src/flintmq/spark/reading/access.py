@@ -12,8 +12,8 @@ from typing import Self, TypeVar
 from flintmq.client.engine.account import Account
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import NameServers
-from flintmq.net.blocking import BlockingChannels
-from flintmq.net.blocking_channel import BlockingChannel
+from flintmq.net.blocking.blocking import BlockingChannels
+from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.net.drive import drive
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import Command

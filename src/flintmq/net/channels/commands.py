@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from flintmq.errors import FlintError, LocalProtocolError
 from flintmq.logs import logger
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.frame import Frame

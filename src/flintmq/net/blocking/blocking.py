@@ -20,7 +20,7 @@ from flintmq.core.conversation import SENT, Call
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.backoff import Backoff
-from flintmq.net.blocking_channel import BlockingChannel, BlockingHandler, ignore
+from flintmq.net.blocking.blocking_channel import BlockingChannel, BlockingHandler, ignore
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, Limits
 from flintmq.net.reasons import no_connection, why, why_no_handshake

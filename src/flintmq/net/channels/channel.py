@@ -27,12 +27,12 @@ from typing import NamedTuple, TypeAlias, cast
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
 from flintmq.logs import logger
+from flintmq.net.channels.partial_frames import PartialFrames
+from flintmq.net.channels.session import NO_SESSION, Session, no_session
+from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
-from flintmq.net.partial_frames import PartialFrames
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
-from flintmq.net.session import NO_SESSION, Session, no_session
-from flintmq.net.watchdog import Stalls
 from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Connection
 from flintmq.protocol.frame import Frame, FrameReader

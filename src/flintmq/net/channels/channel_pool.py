@@ -20,9 +20,9 @@ from flintmq.core.conversation import SENT, Call
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.backoff import Backoff
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.commands import CommandSession, Handler, refuse
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.commands import CommandSession, Handler, refuse
 from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, LINGER_MS, Limits
 from flintmq.net.reasons import no_connection, why, why_no_handshake
 from flintmq.net.tls import ClientTls

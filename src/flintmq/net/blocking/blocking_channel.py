@@ -19,9 +19,9 @@ from typing import Self, TypeAlias
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.inbox import Inbox
 from flintmq.net.limits import CONNECT_MS, LIMITS, Limits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
+from flintmq.net.receive_buffer import Inbox
 from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Asked, Connection
 from flintmq.protocol.wire import decode_command

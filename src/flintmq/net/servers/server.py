@@ -26,15 +26,15 @@ from typing import Self, TypeAlias
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.commands import CommandSession, Handler
+from flintmq.net.channels.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
+from flintmq.net.channels.session import NO_SESSION, Session
+from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.commands import CommandSession, Handler
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
-from flintmq.net.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
 from flintmq.net.reasons import CLOSED_BY_PEER, why
-from flintmq.net.session import NO_SESSION, Session
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
-from flintmq.net.watchdog import Stalls
 
 log = logger(__name__)
 
