@@ -52,7 +52,7 @@ def run_block(block: str, broker: EmbeddedBroker) -> dict[str, Any]:
 def test_a_reference_is_what_the_code_says(name: str) -> None:
     page = (reference_pages.REFERENCE / name).read_text(encoding="utf-8")
 
-    assert page == reference_pages.PAGES[name](), "write it: tests/reference_pages.py --write"
+    assert page == reference_pages.PAGES[name](), "write it: tools/reference_pages.py --write"
 
 
 @pytest.mark.parametrize(

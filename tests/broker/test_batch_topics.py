@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from broker.admin import done, new_topic, refused
-from broker.world import SMALL_STORE, World
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.outcome import Answer
 from flintmq.model.queue import LogOffset, QueueOffset
@@ -29,8 +27,10 @@ from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Record, decode_record
-from store.real_stores import manifest, unpack_store
-from store.test_same_bytes import real_records
+from support.broker.admin import done, new_topic, refused
+from support.broker.world import SMALL_STORE, World
+from support.store.real_records import real_records
+from support.store.real_stores import manifest, unpack_store
 
 GOLDEN = "golden-batch-5.3.3"
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC

@@ -13,10 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.admin import done, join, new_topic, refused
-from broker.heartbeats import consumer, heartbeat, wants
-from broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
-from broker.world import SMALL_STORE, World
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.consume import client_requests as members
 from flintmq.broker.consume import pull as pull_module
@@ -36,6 +32,10 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import OfGroup
 from flintmq.protocol.headers.group import ForbidGroup
+from support.broker.admin import done, join, new_topic, refused
+from support.broker.heartbeats import consumer, heartbeat, wants
+from support.broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
+from support.broker.world import SMALL_STORE, World
 
 BEAT = RequestCode.HEART_BEAT
 LONG = "x" * 10_000

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_server import ASYNC, LOOPBACK, bodies_of, pulling, sending
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import Unreachable
@@ -29,9 +28,10 @@ from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.pull import PullMessage
-from net.certificates import Authority
-from net.ports import port_with_one_below
-from net.support import until
+from support.broker.servers import ASYNC, LOOPBACK, bodies_of, pulling, sending
+from support.net.certificates import Authority
+from support.net.ports import port_with_one_below
+from support.net.support import until
 
 
 @pytest.fixture

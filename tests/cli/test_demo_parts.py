@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from core.messages import received
 from flintmq.cli.all_commands import app
 from flintmq.cli.demo import orders
 from flintmq.cli.demo.attempts import Attempts, watched
@@ -35,6 +34,7 @@ from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.store.files.disk import Disk
+from support.core.messages import received
 
 GOOD = Evidence(
     wanted=frozenset({"a", "b", "c", "d"}),

@@ -9,7 +9,6 @@ from time import monotonic
 
 import pytest
 
-from broker.heartbeats import consumer, heartbeat, wants
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
@@ -24,6 +23,7 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.signature import verify
+from support.broker.heartbeats import consumer, heartbeat, wants
 
 
 @pytest.fixture(scope="module")

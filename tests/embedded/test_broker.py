@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import flintmq
-from embedded.asking import ask, cluster, pull, route, send
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
@@ -20,6 +19,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.store.files.store_config import Flush
+from support.embedded.asking import ask, cluster, pull, route, send
 
 DELAYED = "DELAY\x013\x02"
 """Ten seconds."""

@@ -24,14 +24,14 @@ from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.queue_reader import GetStatus
-from interop.ask import ask
-from interop.asked import make_topic
-from interop.beside import Java
-from interop.filled import patiently
-from interop.javaclient import NEW, JavaClient, MqAdmin
-from interop.ours import Kind, serving
-from interop.real import RealRocketMQ
-from interop.test_store_exchange import HOST, pulled, split
+from support.interop.ask import ask
+from support.interop.asked import make_topic
+from support.interop.beside import Java
+from support.interop.exchanges import HOST, pulled, split
+from support.interop.filled import patiently
+from support.interop.javaclient import NEW, JavaClient, MqAdmin
+from support.interop.ours import Kind, serving
+from support.interop.real import RealRocketMQ
 
 pytestmark = [
     pytest.mark.interop,

@@ -18,8 +18,8 @@ from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessage, SendMessageV2
 from flintmq.protocol.records.properties import format_properties
 from flintmq.protocol.records.received import decode_messages
-from interop.real import RealRocketMQ, ServerTls
-from net.certificates import Authority
+from support.interop.real import RealRocketMQ, ServerTls
+from support.net.certificates import Authority
 
 pytestmark = [
     pytest.mark.interop,

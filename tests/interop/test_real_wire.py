@@ -31,8 +31,8 @@ from flintmq.protocol.records.properties import (
 from flintmq.protocol.records.record import Record, Version, crc_of, decode_record, encode_record
 from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.protocol.wire import decode_command, encode_command
-from interop import wire_strategies as wire
-from interop.wire_judge import WireJudge
+from support.interop import wire_strategies as wire
+from support.interop.wire_judge import WireJudge
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 

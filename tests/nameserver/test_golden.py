@@ -24,8 +24,8 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers import route as headers
 from flintmq.protocol.wire import decode_command
-from nameserver.servers import name_server, registration, topic_table
-from net.support import bare_client
+from support.nameserver.servers import name_server, registration, topic_table
+from support.net.support import bare_client
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames.jsonl"
 OF_5X = b',"enableActingMaster":false'

@@ -12,7 +12,7 @@ from flintmq.protocol.bodies.register import PART_TOPICS, TOPICS_MAX
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.route import RouteOf
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -20,7 +20,7 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.support import CALL_MS
+from support.net.support import CALL_MS
 
 TOPICS = 50 * PART_TOPICS
 

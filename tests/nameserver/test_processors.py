@@ -28,7 +28,7 @@ from flintmq.protocol.headers.common_headers import NoFields, OfTopic, PutSettin
 from flintmq.protocol.headers.topic import ForgetTopic, TopicsOfCluster
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import REGISTER_BODY_SINCE
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -36,7 +36,7 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.support import CALL_MS
+from support.net.support import CALL_MS
 from test_logs import hidden
 
 ADDRESS = "10.0.0.1:10911"

@@ -28,7 +28,7 @@ from flintmq.protocol.headers.route import (
     WritePermOf,
 )
 from flintmq.protocol.wire import encode_command
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -36,8 +36,8 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.certificates import Authority
-from net.support import CALL_MS, HERE, HandClock, bare_client, other_tasks, until
+from support.net.certificates import Authority
+from support.net.support import CALL_MS, HERE, HandClock, bare_client, other_tasks, until
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 

@@ -16,7 +16,16 @@ from flintmq.protocol.command import answer, request
 from flintmq.protocol.connection import UNMATCHED_MAX, Connection, Unmatched
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import encode_command
-from net.support import CALL_MS, HERE, Run, ThreadedPeer, bare_client, bare_listener, echo, until
+from support.net.support import (
+    CALL_MS,
+    HERE,
+    Run,
+    ThreadedPeer,
+    bare_client,
+    bare_listener,
+    echo,
+    until,
+)
 
 ASK = request(10, body=b"hello")
 UNASKED = answer(request(10, opaque=1_000_000), 0)

@@ -21,8 +21,8 @@ from flintmq.net.tls import ServerTls
 from flintmq.protocol.command import answer, request
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command, encode_command
-from net.certificates import Authority
-from net.support import CALL_MS, HERE, HandClock, Run, bare_client, descriptors, echo, until
+from support.net.certificates import Authority
+from support.net.support import CALL_MS, HERE, HandClock, Run, bare_client, descriptors, echo, until
 
 ASK = request(10, body=b"hello")
 MIB = 1024 * 1024

@@ -20,8 +20,17 @@ from flintmq.net.servers.server import Server, ServerLimits, serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.wire import encode_command
-from net.certificates import Authority, self_signed
-from net.support import CALL_MS, HERE, PATIENCE_S, Run, bare_client, echo, other_tasks, until
+from support.net.certificates import Authority, self_signed
+from support.net.support import (
+    CALL_MS,
+    HERE,
+    PATIENCE_S,
+    Run,
+    bare_client,
+    echo,
+    other_tasks,
+    until,
+)
 
 ASK = request(10, body=b"hello")
 Ask: TypeAlias = Callable[[Server, ClientTls | None], Awaitable[Command]]

@@ -18,7 +18,7 @@ from flintmq.store.files.layout import CHECKPOINT_STRUCT
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.queue_set import QueueSpan
-from store.stored import (
+from support.store.stored import (
     BORN,
     SMALL,
     START_MS,

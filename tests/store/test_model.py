@@ -20,8 +20,8 @@ from flintmq.model.queue import QueueOffset
 from flintmq.protocol.records.record import decode_record
 from flintmq.store.queues.consume_queue import Bound
 from flintmq.store.queues.selection import Selection
-from store.refusing_disk import RefusingDisk
-from store.stored import SMALL, START_MS, draft, open_store, records
+from support.store.refusing_disk import RefusingDisk
+from support.store.stored import SMALL, START_MS, draft, open_store, records
 
 TOPICS = ("A", "B")
 QUEUE_IDS = (0, 1)
