@@ -9,6 +9,7 @@ but xdist 3.8 no longer sees it under pytest 9.
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,35 +25,67 @@ if TYPE_CHECKING:
 SPARK_TIMEOUT_S = 300
 """The first test with Spark starts a JVM, on a machine that may be very busy."""
 
-JAVA = "@java"
-"""What is added to the name of a test with a JVM, for the scheduler, which knows names alone."""
+LISTED = "flintmq_java"
+"""What a worker is told: the directory where it lists its tests with a JVM."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A run in the background of a shell ignores Ctrl-C, and so would every program it starts."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(JavaLists())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        needs_spark = "spark" in getattr(item, "fixturenames", ())
-        if needs_spark and item.get_closest_marker("timeout") is None:
+        if needs_spark(item) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
-        if hasattr(config, "workerinput") and (needs_spark or item.get_closest_marker("java")):
-            item._nodeid += JAVA  # type: ignore[attr-defined]  # as xdist does for its groups
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """In a worker: list the tests with a JVM for the scheduler, which knows names alone."""
+    told: dict[str, str] = getattr(session.config, "workerinput", {})
+    if LISTED in told:
+        java = [i.nodeid for i in session.items if needs_spark(i) or i.get_closest_marker("java")]
+        (Path(told[LISTED]) / told["workerid"]).write_text("\n".join(java), encoding="utf-8")
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 class JavaInOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
     """Every test is a unit of work of its own, but for those with a JVM."""
 
+    def __init__(self, config: pytest.Config, log: Any, listed: Path) -> None:
+        super().__init__(config, log)
+        self._listed = listed
+        self._java: set[str] | None = None
+
     def _split_scope(self, nodeid: str) -> str:
-        return "java" if nodeid.endswith(JAVA) else nodeid
+        if self._java is None:  # every worker has collected, and so has listed, by now
+            lists = [path.read_text(encoding="utf-8") for path in self._listed.iterdir()]
+            self._java = {name for text in lists for name in text.splitlines()}
+        return "java" if nodeid in self._java else nodeid
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> JavaInOneWorker:
-    return JavaInOneWorker(config, log)
+class JavaLists:
+    """In the process that starts the workers: where they list their tests, until the end."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="flintmq-java-")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[LISTED] = self._directory.name
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> JavaInOneWorker:
+        return JavaInOneWorker(config, log, Path(self._directory.name))
+
+    def pytest_unconfigure(self) -> None:
+        self._directory.cleanup()
 
 
 @pytest.fixture(scope="session")
