@@ -78,8 +78,8 @@ interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Mav
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)
 
 docs: $(READY) ## Write the reference pages again
-	$(BIN)/python tests/cli_reference.py
-	$(BIN)/python tests/reference_pages.py --write
+	$(BIN)/python tools/cli_reference.py
+	$(BIN)/python tools/reference_pages.py --write
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

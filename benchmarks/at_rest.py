@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run as run_loop
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request

@@ -16,23 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.pull import pull
-from flintmq.broker.state import BrokerState
-from flintmq.broker.subscriptions import tag_selection
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.consume.pull import pull
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
+from flintmq.broker.tables.selections import tag_selection
 from flintmq.model.host import Host
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat
-from flintmq.protocol.bodies.subscription import SQL92, Subscription
+from flintmq.protocol.bodies.client import SQL92, ConsumerGroup, Heartbeat, Subscription
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush, StoreConfig
-from flintmq.store.selection import Selection
+from flintmq.store.files.store_config import Flush, StoreConfig
+from flintmq.store.queues.selection import Selection
 
 NOW_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"

@@ -19,22 +19,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.quick_send import Sender, SentGroup
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send.fast_send import Sender, SentGroup
+from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.send import SendMessageV2
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import encode_command
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 NOW_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"

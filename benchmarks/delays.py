@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from flintmq.broker.append import NewMessage
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.opening import open_state
-from flintmq.broker.put import put_message
-from flintmq.broker.state import BrokerState
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.scheduled.append import NewMessage
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
+from flintmq.broker.state.put_message import put_message
 from flintmq.model.host import Host
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 NOW_MS = 1_700_000_000_000
 HOST = Host.parse("10.0.0.1:10911")

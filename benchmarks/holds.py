@@ -18,18 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flintmq.broker.append import NewMessage, append
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.engine import Engine
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
+from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 START_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.at_rest import serving
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run as run_loop
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 
 WAITING, WAITING_LEVEL = 10_000, 9
 RATE, SECONDS = 1_000, 10

@@ -14,11 +14,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Self
 
-from flintmq.net import aio, blocking
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.blocking import blocking
+from flintmq.net.channels import channel_pool as aio
+from flintmq.net.channels.channel import Channel
 from flintmq.net.loop import new_event_loop
-from flintmq.net.server import serve_commands
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.command import Command, answer, request
 
 LOOPS = {"uvloop": new_event_loop, "asyncio": asyncio.new_event_loop}

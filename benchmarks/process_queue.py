@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from flintmq.core.actions import (
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.group.actions import (
     Action,
     AskMembers,
     AskStartOffset,
@@ -22,12 +24,10 @@ from flintmq.core.actions import (
     LockQueues,
     Pull,
 )
-from flintmq.core.consumer_settings import ConsumerSettings
-from flintmq.core.group_consumer import GroupConsumer
-from flintmq.core.process_queue import ProcessQueue
-from flintmq.core.pull_answers import Found
-from flintmq.core.start_offset import StartOffset
-from flintmq.core.subscriptions import TopicSubscription
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.start_offset import StartOffset
+from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef

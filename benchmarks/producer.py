@@ -18,8 +18,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from flintmq.client import producer as aio
-from flintmq.client.threaded_producer import Producer
+from flintmq.client.producer import producer as aio
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.model.message import Message
 from flintmq.net.loop import run as run_loop
 

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from flintmq.model.host import Host
 from flintmq.model.java_hash import java_hash
 from flintmq.model.message_id import UniqueIds
-from flintmq.protocol.properties import encode_properties, parse_properties
-from flintmq.protocol.property_scan import property_spans, tags_codes
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.record import HEADS, V6_BITS, Version, decode_record
-from flintmq.protocol.record_draft import draft_record, stamp_record
-from flintmq.protocol.record_scan import scan_records
+from flintmq.protocol.records.properties import encode_properties, parse_properties
+from flintmq.protocol.records.property_scan import property_spans, tags_codes
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.record import HEADS, V6_BITS, Version, decode_record
+from flintmq.protocol.records.record_draft import draft_record, stamp_record
+from flintmq.protocol.records.record_scan import scan_records
 
 BORN_HOST = Host.parse("10.0.0.2:40000")
 STORE_HOST = Host.parse("10.0.0.1:10911")

@@ -16,9 +16,9 @@ from pathlib import Path
 from shutil import rmtree
 
 from benchmarks.store import Row, append, row
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 
 GIB = 1024**3

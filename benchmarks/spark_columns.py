@@ -12,13 +12,13 @@ from functools import partial
 from random import Random
 
 from benchmarks.records import BORN_HOST, NOW_MS, STORE_HOST, cpu_s, properties_of
-from flintmq.core.read_span import Page
+from flintmq.core.reading.read_span import Page
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.record_draft import draft_record, stamp_record
-from flintmq.spark.columns import Columns
-from flintmq.spark.queues import ReadPart
-from flintmq.spark.shape import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
+from flintmq.protocol.records.record_draft import draft_record, stamp_record
+from flintmq.spark.arrow.columns import Columns
+from flintmq.spark.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
+from flintmq.spark.reading.queue_source import ReadPart
 
 RECORDS = 2_048
 ROUNDS = 150

@@ -27,11 +27,11 @@ from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import draft_record
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.selection import EVERYTHING, Selection
+from flintmq.store.queues.selection import EVERYTHING, Selection
 
 RESULTS = Path(__file__).parent / "results"
 BORN_HOST = Host.parse("10.0.0.2:40000")

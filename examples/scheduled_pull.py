@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import ExitStack
 
 from flintmq import EmbeddedBroker, Message, Producer, PullConsumer, ScheduledPull
-from flintmq.client.scheduled_pull import PullContext
+from flintmq.client.pull.scheduled_pull import PullContext
 from flintmq.model.queue import QueueRef
 
 MESSAGES = 100

@@ -46,10 +46,10 @@ FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}
 MAY_TOUCH_FILES = {
     "cli",
     "embedded",
-    "store/disk.py",
-    "client/offset_file.py",
-    "client/fork.py",
-    "client/config.py",
+    "store/files/disk.py",
+    "client/offsets/offset_file.py",
+    "client/engine/fork.py",
+    "client/engine/client_config.py",
     "spark",
 }
 BANNED_ENDINGS = (

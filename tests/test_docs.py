@@ -43,7 +43,7 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
 def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
     page = cli_reference.PAGE.read_text(encoding="utf-8")
 
-    assert page == cli_reference.write(), "write it again: python tests/cli_reference.py"
+    assert page == cli_reference.write(), "write it again: python tools/cli_reference.py"
 
 
 def test_the_app_of_the_testing_page_is_tested_as_it_says(tmp_path: Path) -> None:

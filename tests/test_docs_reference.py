@@ -17,7 +17,7 @@ import flintmq
 import reference_pages
 import reference_settings as texts
 from flintmq import EmbeddedBroker, Message
-from flintmq.broker.config_file import SETTINGS
+from flintmq.broker.config.config_file import SETTINGS
 from flintmq.nameserver import config as nameserver
 from reference_errors import ERRORS
 
@@ -52,7 +52,7 @@ def run_block(block: str, broker: EmbeddedBroker) -> dict[str, Any]:
 def test_a_reference_is_what_the_code_says(name: str) -> None:
     page = (reference_pages.REFERENCE / name).read_text(encoding="utf-8")
 
-    assert page == reference_pages.PAGES[name](), "write it: tests/reference_pages.py --write"
+    assert page == reference_pages.PAGES[name](), "write it: tools/reference_pages.py --write"
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_an_example_shows_what_it_promises(name: str) -> None:
 
 
 @pytest.mark.timeout(SPARK_TIMEOUT_S)
+@pytest.mark.java
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_an_example_on_spark_shows_what_it_promises(name: str) -> None:
     shown = run_example(name, SPARK_TIMEOUT_S)

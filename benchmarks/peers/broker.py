@@ -35,7 +35,7 @@ from benchmarks.peers.sides import (
     real_side,
 )
 from benchmarks.report.results import Measured, save
-from interop.jvm import missing_tools
+from support.interop.jvm import missing_tools
 
 OURS = "flintmq"
 PEERS = ("4.9.7", "5.3.3")

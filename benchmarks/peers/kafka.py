@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.peers.sides import ROOT, Running
-from interop.jvm import make_once, run_java, run_tool, start_java
+from support.interop.jvm import make_once, run_java, run_tool, start_java
 
 SPARK_VERSION = "4.2.0"
 KAFKA_VERSION = "4.1.2"

@@ -25,7 +25,7 @@ from benchmarks.__main__ import RESULTS
 from benchmarks.peers.python import client_python
 from benchmarks.peers.sides import BACKLOG, Load, fill, our_side
 from benchmarks.report.results import save
-from interop.jvm import missing_tools
+from support.interop.jvm import missing_tools
 
 PY_SPY = "0.4.3"
 SAMPLES_A_SECOND = 250

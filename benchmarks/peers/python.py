@@ -27,7 +27,7 @@ from benchmarks.peers.kafka import kafka_jars, kafka_side
 from benchmarks.peers.servers import NoServer, nats_side, redis_side
 from benchmarks.peers.sides import ROOT, Load, Row, Running, our_side
 from benchmarks.report.results import Measured, save
-from interop.jvm import make_once, missing_tools, run_tool
+from support.interop.jvm import make_once, missing_tools, run_tool
 
 CLIENTS = {
     "aiokafka": ("aiokafka", "0.14.0", "kafka"),

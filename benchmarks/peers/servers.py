@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.peers.sides import Running
-from interop.jvm import make_once, run_tool
-from interop.real import free_port
+from support.interop.jvm import make_once, run_tool
+from support.interop.real import free_port
 
 FETCH_TIMEOUT_S = 300
 READY_TIMEOUT_S = 30

@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.at_rest import private_mib  # noqa: E402
 from benchmarks.report.results import Row, median, ratio  # noqa: E402
-from interop.jvm import compile_java, jars, start_java  # noqa: E402
-from interop.real import RealRocketMQ  # noqa: E402
+from support.interop.jvm import compile_java, jars, start_java  # noqa: E402
+from support.interop.real import RealRocketMQ  # noqa: E402
 
 __all__ = [
     "BACKLOG",

@@ -39,7 +39,7 @@ from benchmarks.peers.kafka import (
 )
 from benchmarks.peers.sides import ROOT, Load, Row, Running, median, our_side, ratio
 from benchmarks.report.results import Measured, save
-from interop.jvm import missing_tools
+from support.interop.jvm import missing_tools
 
 OURS, KAFKA = "flintmq", "kafka"
 SEVEN, FIVE, THEIRS = "flintmq, 7 columns", "flintmq, 5 columns", "Kafka, 7 columns"

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
+    from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
+    from flintmq.client.pull.scheduled_pull import PullContext
+    from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
+    from flintmq.client.pull.threaded_schedule import ScheduledPull
+    from flintmq.client.push.threaded_push import PushConsumer
     from flintmq.client.run_app import App
-    from flintmq.client.scheduled_pull import PullContext
-    from flintmq.client.threaded_producer import Producer, TransactionProducer
-    from flintmq.client.threaded_pull import LitePullConsumer, PullConsumer
-    from flintmq.client.threaded_push import PushConsumer
-    from flintmq.client.threaded_schedule import ScheduledPull
-    from flintmq.core.pull_result import PullResult, PullStatus
-    from flintmq.core.receipt import SendReceipt, SendStatus
-    from flintmq.core.results import Ack, DeadLetter, Retry
-    from flintmq.core.transaction import TransactionReceipt, TransactionState
+    from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+    from flintmq.core.producer.receipt import SendReceipt, SendStatus
+    from flintmq.core.producer.transaction import TransactionReceipt, TransactionState
+    from flintmq.core.pull.pull_result import PullResult, PullStatus
     from flintmq.embedded.broker import EmbeddedBroker
     from flintmq.model.group import ConsumeFromWhere, MessageModel
     from flintmq.model.message import Message, ReceivedMessage
@@ -61,30 +61,30 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Ack": "flintmq.core.results",
+    "Ack": "flintmq.core.group.listener_results",
     "Admin": "flintmq.client.admin",
     "App": "flintmq.client.run_app",
     "ConsumeFromWhere": "flintmq.model.group",
-    "DeadLetter": "flintmq.core.results",
+    "DeadLetter": "flintmq.core.group.listener_results",
     "EmbeddedBroker": "flintmq.embedded.broker",
-    "LitePullConsumer": "flintmq.client.threaded_pull",
+    "LitePullConsumer": "flintmq.client.pull.threaded_pull",
     "Message": "flintmq.model.message",
     "MessageModel": "flintmq.model.group",
-    "Producer": "flintmq.client.threaded_producer",
-    "PullConsumer": "flintmq.client.threaded_pull",
-    "PullContext": "flintmq.client.scheduled_pull",
-    "PullResult": "flintmq.core.pull_result",
-    "PullStatus": "flintmq.core.pull_result",
-    "PushConsumer": "flintmq.client.threaded_push",
+    "Producer": "flintmq.client.producer.threaded_producer",
+    "PullConsumer": "flintmq.client.pull.threaded_pull",
+    "PullContext": "flintmq.client.pull.scheduled_pull",
+    "PullResult": "flintmq.core.pull.pull_result",
+    "PullStatus": "flintmq.core.pull.pull_result",
+    "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
-    "Retry": "flintmq.core.results",
-    "ScheduledPull": "flintmq.client.threaded_schedule",
-    "SendReceipt": "flintmq.core.receipt",
-    "SendStatus": "flintmq.core.receipt",
-    "TransactionProducer": "flintmq.client.threaded_producer",
-    "TransactionReceipt": "flintmq.core.transaction",
-    "TransactionState": "flintmq.core.transaction",
+    "Retry": "flintmq.core.group.listener_results",
+    "ScheduledPull": "flintmq.client.pull.threaded_schedule",
+    "SendReceipt": "flintmq.core.producer.receipt",
+    "SendStatus": "flintmq.core.producer.receipt",
+    "TransactionProducer": "flintmq.client.producer.threaded_producer",
+    "TransactionReceipt": "flintmq.core.producer.transaction",
+    "TransactionState": "flintmq.core.producer.transaction",
 }
 
 logging.getLogger("flintmq").addHandler(logging.NullHandler())

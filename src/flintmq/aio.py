@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flintmq.client.admin_aio import Admin
-    from flintmq.client.lite_pull_consumer import LitePullConsumer
-    from flintmq.client.producer import Producer
-    from flintmq.client.pull_consumer import PullConsumer
-    from flintmq.client.push_consumer import PushConsumer
-    from flintmq.client.scheduled_pull import ScheduledPull
-    from flintmq.client.transaction_producer import TransactionProducer
+    from flintmq.client.producer.producer import Producer
+    from flintmq.client.producer.transaction_producer import TransactionProducer
+    from flintmq.client.pull.lite_pull_consumer import LitePullConsumer
+    from flintmq.client.pull.pull_consumer import PullConsumer
+    from flintmq.client.pull.scheduled_pull import ScheduledPull
+    from flintmq.client.push.push_consumer import PushConsumer
 
 __all__ = [
     "Admin",
@@ -35,12 +35,12 @@ __all__ = [
 
 _WHERE = {
     "Admin": "flintmq.client.admin_aio",
-    "LitePullConsumer": "flintmq.client.lite_pull_consumer",
-    "Producer": "flintmq.client.producer",
-    "PullConsumer": "flintmq.client.pull_consumer",
-    "PushConsumer": "flintmq.client.push_consumer",
-    "ScheduledPull": "flintmq.client.scheduled_pull",
-    "TransactionProducer": "flintmq.client.transaction_producer",
+    "LitePullConsumer": "flintmq.client.pull.lite_pull_consumer",
+    "Producer": "flintmq.client.producer.producer",
+    "PullConsumer": "flintmq.client.pull.pull_consumer",
+    "PushConsumer": "flintmq.client.push.push_consumer",
+    "ScheduledPull": "flintmq.client.pull.scheduled_pull",
+    "TransactionProducer": "flintmq.client.producer.transaction_producer",
 }
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flintmq.spark.source import RocketMQDataSource as DefaultSource
+from flintmq.spark.source.data_source import RocketMQDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

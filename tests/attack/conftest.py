@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attack.arena import Arena, Row, now_s, table
+from support.attack.arena import Arena, Row, now_s, table
 
 ROWS = pytest.StashKey[list[Row]]()
 START = pytest.StashKey[float]()

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from attack.arena import Arena
-from attack.peers import CUT, asked, flood, frame
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from support.attack.arena import Arena
+from support.attack.peers import CUT, asked, flood, frame
 
 FORGED = "a\n2026-01-01 00:00:00,000 ERROR forged\x1b[2J\x1b]0;owned\x07\x00\r\x7f\x9b31m"
 TEXTS = ("", "abc", "9" * 100_000, "-9223372036854775808", "2147483648", FORGED, "x" * 70_000)

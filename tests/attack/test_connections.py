@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import Peer, asked, frame
-from attack.victim import MB, serving, until
+from support.attack.arena import Arena
+from support.attack.peers import Peer, asked, frame
+from support.attack.victim import MB, serving, until
 
 PER_ADDRESS = 5_000
 """Half of the 10,000 connections there are: what one address may have."""

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from attack.peers import Peer, asked
-from attack.said import PULL, SEND, pull_fields, send_fields
-from attack.victim import MB, NotStarted, Victim, serving, until
+from support.attack.peers import Peer, asked
+from support.attack.said import PULL, SEND, pull_fields, send_fields
+from support.attack.victim import MB, NotStarted, Victim, serving, until
 
 NOT_AVAILABLE = 14
 DEADLINE_S = 40.0

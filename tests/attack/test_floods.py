@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import CUT, asked, flood, frame
-from attack.said import (
+from support.attack.arena import Arena
+from support.attack.peers import CUT, asked, flood, frame
+from support.attack.said import (
     ALL_LAGS,
     CREATE_TOPIC,
     GROUP_LAG,

@@ -12,11 +12,11 @@ from random import Random
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import CUT, Peer, binary_frame, flood, header, packed
-from fuzz.bending import bent
-from fuzz.corpus import frames
-from fuzz.served import mended
+from support.attack.arena import Arena
+from support.attack.peers import CUT, Peer, binary_frame, flood, header, packed
+from support.fuzz.bending import bent
+from support.fuzz.corpus import frames
+from support.fuzz.served import mended
 
 SEED = 20260101
 SETTINGS_CODES = (25, 318)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from attack.victim import until
 from flintmq import Message, Producer, PullConsumer, PushConsumer
 from flintmq.errors import FlintError
+from support.attack.victim import until
 
 KINDS = ("brokers", "queues", "addresses", "unasked", "garbage", "headers", "silence", "records")
 TIMEOUT_MS = 3_000

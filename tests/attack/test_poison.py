@@ -15,13 +15,13 @@ from typing import Self
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import CUT, asked, flood, frame
-from attack.said import SEND, send_fields
-from attack.victim import until
-from cli.serving import COMMAND, environment
 from flintmq import PushConsumer
 from flintmq.model.message import ReceivedMessage
+from support.attack.arena import Arena
+from support.attack.peers import CUT, asked, flood, frame
+from support.attack.said import SEND, send_fields
+from support.attack.victim import until
+from support.cli.serving import COMMAND, environment
 
 BATCH = 320
 LZ4, ZSTD, ZLIB, UNKNOWN = (kind << 8 | 1 for kind in (1, 2, 3, 7))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import asked
-from attack.said import PULL, SEND, TOPIC_STATS, pull_fields, send_fields
-from attack.victim import MB, serving, until
+from support.attack.arena import Arena
+from support.attack.peers import asked
+from support.attack.said import PULL, SEND, TOPIC_STATS, pull_fields, send_fields
+from support.attack.victim import MB, serving, until
 
 HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
 HALF_BIT, COMMIT = 4, 8

@@ -12,11 +12,11 @@ import zlib
 
 import pytest
 
-from attack.arena import Arena
-from attack.beside import TOPIC
-from attack.peers import Heard, Peer, asked, flood, frame
-from attack.said import SEND, send_fields
-from attack.victim import MB, until
+from support.attack.arena import Arena
+from support.attack.beside import TOPIC
+from support.attack.peers import Heard, Peer, asked, flood, frame
+from support.attack.said import SEND, send_fields
+from support.attack.victim import MB, until
 
 BROKER_CONFIG, NAMESRV_CONFIG, REGISTER, UNREGISTER, ROUTE = 25, 318, 103, 104, 105
 CHECKED_S = 4.0

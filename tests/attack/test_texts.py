@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from attack.arena import Arena
-from attack.peers import CUT, asked, flood, frame
-from attack.said import (
+from support.attack.arena import Arena
+from support.attack.peers import CUT, asked, flood, frame
+from support.attack.said import (
     CREATE_TOPIC,
     HEARTBEAT,
     PULL,
@@ -21,7 +21,7 @@ from attack.said import (
     subscription,
     topic_fields,
 )
-from fuzz.expressions import grown
+from support.fuzz.expressions import grown
 
 TOPIC = "Texts"
 CONFIG = "enablePropertyFilter=true\n"

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from attack.peers import Peer, frame
-from attack.victim import NotStarted, Victim, serving
-from cli.serving import COMMAND, environment
-from net.certificates import Authority, self_signed
+from support.attack.peers import Peer, frame
+from support.attack.victim import NotStarted, Victim, serving
+from support.cli.serving import COMMAND, environment
+from support.net.certificates import Authority, self_signed
 
 RUNTIME = 28
 

@@ -14,23 +14,23 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from broker.admin import done, new_topic, refused
-from broker.world import SMALL_STORE, World
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.outcome import Answer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.requests.outcome import Answer
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
-from flintmq.protocol.batch import BatchEntry, encode_batch
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header, read_header, write_header
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
-from flintmq.protocol.headers.common import NoFields, OfTopic
+from flintmq.protocol.headers.common_headers import NoFields, OfTopic
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, decode_record
-from store.real_stores import manifest, unpack_store
-from store.test_same_bytes import real_records
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import Record, decode_record
+from support.broker.admin import done, new_topic, refused
+from support.broker.world import SMALL_STORE, World
+from support.store.real_records import real_records
+from support.store.real_stores import manifest, unpack_store
 
 GOLDEN = "golden-batch-5.3.3"
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC

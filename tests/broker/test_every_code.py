@@ -17,21 +17,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.admin import join, make_topic
-from broker.surroundings import Surroundings
-from broker.world import World
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.dispatch import processors
-from flintmq.broker.peer import Peer
-from flintmq.broker.session import BrokerSession
+from flintmq.broker.client_session import BrokerSession
+from flintmq.broker.processor_table import processors
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.peer import Peer
 from flintmq.model.message_id import offset_id
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ONEWAY_BIT, Command
 from flintmq.protocol.fields import write_fields
 from flintmq.protocol.frame import HEADER_BYTES_ACCEPTED, FrameReader
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.wire import decode_command, encode_command
+from support.broker.admin import join, make_topic
+from support.broker.surroundings import Surroundings
+from support.broker.world import World
 from test_logs import hidden
 
 SERVED = processors()

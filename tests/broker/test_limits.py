@@ -13,28 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from broker.admin import done, join, new_topic, refused
-from broker.heartbeats import consumer, heartbeat, wants
-from broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
-from broker.world import SMALL_STORE, World
-from flintmq.broker import compile_budget, groups, members, sendable
-from flintmq.broker import pull as pull_module
-from flintmq.broker.compile_budget import PEER_CHARACTERS, TEXT_CHARACTERS
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.names import CLIENT_ID_CHARACTERS_MAX, DERIVED_TOPIC_CHARACTERS_MAX
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.consume import client_requests as members
+from flintmq.broker.consume import pull as pull_module
+from flintmq.broker.limits import compile_budget
+from flintmq.broker.limits.compile_budget import PEER_CHARACTERS, TEXT_CHARACTERS
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.tables import groups
+from flintmq.broker.tables import names as sendable
+from flintmq.broker.tables.names import CLIENT_ID_CHARACTERS_MAX, DERIVED_TOPIC_CHARACTERS_MAX
 from flintmq.filter import sql_eval
 from flintmq.model.group import GROUP_CHARACTERS_MAX, MessageModel
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.heartbeat import Heartbeat
-from flintmq.protocol.bodies.lock import LockRequest
-from flintmq.protocol.bodies.subscription import CheckClientConfig
+from flintmq.protocol.bodies.client import CheckClientConfig, Heartbeat
+from flintmq.protocol.bodies.group import GroupConfig, LockRequest
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfGroup
+from flintmq.protocol.headers.common_headers import OfGroup
 from flintmq.protocol.headers.group import ForbidGroup
+from support.broker.admin import done, join, new_topic, refused
+from support.broker.heartbeats import consumer, heartbeat, wants
+from support.broker.pulling import SUBSCRIPTION, SUSPEND, pull_header
+from support.broker.world import SMALL_STORE, World
 
 BEAT = RequestCode.HEART_BEAT
 LONG = "x" * 10_000

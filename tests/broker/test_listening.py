@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_server import ASYNC, LOOPBACK, bodies_of, pulling, sending
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import Unreachable
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
-from flintmq.net.server import SERVER_LIMITS, ServerLimits
+from flintmq.net.servers.server import SERVER_LIMITS, ServerLimits
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.pull import PullMessage
-from net.certificates import Authority
-from net.ports import port_with_one_below
-from net.support import until
+from support.broker.servers import ASYNC, LOOPBACK, bodies_of, pulling, sending
+from support.net.certificates import Authority
+from support.net.ports import port_with_one_below
+from support.net.support import until
 
 
 @pytest.fixture

@@ -7,98 +7,49 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, current_thread
+from threading import current_thread
 
 import pytest
 
-from broker.world import SMALL_STORE
 from flintmq.broker import server
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.runtime import runtime_table
+from flintmq.broker.admin.runtime_info import runtime_table
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
-from flintmq.net.address import Address
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
-from flintmq.net.commands import Handler, refuse
+from flintmq.net.channels.channel import Channel
 from flintmq.net.loop import run
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.fields import Header
 from flintmq.protocol.frame import Frame, FrameReader
-from flintmq.protocol.headers.common import OfQueue
+from flintmq.protocol.headers.common_headers import OfQueue
 from flintmq.protocol.headers.offset import (
     OffsetAnswer,
     QueryConsumerOffset,
     UpdateConsumerOffset,
 )
-from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
+from flintmq.protocol.headers.pull import PullAnswer
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
-from flintmq.protocol.received import decode_messages
 from flintmq.protocol.wire import decode_command, encode_command
-from flintmq.store.config import Flush
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
 from flintmq.store.message_log import MessageLog
-from net.support import until
-from store.refusing_disk import RefusingDisk
-
-LOOPBACK = Address("127.0.0.1", 0)
-ASYNC = BrokerConfig(store=SMALL_STORE)
-SYNC = BrokerConfig(store=replace(SMALL_STORE, flush=Flush.SYNC))
-DEADLINE_S = 10.0
-
-
-@asynccontextmanager
-async def serving(
-    directory: Path, config: BrokerConfig = ASYNC, *, disk: Disk | None = None
-) -> AsyncIterator[BrokerServer]:
-    broker = await BrokerServer.start(directory, config, listen=LOOPBACK, disk=disk)
-    try:
-        yield broker
-    finally:
-        await broker.stop()
-
-
-async def connected(broker: BrokerServer, handler: Handler = refuse) -> Channel:
-    return await connect(str(broker.address), handler=handler)
-
-
-def sending(body: bytes = b"hello", *, topic: str = "T", queue_id: int = 0) -> Command:
-    header = SendMessageV2(
-        producer_group="producers",
-        topic=topic,
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=queue_id,
-        sys_flag=0,
-        born_timestamp=1,
-        flag=0,
-        properties="",
-    )
-    return request(RequestCode.SEND_MESSAGE_V2, header, body)
-
-
-def pulling(offset: int, *, suspend_ms: int = 0, topic: str = "T") -> Command:
-    flag = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else PullFlag(0))
-    header = PullMessage(
-        consumer_group="g",
-        topic=topic,
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=int(flag),
-        suspend_timeout_millis=suspend_ms,
-        subscription="*",
-    )
-    return request(RequestCode.PULL_MESSAGE, header)
-
-
-def bodies_of(reply: Command) -> list[bytes]:
-    return [m.body for m in decode_messages(reply.body, broker="b").messages]
+from support.broker.servers import (
+    ASYNC,
+    DEADLINE_S,
+    LOOPBACK,
+    SYNC,
+    SlowDisk,
+    bodies_of,
+    connected,
+    pulling,
+    sending,
+    serving,
+)
+from support.broker.world import SMALL_STORE
+from support.net.support import until
+from support.store.refusing_disk import RefusingDisk
 
 
 def test_what_is_sent_is_pulled(tmp_path: Path) -> None:
@@ -152,21 +103,6 @@ def test_a_held_pull_is_forgotten_when_its_connection_closes(tmp_path: Path) -> 
                 await waiting
 
     run(main())
-
-
-class SlowDisk(Disk):
-    """Syncs wait until the test lets them go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may_sync = Event()
-        self.may_sync.set()
-        self.sync_count = 0
-
-    def sync(self, path: Path) -> None:
-        assert self.may_sync.wait(DEADLINE_S)
-        self.sync_count += 1
-        super().sync(path)
 
 
 def test_with_sync_flush_a_send_is_answered_only_when_it_is_durable(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_server import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, sending, serving
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed
 from flintmq.net.loop import run
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
-from net.support import until
+from support.broker.servers import ASYNC, LOOPBACK, SYNC, SlowDisk, connected, sending, serving
+from support.net.support import until
 
 
 async def stopped(broker: BrokerServer) -> BaseException | None:

@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 
-from broker.pulling import GROUP, SUBSCRIPTION, SUSPEND, add_topic, pull_header, store
-from broker.surroundings import Surroundings
-from broker.world import World
-from flintmq.broker.session import BrokerSession
-from flintmq.net.channel import Channel
+from flintmq.broker.client_session import BrokerSession
+from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
 from flintmq.protocol.frame import Frame, FrameReader
 from flintmq.protocol.wire import encode_command
+from support.broker.pulling import GROUP, SUBSCRIPTION, SUSPEND, add_topic, pull_header, store
+from support.broker.surroundings import Surroundings
+from support.broker.world import World
 
 
 class Line(Surroundings):

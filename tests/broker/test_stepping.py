@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from broker.test_server import connected, serving
-from broker.world import World
-from flintmq.broker.outcome import Answer, Outcome, Refusal, Steps
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Answer, Outcome, Refusal, Steps
+from flintmq.broker.requests.peer import Peer
 from flintmq.broker.stepping import WAITING_MAX
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
-from net.support import until
+from support.broker.servers import connected, serving
+from support.broker.world import World
+from support.net.support import until
 
 CODE = RequestCode.GET_BROKER_RUNTIME_INFO
 STEPS = 50

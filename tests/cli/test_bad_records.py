@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.asking import Shell
-from cli.serving import COMMAND, environment
-from client.push_support import Ear
-from client.support import wait_for
 from flintmq import PushConsumer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.group import dead_letter_topic
-from poison import POISONS, poison, send_raw
+from support.cli.asking import Shell
+from support.cli.serving import COMMAND, environment
+from support.client.push_support import Ear
+from support.client.support import wait_for
+from support.poison import POISONS, poison, send_raw
 
 KINDS = list(POISONS)
 GROUP = "poisoned"

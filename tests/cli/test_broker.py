@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.serving import ANYWHERE, failing, running
-from embedded.asking import cluster, send
-from flintmq.cli.process import parse_advertised
+from flintmq.cli.shared.server_process import parse_advertised
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.protocol.codes import ResponseCode
+from support.cli.serving import ANYWHERE, failing, running
+from support.embedded.asking import cluster, send
 
 
 def test_it_registers_at_every_name_server_and_leaves_them(tmp_path: Path) -> None:

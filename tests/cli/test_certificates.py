@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.serving import ANYWHERE, COMMAND, environment, failing, running
-from flintmq.cli.on_spark import source_options
+from flintmq.cli.shared.spark_job import source_options
 from flintmq.errors import Unreachable
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
-from net.certificates import Authority
+from support.cli.serving import ANYWHERE, COMMAND, environment, failing, running
+from support.net.certificates import Authority
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cli.serving import ANYWHERE, COMMAND, environment, running
-from flintmq.cli.app import app
-from flintmq.cli.demo.report import commands
+from flintmq.cli.all_commands import app
+from flintmq.cli.demo.demo_report import commands
+from support.cli.serving import ANYWHERE, COMMAND, environment, running
+
+pytestmark = pytest.mark.java
 
 MESSAGES = 300
 

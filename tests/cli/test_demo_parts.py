@@ -14,27 +14,27 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from core.messages import received
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.cli.demo import orders
 from flintmq.cli.demo.attempts import Attempts, watched
 from flintmq.cli.demo.checks import Check, Evidence, check_all, read_book
-from flintmq.cli.demo.command import check_room, make_place
+from flintmq.cli.demo.demo_command import check_room, make_place
+from flintmq.cli.demo.demo_report import facts, print_report
+from flintmq.cli.demo.order_table import lines_of, write_orders
 from flintmq.cli.demo.orders import BOOK, OPEN, RETRY_MAX, Planned, plan, post
 from flintmq.cli.demo.picture import Course
 from flintmq.cli.demo.picture import draw as draw_picture
-from flintmq.cli.demo.report import facts, print_report
 from flintmq.cli.demo.show import Ending, Wishes
 from flintmq.cli.demo.story import Interrupted, Moments
-from flintmq.cli.demo.table import lines_of, write_orders
 from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally, Totals
 from flintmq.cli.demo.view import View, draw, line, sparkline
 from flintmq.cli.demo.watch import Sample, Scene
-from flintmq.core.results import Retry
+from flintmq.core.group.listener_results import Retry
 from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from support.core.messages import received
 
 GOOD = Evidence(
     wanted=frozenset({"a", "b", "c", "d"}),

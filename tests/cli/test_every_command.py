@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.story import Recording, all_commands, tell
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.embedded.broker import EmbeddedBroker
-from net.support import PATIENCE_S
+from support.cli.story import Recording, all_commands, tell
+from support.net.support import PATIENCE_S
 
 HERE = Path(__file__).parent
 SERVING = {"serve", "namesrv", "broker", "run", "demo", "bench"}

@@ -8,9 +8,11 @@ from typing import NoReturn
 
 import pytest
 
-from cli.asking import Shell, shell
-from flintmq.cli.on_spark import source_options, stopping
+from flintmq.cli.shared.spark_job import source_options, stopping
 from flintmq.net.tls import ClientTls
+from support.cli.asking import Shell, shell
+
+pytestmark = pytest.mark.java
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flintmq import __version__
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.cli.main import PARTS, make_app
 
 COMMAND = Path(sys.executable).with_name("flintmq")

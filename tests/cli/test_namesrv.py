@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
-from flintmq.protocol.headers.setting import PutSetting, SettingOf
+from flintmq.protocol.headers.common_headers import PutSetting, SettingOf
 
 COMMAND = "import typer; from flintmq.cli.namesrv import namesrv; typer.run(namesrv)"
 READY = "flintmq ready namesrv="

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.serving import COMMAND, environment
-from client.push_support import committed, filled, numbered
-from client.support import create_topic, wait_for
-from flintmq.cli.app import app
+from flintmq.cli.all_commands import app
 from flintmq.embedded.broker import EmbeddedBroker
+from support.cli.serving import COMMAND, environment
+from support.client.push_support import committed, filled, numbered
+from support.client.support import create_topic, wait_for
 
 APP = """
 import os, time

@@ -11,13 +11,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.serving import COMMAND, environment
-from client.push_support import committed, filled, numbered
-from client.support import wait_for
-from flintmq.cli.app import app
-from flintmq.cli.on_spark import read_conf
+from flintmq.cli.all_commands import app
 from flintmq.cli.run_spark import read_sink
+from flintmq.cli.shared.spark_job import read_conf
 from flintmq.embedded.broker import EmbeddedBroker
+from support.cli.serving import COMMAND, environment
+from support.client.push_support import committed, filled, numbered
+from support.client.support import wait_for
+
+pytestmark = pytest.mark.java
 
 START_S = 110.0
 """Spark starts in ten seconds on a machine that is idle."""

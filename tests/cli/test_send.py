@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.asking import Shell, shell
+from support.cli.asking import Shell, shell
 
 
 @pytest.fixture(scope="module")

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 import typer
 
-from broker.queued import message, records
-from broker.world import START_MS, World
-from cli.serving import ANYWHERE, ending, failing, running
-from embedded.asking import ask, cluster, pull, send
-from flintmq.broker.append import append
-from flintmq.cli.app import app
-from flintmq.cli.process import warn_if_open
+from flintmq.broker.scheduled.append import append
+from flintmq.cli.all_commands import app
+from flintmq.cli.shared.server_process import warn_if_open
 from flintmq.errors import Unreachable
 from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common import OfTopic
-from net.certificates import Authority
-from net.ports import port_with_one_below
+from flintmq.protocol.headers.common_headers import OfTopic
+from support.broker.queued import message, records
+from support.broker.world import START_MS, World
+from support.cli.serving import ANYWHERE, ending, failing, running
+from support.embedded.asking import ask, cluster, pull, send
+from support.net.certificates import Authority
+from support.net.ports import port_with_one_below
 
 FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
 

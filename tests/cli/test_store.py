@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.real_stores import unpack_store
+from support.store.real_stores import unpack_store
 
 COMMAND = Path(sys.executable).with_name("flintmq")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.asking import Shell, shell
-from cli.serving import COMMAND, environment
+from support.cli.asking import Shell, shell
+from support.cli.serving import COMMAND, environment
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.asking import Shell
-from cli.serving import COMMAND, environment
-from cli.test_dlq import bury
-from embedded.asking import send
 from flintmq import EmbeddedBroker, Message
-from flintmq.cli.output import print_json, print_line, say
+from flintmq.cli.shared.output import print_json, print_line, say
 from flintmq.embedded.servers import Servers
+from support.cli.asking import Shell
+from support.cli.dead_letters import bury
+from support.cli.serving import COMMAND, environment
+from support.embedded.asking import send
 from test_logs import hidden
 
 NASTY = "[red]x[/red]\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x00\x7f"

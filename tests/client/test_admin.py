@@ -9,21 +9,21 @@ from time import monotonic
 
 import pytest
 
-from broker.heartbeats import consumer, heartbeat, wants
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
-from flintmq.client.threaded_producer import Producer
-from flintmq.core.dead_letters import DeadLetter, ReplayTo
-from flintmq.core.spans import END, START, ToOffset
+from flintmq.client.producer.threaded_producer import Producer
+from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
+from flintmq.core.admin.spans import END, START, ToOffset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueOffset
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import SendBack
 from flintmq.protocol.signature import verify
+from support.broker.heartbeats import consumer, heartbeat, wants
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ import threading
 
 import pytest
 
-from client.push_support import Ear, filled, numbered
-from client.support import nothing_left, run
 from flintmq import App, PushConsumer
-from flintmq.core import app as core
+from flintmq.core.group import app as core
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidName, InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
-from net.support import until
+from support.client.push_support import Ear, filled, numbered
+from support.client.support import nothing_left, run
+from support.net.support import until
 
 
 def test_declarations_are_kept_in_their_order_with_all_they_say() -> None:
@@ -145,7 +145,7 @@ async def main_again(app: App) -> None:
 
 def test_what_is_declared_needs_no_engine() -> None:
     code = (
-        "import sys; from flintmq.core.app import App; "
+        "import sys; from flintmq.core.group.app import App; "
         "print(*[m for m in sys.modules if m.startswith(('flintmq.client', 'flintmq.net'))])"
     )
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.peers import NS, Peers, name_servers, no, ok
 from flintmq.core.ask import ASK_MS, ask, ask_any, tell_all
 from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.protocol.headers.topic import ForgetTopic
+from support.core.peers import NS, Peers, name_servers, no, ok
 
 GONE = Unreachable("a:1", "refused")
 

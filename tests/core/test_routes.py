@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from core.talk import Talk, reply
 from flintmq.core.routes import (
     BORROWED_QUEUES_MAX,
     Found,
@@ -16,24 +15,16 @@ from flintmq.core.routes import (
 )
 from flintmq.errors import BrokerRefused, MalformedBody, Overloaded, Unreachable
 from flintmq.model.queue import QueueRef
-from flintmq.model.route import BrokerReplicas, QueueCounts, Route
-from flintmq.model.topic import READ_WRITE, Permission
+from flintmq.model.route import BrokerReplicas, Route
+from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.route import BrokerEntry, QueueEntry, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.route import RouteOf
+from support.core.routing import route
+from support.core.talk import Talk, reply
 
 QUESTION = request(RequestCode.GET_BROKER_CLUSTER_INFO)
-
-
-def route(*brokers: str, queues: int = 2, permission: Permission = READ_WRITE) -> Route:
-    """Brokers by name; the master of ``a`` is at a:0 and its slave at a:1."""
-    return Route(
-        brokers=tuple(
-            BrokerReplicas("cluster", name, {0: f"{name}:0", 1: f"{name}:1"}) for name in brokers
-        ),
-        queues=tuple(QueueCounts(name, queues, queues, permission) for name in brokers),
-    )
 
 
 def route_body(name: str) -> bytes:

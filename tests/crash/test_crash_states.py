@@ -16,8 +16,14 @@ from shutil import rmtree
 
 import pytest
 
-from crash.recording import CrashState, RecordingDisk, crash_states
-from crash.workload import (
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.message_log import MessageLog
+from support.crash.recording import CrashState, RecordingDisk, crash_states
+from support.crash.workload import (
     CONFIG,
     QuickDisk,
     Sent,
@@ -27,12 +33,6 @@ from crash.workload import (
     served,
     still_due,
 )
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.findings import Severity
-from flintmq.store.message_log import MessageLog
-from flintmq.store.tables import Tables
 
 KINDS = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 PER_POINT = 6

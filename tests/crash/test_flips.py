@@ -20,12 +20,12 @@ from shutil import copytree, rmtree
 import msgspec
 import pytest
 
-from crash.recording import RecordingDisk
-from crash.workload import CONFIG, QuickDisk, Workload, abandon
 from flintmq.errors import MalformedRecord, StoreRefused
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import Record, decode_record
+from flintmq.protocol.records.record import Record, decode_record
 from flintmq.store.message_log import MessageLog
+from support.crash.recording import RecordingDisk
+from support.crash.workload import CONFIG, QuickDisk, Workload, abandon
 
 HEAVY_FLIPS = int(os.environ.get("FLINTMQ_FLIPS", "10000"))
 WHENS = ("before a clean start", "before a start after a crash", "while open")

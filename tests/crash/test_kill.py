@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
-from crash.workload import abandon, served
 from crash.writer import CONFIG, body_of
-from flintmq.store.check import check_store
-from flintmq.store.disk import Disk
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
 from flintmq.store.message_log import MessageLog
+from support.crash.workload import abandon, served
 
 WRITER = Path(__file__).with_name("writer.py")
 SLOW_MS = 3_000

@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 
 from flintmq.model.host import Host
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import draft_record
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 
 CONFIG = StoreConfig(

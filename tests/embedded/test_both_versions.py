@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedded.asking import ask
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.net.address import Address
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.frame import Frame, FrameReader, HeaderForm
 from flintmq.protocol.wire import decode_command, encode_command
+from support.embedded.asking import ask
 
 LEFT_OUT = (
     *(50, 51, 52, 53, 54, 60, 61, 370, 400, 401, 402, 513, 906, 907, 908),

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import flintmq
-from embedded.asking import ask, cluster, pull, route, send
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
+from support.embedded.asking import ask, cluster, pull, route, send
 
 DELAYED = "DELAY\x013\x02"
 """Ten seconds."""

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from embedded.asking import ask, pull, send
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import read_header
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.headers.transaction import EndTransaction, ResumeCheck
+from support.embedded.asking import ask, pull, send
 
 HUGE = 999_999_999
 

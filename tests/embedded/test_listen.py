@@ -6,12 +6,12 @@ import socket
 
 import pytest
 
-from embedded.asking import ask
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.protocol.codes import RequestCode
-from net.ports import port_with_one_below
+from support.embedded.asking import ask
+from support.net.ports import port_with_one_below
 
 
 def free_port() -> int:

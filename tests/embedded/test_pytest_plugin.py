@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import flintmq.aio
-from client.push_support import Ear
 from flintmq import (
     App,
     ConsumeFromWhere,
@@ -20,12 +19,13 @@ from flintmq import (
     ReceivedMessage,
     TransactionState,
 )
-from flintmq.broker.config import BrokerConfig
-from flintmq.client.status import ConsumerStatus
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.client.push.push_status import ConsumerStatus
 from flintmq.errors import SendFailed, Unreachable
 from flintmq.protocol.codes import RequestCode
-from flintmq.store.config import Flush, StoreConfig
-from net.support import PATIENCE_S
+from flintmq.store.files.store_config import Flush, StoreConfig
+from support.client.push_support import Ear
+from support.net.support import PATIENCE_S
 
 pytest_plugins = ["flintmq.embedded.pytest_plugin"]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from embedded.asking import ask
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.setting import PutSetting, SettingAnswer, SettingOf
-from net.certificates import Authority
+from flintmq.protocol.headers.common_headers import PutSetting, SettingAnswer, SettingOf
+from support.embedded.asking import ask
+from support.net.certificates import Authority
 
 OTHER = BrokerConfig(broker_name="broker-b")
 

@@ -13,18 +13,18 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
 from flintmq.protocol.headers.topic import CreateTopic
-from flintmq.protocol.received import decode_messages
+from flintmq.protocol.records.received import decode_messages
 
 TIMEOUT_MS = 10_000
 PATIENCE_S = 20.0

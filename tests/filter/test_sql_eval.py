@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filter.sql_rules import ERROR, FALSE, RULES, TRUE, UNKNOWN, Rule
-from filter.sql_strategies import expressions, message_properties
 from flintmq.errors import InvalidExpression
 from flintmq.filter.sql_eval import SqlPredicate, compile_sql
 from flintmq.filter.sql_parse import NESTING_MAX, OPERATIONS_MAX
+from support.filter.sql_rules import ERROR, FALSE, RULES, TRUE, UNKNOWN, Rule
+from support.filter.sql_strategies import expressions, message_properties
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -10,8 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lark import Token
 
-from filter.sql_rules import REFUSALS
-from filter.sql_strategies import conditions, spelled
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.filter import sql_parse
 from flintmq.filter.sql_parse import (
@@ -39,6 +37,8 @@ from flintmq.filter.sql_tree import (
     Property,
     Search,
 )
+from support.filter.sql_rules import REFUSALS
+from support.filter.sql_strategies import conditions, spelled
 
 A, B, C = Property("a"), Property("b"), Property("c")
 FIVE = Constant(5)

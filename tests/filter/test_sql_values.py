@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filter.sql_strategies import message_properties, numbers, texts
 from flintmq.filter.sql_tree import Between, Constant, Negative, Node, Property, Value
 from flintmq.filter.sql_values import (
     Evaluate,
@@ -20,6 +19,7 @@ from flintmq.filter.sql_values import (
     values_equal,
     values_ordered,
 )
+from support.filter.sql_strategies import message_properties, numbers, texts
 
 A, B = Property("a"), Property("b")
 

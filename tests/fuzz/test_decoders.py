@@ -20,11 +20,11 @@ import pytest
 
 from flintmq.errors import FlintError
 from flintmq.model.message import BODY_BYTES_MAX
-from flintmq.protocol.batch import decode_batch
-from fuzz import checks, corpus
-from fuzz.bending import bent
-from fuzz.served import check_broker, check_name_server
-from protocol.fuzz_wire import check_frame_bytes
+from flintmq.protocol.records.batch import decode_batch
+from support.fuzz import checks, corpus
+from support.fuzz.bending import bent
+from support.fuzz.served import check_broker, check_name_server
+from support.protocol.fuzz_wire import check_frame_bytes
 
 EXAMPLES = int(os.environ.get("FLINTMQ_FUZZ_EXAMPLES", "1500"))
 SEED = int(os.environ.get("FLINTMQ_FUZZ_SEED", "20260101"))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from golden.exchange import Exchange, choose, lines, pair_up, peek
-from interop.proxy import RecordedFrame
+from support.golden.exchange import Exchange, choose, lines, pair_up, peek
+from support.interop.proxy import RecordedFrame
 
 FRAMES = Path(__file__).parent / "frames.jsonl"
 SIZE_BYTES_MAX = 600_000

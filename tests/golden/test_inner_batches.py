@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.record import decode_record, encode_record
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.record import decode_record, encode_record
 
 LINES = (Path(__file__).parent / "inner_batches.jsonl").read_text().splitlines()
 

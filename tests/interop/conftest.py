@@ -6,22 +6,16 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from interop import ours, real
-from interop.javaclient import NEW, OLD, JavaClient, MqAdmin
-from interop.jvm import missing_tools
-from interop.ours import Kind, Served, chosen_kind, serving
+from support.interop import ours, real
+from support.interop.javaclient import NEW, OLD, JavaClient, MqAdmin
+from support.interop.ours import Kind, Served, chosen_kind, serving
+from support.interop.skipping import skip_without
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
     """Ask for this fixture to be skipped, with the reason, where Java or Maven is missing."""
     skip_without("java", "mvn")
-
-
-def skip_without(*tools: str) -> None:
-    reason = missing_tools(*tools)
-    if reason is not None:
-        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session", params=["sync", "async"])

@@ -15,23 +15,23 @@ import pytest
 
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.properties import encode_properties
-from flintmq.protocol.record import Record
-from flintmq.protocol.record_draft import draft_record
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import Record
+from flintmq.protocol.records.record_draft import draft_record
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.reading import GetStatus
-from flintmq.store.tables import Tables
-from interop.ask import ask
-from interop.asked import make_topic
-from interop.beside import Java
-from interop.filled import patiently
-from interop.javaclient import NEW, JavaClient, MqAdmin
-from interop.ours import Kind, serving
-from interop.real import RealRocketMQ
-from interop.test_store_exchange import HOST, pulled, split
+from flintmq.store.queues.queue_reader import GetStatus
+from support.interop.ask import ask
+from support.interop.asked import make_topic
+from support.interop.beside import Java
+from support.interop.exchanges import HOST, pulled, split
+from support.interop.filled import patiently
+from support.interop.javaclient import NEW, JavaClient, MqAdmin
+from support.interop.ours import Kind, serving
+from support.interop.real import RealRocketMQ
 
 pytestmark = [
     pytest.mark.interop,

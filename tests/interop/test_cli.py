@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.story import Recording, tell
-from interop.filled import PATIENCE_S
-from interop.ours import Served
+from support.cli.story import Recording, tell
+from support.interop.filled import PATIENCE_S
+from support.interop.ours import Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from interop.javaclient import NEWEST, OLD, JavaClient
-from interop.ours import Kind, Served
+from support.interop.javaclient import NEWEST, OLD, JavaClient
+from support.interop.ours import Kind, Served
 
 pytestmark = [
     pytest.mark.interop,

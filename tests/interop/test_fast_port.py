@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.javaclient import NEW, OLD, JavaClient, MqAdmin
-from interop.ours import Served, serving
-from interop.real import free_port
+from support.interop.javaclient import NEW, OLD, JavaClient, MqAdmin
+from support.interop.ours import Served, serving
+from support.interop.real import free_port
 
 pytestmark = [
     pytest.mark.interop,

@@ -10,7 +10,7 @@ from flintmq.errors import InvalidExpression
 from flintmq.filter.bloom import bloom_filter
 from flintmq.filter.tags import parse_tags
 from flintmq.model.java_hash import java_hash
-from interop.judge import ask_judge, hexadecimal
+from support.interop.judge import ask_judge, hexadecimal
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 

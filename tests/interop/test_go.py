@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from interop.conftest import skip_without
-from interop.goclient import play
-from interop.ours import Served
-from interop.told import Event, Told
+from support.interop.goclient import play
+from support.interop.ours import Served
+from support.interop.skipping import skip_without
+from support.interop.told import Event, Told
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

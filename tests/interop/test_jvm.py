@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from interop.jvm import class_path, make_once, missing_tools
+from support.interop.jvm import class_path, make_once, missing_tools
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from interop.javaclient import OLD, Events, JavaClient, MqAdmin
-from interop.ours import DELAY_LEVELS, Kind, Served
+from support.interop.javaclient import OLD, Events, JavaClient, MqAdmin
+from support.interop.ours import DELAY_LEVELS, Kind, Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from interop.asked import make_topic
-from interop.conftest import skip_without
-from interop.nodeclient import play
-from interop.ours import Served
-from interop.told import Told
+from support.interop.asked import make_topic
+from support.interop.nodeclient import play
+from support.interop.ours import Served
+from support.interop.skipping import skip_without
+from support.interop.told import Told
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

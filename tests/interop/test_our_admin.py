@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from client.push_support import Ear
-from client.support import stored
 from flintmq import DeadLetter, Message, PullConsumer, PushConsumer
 from flintmq.client.admin import Admin
-from flintmq.core.admin_topics import TopicKind
-from flintmq.core.dead_letters import ReplayTo
-from flintmq.core.spans import END, START, ToOffset, ToTime
+from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.core.admin.spans import END, START, ToOffset, ToTime
+from flintmq.core.admin.topics import TopicKind
 from flintmq.errors import BrokerRefused, NoRoute
 from flintmq.model.queue import QueueOffset
-from interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
-from interop.ours import Kind, Served
+from support.client.push_support import Ear
+from support.client.support import stored
+from support.interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
+from support.interop.ours import Kind, Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from client.push_support import Ear
 from flintmq import Message
 from flintmq.model.group import dead_letter_topic
-from flintmq.net.blocking import BlockingChannels
-from flintmq.protocol.batch import BatchEntry, encode_batch
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.record import decode_record
-from interop.beside import CALL_MS, Java, push
-from interop.filled import new_topic, numbered, patiently, send_to, stands_at
-from interop.javaclient import JavaClient
-from interop.ours import Served
-from poison import POISONS, poison
+from flintmq.protocol.records.batch import BatchEntry, encode_batch
+from flintmq.protocol.records.record import decode_record
+from support.client.push_support import Ear
+from support.interop.beside import CALL_MS, Java, push
+from support.interop.filled import new_topic, numbered, patiently, send_to, stands_at
+from support.interop.javaclient import JavaClient
+from support.interop.ours import Served
+from support.poison import POISONS, poison
 
 pytestmark = [
     pytest.mark.interop,

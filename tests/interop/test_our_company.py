@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from client.push_support import Ear
-from client.support import nothing_left, stored
 from flintmq import LitePullConsumer, Message, ReceivedMessage, Retry
 from flintmq.errors import GroupConflict
 from flintmq.model.group import ConsumeFromWhere
-from interop.beside import CALL_MS, Java, encoded, owned, push
-from interop.filled import new_topic, numbered, patiently, send_to, stands_at
-from interop.javaclient import JavaClient
-from interop.ours import Served
+from support.client.push_support import Ear
+from support.client.support import nothing_left, stored
+from support.interop.beside import CALL_MS, Java, encoded, owned, push
+from support.interop.filled import new_topic, numbered, patiently, send_to, stands_at
+from support.interop.javaclient import JavaClient
+from support.interop.ours import Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from client.support import stored
 from flintmq import (
     Message,
     Producer,
@@ -16,10 +15,11 @@ from flintmq import (
     TransactionProducer,
     TransactionState,
 )
-from interop.beside import Java, push
-from interop.filled import SEND_MS, new_topic, patiently
-from interop.javaclient import NEWEST, OLD, JavaClient
-from interop.ours import Kind, Served
+from support.client.support import stored
+from support.interop.beside import Java, push
+from support.interop.filled import SEND_MS, new_topic, patiently
+from support.interop.javaclient import NEWEST, OLD, JavaClient
+from support.interop.ours import Kind, Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from client.push_support import Ear
 from flintmq import Message, Producer, ReceivedMessage, Retry
-from interop.beside import push
-from interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
-from interop.javaclient import NEW, OLD, MqAdmin
-from interop.ours import Kind, Served, serving
+from support.client.push_support import Ear
+from support.interop.beside import push
+from support.interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
+from support.interop.javaclient import NEW, OLD, MqAdmin
+from support.interop.ours import Kind, Served, serving
 
 pytestmark = [
     pytest.mark.interop,

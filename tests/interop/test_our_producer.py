@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.support import nothing_left, stored, wait_for
 from flintmq import (
     Message,
     Producer,
@@ -18,7 +17,8 @@ from flintmq import (
     TransactionState,
 )
 from flintmq.errors import BrokerRefused, InvalidSetting, NoReply, SendFailed
-from interop.real import RealRocketMQ
+from support.client.support import nothing_left, stored, wait_for
+from support.interop.real import RealRocketMQ
 
 pytestmark = [
     pytest.mark.interop,

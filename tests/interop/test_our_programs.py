@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from cli.asking import Shell
-from cli.serving import COMMAND, environment
-from client.push_support import Ear
-from client.support import nothing_left, run
 from flintmq import App, Message, PushConsumer, ReceivedMessage, aio
-from interop.filled import SEND_MS, filled, new_topic, numbered, patiently, send_to, stands_at
-from interop.ours import Served
+from support.cli.asking import Shell
+from support.cli.serving import COMMAND, environment
+from support.client.push_support import Ear
+from support.client.support import nothing_left, run
+from support.interop.filled import (
+    SEND_MS,
+    filled,
+    new_topic,
+    numbered,
+    patiently,
+    send_to,
+    stands_at,
+)
+from support.interop.ours import Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from client.support import nothing_left, stored
 from flintmq import (
     ConsumeFromWhere,
     LitePullConsumer,
@@ -22,7 +21,8 @@ from flintmq import (
 )
 from flintmq.errors import BrokerRefused, InvalidExpression
 from flintmq.model.message import ReceivedMessage
-from interop.filled import (
+from support.client.support import nothing_left, stored
+from support.interop.filled import (
     BROKER,
     filled,
     new_topic,
@@ -31,7 +31,7 @@ from interop.filled import (
     send_to,
     stands_at,
 )
-from interop.ours import Kind, Served
+from support.interop.ours import Kind, Served
 
 pytestmark = [
     pytest.mark.interop,

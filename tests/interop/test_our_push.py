@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from client.push_support import Ear
-from client.support import nothing_left, stored
 from flintmq import DeadLetter, Message, PushConsumer, Retry
 from flintmq.client.admin import Admin
-from flintmq.core.spans import START
+from flintmq.core.admin.spans import START
 from flintmq.errors import GroupConflict
 from flintmq.model.message import ReceivedMessage
-from interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
-from interop.ours import Served
+from support.client.push_support import Ear
+from support.client.support import nothing_left, stored
+from support.interop.filled import filled, new_topic, numbered, patiently, send_to, stands_at
+from support.interop.ours import Served
 
 pytestmark = [
     pytest.mark.interop,

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from client.push_support import Ear
-from client.support import nothing_left
 from flintmq import LitePullConsumer, Message, Producer, PullConsumer, PushConsumer, QueueRef
 from flintmq.client.admin import Admin
 from flintmq.errors import BrokerRefused, SendFailed, Unreachable
 from flintmq.model.group import ConsumeFromWhere
 from flintmq.net.tls import ClientTls
-from interop.filled import BROKER, SEND_MS, numbered, patiently
-from interop.ours import DELAY_LEVELS
-from interop.real import RealRocketMQ, ServerTls
-from net.certificates import Authority
+from support.client.push_support import Ear
+from support.client.support import nothing_left
+from support.interop.filled import BROKER, SEND_MS, numbered, patiently
+from support.interop.ours import DELAY_LEVELS
+from support.interop.real import RealRocketMQ, ServerTls
+from support.net.certificates import Authority
 
 pytestmark = [
     pytest.mark.interop,

@@ -14,16 +14,24 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import flintmq.spark
-from client.support import stored
 from flintmq import App, Message, Producer, QueueRef
 from flintmq.net.clock import wall_ms
-from flintmq.spark.row_identity import ROW_PROPERTY
-from interop.beside import CALL_MS, Java
-from interop.cluster import Cluster, running_cluster
-from interop.filled import SEND_MS, filled, new_topic, numbered, patiently, send_to, stands_at
-from interop.javaclient import NEW, OLD, JavaClient, MqAdmin
-from interop.ours import Kind, Served, chosen_kind
-from spark.support import (
+from flintmq.spark.sink.row_identity import ROW_PROPERTY
+from support.client.support import stored
+from support.interop.beside import CALL_MS, Java
+from support.interop.cluster import Cluster, running_cluster
+from support.interop.filled import (
+    SEND_MS,
+    filled,
+    new_topic,
+    numbered,
+    patiently,
+    send_to,
+    stands_at,
+)
+from support.interop.javaclient import NEW, OLD, JavaClient, MqAdmin
+from support.interop.ours import Kind, Served, chosen_kind
+from support.spark.support import (
     PATIENCE_S,
     bodies,
     create_topic,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from client.push_support import Ear
-from client.support import nothing_left, wait_for
 from flintmq import Message, Producer, PushConsumer, Retry, TransactionProducer, TransactionState
-from interop.javaclient import NEW, OLD, MqAdmin
-from interop.ours import Kind, serving
+from support.client.push_support import Ear
+from support.client.support import nothing_left, wait_for
+from support.interop.javaclient import NEW, OLD, MqAdmin
+from support.interop.ours import Kind, serving
 
 pytestmark = [
     pytest.mark.interop,

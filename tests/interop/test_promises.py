@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from interop.asked import beat, make_topic, route_answer, send
-from interop.ours import Kind, Served
+from support.interop.asked import beat, make_topic, route_answer, send
+from support.interop.ours import Kind, Served
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from golden.exchange import pair_up, peek
-from interop.ask import ask
-from interop.proxy import RecordingProxy
-from interop.real import RealRocketMQ, ServerTls, running
-from net.certificates import Authority
+from support.golden.exchange import pair_up, peek
+from support.interop.ask import ask
+from support.interop.proxy import RecordingProxy
+from support.interop.real import RealRocketMQ, ServerTls, running
+from support.net.certificates import Authority
 
 pytestmark = [
     pytest.mark.interop,

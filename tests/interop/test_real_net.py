@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import Unreachable
-from flintmq.net.aio import Channels
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessage, SendMessageV2
-from flintmq.protocol.properties import format_properties
-from flintmq.protocol.received import decode_messages
-from interop.real import RealRocketMQ, ServerTls
-from net.certificates import Authority
+from flintmq.protocol.records.properties import format_properties
+from flintmq.protocol.records.received import decode_messages
+from support.interop.real import RealRocketMQ, ServerTls
+from support.net.certificates import Authority
 
 pytestmark = [
     pytest.mark.interop,

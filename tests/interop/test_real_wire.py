@@ -19,16 +19,20 @@ from flintmq.model.message_id import UniqueIds, created_ms, offset_id, parse_off
 from flintmq.model.properties import UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import Compression, with_compression
-from flintmq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from flintmq.protocol.command import Command
 from flintmq.protocol.compression import pack
 from flintmq.protocol.frame import FrameReader, HeaderForm
-from flintmq.protocol.properties import encode_properties, format_properties, parse_properties
-from flintmq.protocol.record import Record, Version, crc_of, decode_record, encode_record
-from flintmq.protocol.record_draft import draft_record, stamp_record
+from flintmq.protocol.records.batch import BatchEntry, decode_batch, encode_batch
+from flintmq.protocol.records.properties import (
+    encode_properties,
+    format_properties,
+    parse_properties,
+)
+from flintmq.protocol.records.record import Record, Version, crc_of, decode_record, encode_record
+from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.protocol.wire import decode_command, encode_command
-from interop import wire_strategies as wire
-from interop.wire_judge import WireJudge
+from support.interop import wire_strategies as wire
+from support.interop.wire_judge import WireJudge
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 

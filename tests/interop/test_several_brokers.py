@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from interop.cluster import REGISTER_MS, Cluster, Server, route, running_cluster, wait_until
-from interop.javaclient import JavaClient
-from interop.ours import Kind, chosen_kind
+from support.interop.cluster import REGISTER_MS, Cluster, Server, route, running_cluster, wait_until
+from support.interop.javaclient import JavaClient
+from support.interop.ours import Kind, chosen_kind
 
 pytestmark = [
     pytest.mark.interop,

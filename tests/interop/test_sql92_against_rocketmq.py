@@ -12,12 +12,12 @@ from random import Random
 
 import pytest
 
-from filter.sql_rules import ERROR, FALSE, REFUSALS, RULES, TRUE, UNKNOWN
 from flintmq.errors import InvalidExpression
 from flintmq.filter.java_numbers import parse_double, parse_int32, parse_int64
 from flintmq.filter.sql_eval import SqlPredicate, compile_sql
-from interop import sql92_cases
-from interop.judge import ask_judge, ask_on, ask_sql
+from support.filter.sql_rules import ERROR, FALSE, REFUSALS, RULES, TRUE, UNKNOWN
+from support.interop import sql92_cases
+from support.interop.judge import ask_judge, ask_on, ask_sql
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 

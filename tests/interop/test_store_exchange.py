@@ -14,23 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from crash.workload import served
-from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.batch import BatchColumns
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.properties import encode_properties, parse_properties
-from flintmq.protocol.record import Record, decode_record
-from flintmq.protocol.record_draft import RecordPattern, draft_record, packed_host
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import keys_of
-from flintmq.store.key_index import QUERY_COUNT_MAX
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.properties import encode_properties, parse_properties
+from flintmq.protocol.records.record import Record, decode_record
+from flintmq.protocol.records.record_draft import RecordPattern, draft_record, packed_host
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.index.key_index import QUERY_COUNT_MAX
 from flintmq.store.message_log import MessageLog
-from flintmq.store.tables import Tables
-from interop.real import RealRocketMQ, ask
+from flintmq.store.queues.dispatch import keys_of
+from support.crash.workload import served
+from support.interop.exchanges import HOST, OK, QUERY_MESSAGE, SEND_MESSAGE, Key, pulled, split
+from support.interop.real import RealRocketMQ, ask
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 
@@ -40,16 +40,9 @@ CONFIG = StoreConfig(
     index_slots=1_000,
     index_entries=600,
 )
-HOST = Host.parse("127.0.0.1:10911")
 TOPICS = ("orders", "events")
 QUEUES = 2
 LAST_LEVEL = 18  # two hours: none is delivered while the test runs
-
-SEND_MESSAGE, PULL_MESSAGE, QUERY_MESSAGE = 10, 11, 12
-FROM_SUBSCRIPTION = "4"
-OK = 0
-
-Key = tuple[str, int, int]
 
 
 def fill(directory: Path, count: int, *, is_killed: bool) -> dict[Key, bytes]:
@@ -136,40 +129,6 @@ def batch(
     )
     for offset, body in enumerate(bodies, appended.queue_offset):
         wanted[topic, queue_id, offset] = body
-
-
-def pulled(broker: str, topic: str, queue_id: int) -> dict[Key, Record]:
-    """Every message of a queue, as the real broker gives it."""
-    found: dict[Key, Record] = {}
-    offset = 0
-    while True:
-        fields = {
-            "consumerGroup": "exchange",
-            "topic": topic,
-            "queueId": str(queue_id),
-            "queueOffset": str(offset),
-            "maxMsgNums": "32",
-            "sysFlag": FROM_SUBSCRIPTION,
-            "commitOffset": "0",
-            "suspendTimeoutMillis": "0",
-            "subscription": "*",
-            "subVersion": "0",
-        }
-        header, body = ask(broker, PULL_MESSAGE, fields)
-        if header["code"] != OK:
-            return found
-        for record in split(body):
-            found[topic, queue_id, record.queue_offset] = record
-        offset = int(header["extFields"]["nextBeginOffset"])
-
-
-def split(octets: bytes) -> list[Record]:
-    records = []
-    at = 0
-    while at < len(octets):
-        records.append(decode_record(octets, at))
-        at += int.from_bytes(octets[at : at + 4])
-    return records
 
 
 def queried(broker: str, topic: str, key: str) -> list[Record]:

@@ -16,7 +16,7 @@ from flintmq.model.message_id import (
     parse_offset_id,
 )
 from flintmq.model.queue import LogOffset
-from record_examples import hosts
+from support.record_examples import hosts
 
 DAY_MS = 86_400_000
 MONTH_START_MS = 1_698_796_800_000

@@ -16,18 +16,16 @@ import pytest
 
 from flintmq.nameserver.server import NameServer
 from flintmq.net.loop import run
-from flintmq.protocol.bodies.cluster import Cluster
-from flintmq.protocol.bodies.kv import KvTable
-from flintmq.protocol.bodies.route import BrokerEntry, TopicRoute
+from flintmq.protocol.bodies.common_bodies import DataVersion, KvTable
+from flintmq.protocol.bodies.route import BrokerEntry, Cluster, TopicRoute
 from flintmq.protocol.bodies.topic import TopicConfig, TopicList, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers import route as headers
 from flintmq.protocol.wire import decode_command
-from nameserver.servers import name_server, registration, topic_table
-from net.support import bare_client
+from support.nameserver.servers import name_server, registration, topic_table
+from support.net.support import bare_client
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames.jsonl"
 OF_5X = b',"enableActingMaster":false'

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.register import PART_TOPICS, TOPICS_MAX
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.route import RouteOf
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -20,7 +20,7 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.support import CALL_MS
+from support.net.support import CALL_MS
 
 TOPICS = 50 * PART_TOPICS
 
@@ -52,7 +52,7 @@ def test_others_are_answered_while_topics_are_read(
     compressed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no time in a turn every part has a turn of its own."""
-    monkeypatch.setattr("flintmq.net.channel.TURN_S", 0.0)
+    monkeypatch.setattr("flintmq.net.channels.channel.TURN_S", 0.0)
     table = topic_table(f"topic-{number}" for number in range(TOPICS))
 
     async def main() -> None:
@@ -76,7 +76,7 @@ def test_others_are_answered_while_topics_are_read(
 def test_a_broker_that_leaves_in_the_middle_is_not_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("flintmq.net.channel.TURN_S", 0.0)
+    monkeypatch.setattr("flintmq.net.channels.channel.TURN_S", 0.0)
     table = topic_table(f"topic-{number}" for number in range(TOPICS))
 
     async def main() -> None:

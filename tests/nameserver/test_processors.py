@@ -12,25 +12,23 @@ from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.body import RequestBody
-from flintmq.protocol.bodies.cluster import MemberGroup
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration
-from flintmq.protocol.bodies.route import QueueEntry, TopicRoute
+from flintmq.protocol.bodies.route import MemberGroup, QueueEntry, TopicRoute
 from flintmq.protocol.bodies.topic import TopicConfig, TopicList
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.fields import Header, write_fields
 from flintmq.protocol.headers import route as headers
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
-from flintmq.protocol.headers.common import NoFields, OfTopic
-from flintmq.protocol.headers.setting import PutSetting
+from flintmq.protocol.headers.common_headers import NoFields, OfTopic, PutSetting
 from flintmq.protocol.headers.topic import ForgetTopic, TopicsOfCluster
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import REGISTER_BODY_SINCE
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -38,7 +36,7 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.support import CALL_MS
+from support.net.support import CALL_MS
 from test_logs import hidden
 
 ADDRESS = "10.0.0.1:10911"

@@ -17,7 +17,7 @@ from flintmq.nameserver.replicas import Registered, Registration
 from flintmq.nameserver.routes import MEMBER_TOPIC_PREFIX, Routes
 from flintmq.protocol.bodies.route import QueueEntry
 from flintmq.protocol.bodies.topic import TopicConfig
-from nameserver.servers import registration, topic_table
+from support.nameserver.servers import registration, topic_table
 
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 

@@ -12,13 +12,14 @@ from flintmq.errors import DiskFailed, InvalidSetting, MalformedBody
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
-from flintmq.net.aio import Channels, connect
+from flintmq.net.channels.channel_pool import Channels, connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.cluster import Cluster
+from flintmq.protocol.bodies.route import Cluster
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
+from flintmq.protocol.headers.common_headers import PutSetting, SettingOf
 from flintmq.protocol.headers.route import (
     BrokerHeartbeat,
     BrokerIdentity,
@@ -26,9 +27,8 @@ from flintmq.protocol.headers.route import (
     RouteOf,
     WritePermOf,
 )
-from flintmq.protocol.headers.setting import PutSetting, SettingOf
 from flintmq.protocol.wire import encode_command
-from nameserver.servers import (
+from support.nameserver.servers import (
     ask,
     name_server,
     register_request,
@@ -36,8 +36,8 @@ from nameserver.servers import (
     route_of,
     topic_table,
 )
-from net.certificates import Authority
-from net.support import CALL_MS, HERE, HandClock, bare_client, other_tasks, until
+from support.net.certificates import Authority
+from support.net.support import CALL_MS, HERE, HandClock, bare_client, other_tasks, until
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 

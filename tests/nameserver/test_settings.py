@@ -7,7 +7,7 @@ import pytest
 from flintmq.errors import DiskFailed, InvalidName, MalformedBody, Overloaded
 from flintmq.nameserver import settings
 from flintmq.nameserver.settings import Settings
-from flintmq.protocol.bodies.kv import KvTable
+from flintmq.protocol.bodies.common_bodies import KvTable
 
 FILE = (
     b'{\n\t"configTable":{\n\t\t"ORDER_TOPIC_CONFIG":{\n\t\t\t"orders":"broker-a:4"\n\t\t}\n\t}\n}'

@@ -12,7 +12,7 @@ from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
 from flintmq.protocol.bodies.topic import TopicConfig
-from nameserver.servers import registration, topic_table
+from support.nameserver.servers import registration, topic_table
 
 
 def fresh() -> NameServerState:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from net.certificates import Authority
-from net.support import Run, other_tasks
+from support.net.certificates import Authority
+from support.net.support import Run, other_tasks
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from flintmq.errors import Overloaded, Unreachable
-from flintmq.net.aio import connect
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.limits import Limits
-from flintmq.net.server import serve_commands
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.command import request
-from net.support import (
+from support.net.support import (
     CALL_MS,
     HERE,
     HandClock,

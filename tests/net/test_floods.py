@@ -8,15 +8,24 @@ import socket
 import pytest
 
 from flintmq.errors import RemoteProtocolError, Unreachable
-from flintmq.net.aio import connect
-from flintmq.net.blocking import connect as connect_blocking
-from flintmq.net.commands import LOOK_EVERY, refuse
-from flintmq.net.server import serve_commands
+from flintmq.net.blocking.blocking import connect as connect_blocking
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import LOOK_EVERY, refuse
+from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.command import answer, request
 from flintmq.protocol.connection import UNMATCHED_MAX, Connection, Unmatched
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import encode_command
-from net.support import CALL_MS, HERE, Run, ThreadedPeer, bare_client, bare_listener, echo, until
+from support.net.support import (
+    CALL_MS,
+    HERE,
+    Run,
+    ThreadedPeer,
+    bare_client,
+    bare_listener,
+    echo,
+    until,
+)
 
 ASK = request(10, body=b"hello")
 UNASKED = answer(request(10, opaque=1_000_000), 0)
@@ -90,7 +99,7 @@ def test_a_client_serves_a_flood_of_requests_in_parts(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no time in a turn, others run after every few of them."""
-    monkeypatch.setattr("flintmq.net.channel.TURN_S", 0.0)
+    monkeypatch.setattr("flintmq.net.channels.channel.TURN_S", 0.0)
 
     async def main() -> None:
         async with bare_listener() as listener:

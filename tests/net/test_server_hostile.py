@@ -12,17 +12,17 @@ from time import monotonic
 import pytest
 
 from flintmq.errors import Unreachable
-from flintmq.net.aio import connect
-from flintmq.net.channel import TURN_S, Channel
-from flintmq.net.commands import CommandSession
-from flintmq.net.partial_frames import GROW_BYTES, GROW_MS
-from flintmq.net.server import Server, ServerLimits, serve, serve_commands
+from flintmq.net.channels.channel import TURN_S, Channel
+from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import CommandSession
+from flintmq.net.channels.partial_frames import GROW_BYTES, GROW_MS
+from flintmq.net.servers.server import Server, ServerLimits, serve, serve_commands
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.command import answer, request
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command, encode_command
-from net.certificates import Authority
-from net.support import CALL_MS, HERE, HandClock, Run, bare_client, descriptors, echo, until
+from support.net.certificates import Authority
+from support.net.support import CALL_MS, HERE, HandClock, Run, bare_client, descriptors, echo, until
 
 ASK = request(10, body=b"hello")
 MIB = 1024 * 1024
@@ -101,7 +101,7 @@ def test_a_stop_ends_though_a_session_ignores_its_end(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("flintmq.net.server.CUT_MS", 20)
+        monkeypatch.setattr("flintmq.net.servers.server.CUT_MS", 20)
         may_end = asyncio.Event()
         server = await serve(HERE, lambda _: Stubborn(may_end))
         async with bare_client(server.address) as peer:
@@ -122,7 +122,7 @@ def test_a_stop_ends_though_a_transport_never_reports_its_end(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("flintmq.net.server.CUT_MS", 20)
+        monkeypatch.setattr("flintmq.net.servers.server.CUT_MS", 20)
         server = await serve_commands(HERE, echo)
         async with bare_client(server.address):
             await until(lambda: server.channels)

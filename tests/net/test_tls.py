@@ -12,16 +12,25 @@ from typing import TypeAlias
 import pytest
 
 from flintmq.errors import InvalidSetting, Unreachable
-from flintmq.net import blocking
-from flintmq.net.aio import connect
-from flintmq.net.channel import Channel
+from flintmq.net.blocking import blocking
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import connect
 from flintmq.net.limits import Limits
-from flintmq.net.server import Server, ServerLimits, serve_commands
+from flintmq.net.servers.server import Server, ServerLimits, serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.wire import encode_command
-from net.certificates import Authority, self_signed
-from net.support import CALL_MS, HERE, PATIENCE_S, Run, bare_client, echo, other_tasks, until
+from support.net.certificates import Authority, self_signed
+from support.net.support import (
+    CALL_MS,
+    HERE,
+    PATIENCE_S,
+    Run,
+    bare_client,
+    echo,
+    other_tasks,
+    until,
+)
 
 ASK = request(10, body=b"hello")
 Ask: TypeAlias = Callable[[Server, ClientTls | None], Awaitable[Command]]
@@ -164,7 +173,7 @@ def test_an_enforcing_server_refuses_plain_peers(
         tls = ServerTls(authority.sign("enforcing"), mode=TlsMode.ENFORCING)
         async with await serve_commands(HERE, echo, tls=tls) as server:
             with (
-                caplog.at_level(logging.INFO, logger="flintmq.net.server"),
+                caplog.at_level(logging.INFO, logger="flintmq.net.servers.server"),
                 pytest.raises(Unreachable, match=r"reset by the peer|peer closed"),
             ):
                 await ask(server, None)
@@ -233,7 +242,7 @@ def test_a_handshake_has_a_deadline(
             await serve_commands(HERE, echo, tls=tls, limits=limits) as server,
             bare_client(server.address) as peer,
         ):
-            with caplog.at_level(logging.INFO, logger="flintmq.net.server"):
+            with caplog.at_level(logging.INFO, logger="flintmq.net.servers.server"):
                 await peer.send(first)
 
                 assert await peer.closed()

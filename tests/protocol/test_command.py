@@ -9,7 +9,7 @@ import pytest
 from flintmq.errors import MalformedHeader
 from flintmq.protocol.command import LANGUAGE, VERSION, Command, answer, request
 from flintmq.protocol.fields import NO_FIELDS, write_fields
-from flintmq.protocol.headers.common import OfQueue, OfTopic
+from flintmq.protocol.headers.common_headers import OfQueue, OfTopic
 from flintmq.protocol.language import NAMES
 from flintmq.protocol.version import version_name
 

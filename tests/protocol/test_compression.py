@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flintmq.errors import BodyTooLarge, MalformedBody, MissingExtra
 from flintmq.model.sys_flag import Compression
 from flintmq.protocol.compression import PIECE_BYTES, ZSTD_WINDOW_BYTES_MAX, pack, unpack
-from record_examples import mutated
+from support.record_examples import mutated
 
 KINDS = list(Compression)
 

@@ -24,7 +24,7 @@ from flintmq.protocol.fields import (
     write_fields,
     write_header,
 )
-from strategies import bent, field_maps, headers_of
+from support.strategies import bent, field_maps, headers_of
 
 
 class Sample(Header, frozen=True, kw_only=True):

@@ -19,8 +19,8 @@ from flintmq.protocol.frame import (
     frame_prefix,
     read_prefix,
 )
-from protocol.fuzz_wire import check_frame_bytes
-from strategies import spoilt_streams
+from support.protocol.fuzz_wire import check_frame_bytes
+from support.strategies import spoilt_streams
 
 LENGTH_MAX = 16_777_212  # the largest length value, which does not count itself
 

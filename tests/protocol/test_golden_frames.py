@@ -29,8 +29,8 @@ from flintmq.protocol.headers.pull import PullAnswer, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2, SendRefusal
 from flintmq.protocol.version import version_number
 from flintmq.protocol.wire import decode_command, encode_command
-from protocol.fuzz_wire import check_frame_bytes, check_reader
-from protocol.java_map import java_map_order
+from support.protocol.fuzz_wire import check_frame_bytes, check_reader
+from support.protocol.java_map import java_map_order
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames.jsonl"
 

@@ -12,10 +12,10 @@ from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import write_fields
 from flintmq.protocol.header_binary import decode_binary_header, encode_binary_header
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.language import NAMES, language_name, language_number
-from protocol.fuzz_wire import check_header_bytes
-from strategies import binary_commands
+from support.protocol.fuzz_wire import check_header_bytes
+from support.strategies import binary_commands
 
 ROUTE = bytes.fromhex(
     "0069 00 0191 00000007 00000000 00000000 0000000c 0005 746f706963 00000001 54"

@@ -14,8 +14,8 @@ from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command
 from flintmq.protocol.fields import write_fields
 from flintmq.protocol.header_json import decode_json_header, encode_json_header
-from protocol.fuzz_wire import check_header_bytes
-from strategies import commands
+from support.protocol.fuzz_wire import check_header_bytes
+from support.strategies import commands
 
 HEARTBEAT = (
     b'{"code":34,"flag":0,"language":"JAVA","opaque":7,'

@@ -17,7 +17,7 @@ from flintmq.protocol.frame import FrameReader
 from flintmq.protocol.headers.lookup import QueryMessage
 from flintmq.protocol.signature import sign, verify
 from flintmq.protocol.wire import decode_command
-from strategies import commands, texts
+from support.strategies import commands, texts
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames.jsonl"
 

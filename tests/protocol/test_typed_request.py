@@ -16,14 +16,14 @@ from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header, header_fields, write_fields
 from flintmq.protocol.frame import FrameReader, HeaderForm
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
-from flintmq.protocol.headers.common import NoFields, OfConsumerGroup
+from flintmq.protocol.headers.common_headers import NoFields, OfConsumerGroup
 from flintmq.protocol.headers.offset import UpdateConsumerOffset
 from flintmq.protocol.headers.pop import PollingOf
 from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import encode_command
-from protocol.fuzz_wire import check_reader
-from strategies import bent, headers_of
+from support.protocol.fuzz_wire import check_reader
+from support.strategies import bent, headers_of
 
 READER = RequestReader(REQUEST_HEADERS)
 SEND = SendMessageV2(topic="t", queue_id=1, sys_flag=0, born_timestamp=5, flag=0)

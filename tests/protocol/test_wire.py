@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from flintmq.errors import LocalProtocolError, MalformedHeader
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.frame import FRAME_BYTES_MAX, FrameReader, HeaderForm
-from flintmq.protocol.headers.common import OfTopic
+from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.wire import decode_command, encode_command, encode_command_as, encode_head
-from strategies import binary_commands, commands
+from support.strategies import binary_commands, commands
 
 
 def decode(data: bytes) -> Command:

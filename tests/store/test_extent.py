@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flintmq.store.disk import Disk
-from store.stored import START_MS, draft_of, open_store, store
+from flintmq.store.files.disk import Disk
+from support.store.stored import START_MS, draft_of, open_store, store
 
 HOUR_MS = 3_600_000
 

@@ -11,14 +11,14 @@ import pytest
 
 from flintmq.errors import BodyTooLarge, Overloaded, StoreLocked
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.record import Record
+from flintmq.protocol.records.record import Record
 from flintmq.store import message_log
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.layout import CHECKPOINT_STRUCT
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import CHECKPOINT_STRUCT
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.queues import QueueSpan
-from store.stored import (
+from flintmq.store.queues.queue_set import QueueSpan
+from support.store.stored import (
     BORN,
     SMALL,
     START_MS,
@@ -272,7 +272,7 @@ def test_another_process_finds_the_store_locked(tmp_path: Path) -> None:
     script = (
         "import sys, pathlib\n"
         "from flintmq.errors import StoreLocked\n"
-        "from flintmq.store.config import StoreConfig\n"
+        "from flintmq.store.files.store_config import StoreConfig\n"
         "from flintmq.store.message_log import MessageLog\n"
         "try:\n"
         "    MessageLog.open(pathlib.Path(sys.argv[1]), StoreConfig(), process_id=2)\n"

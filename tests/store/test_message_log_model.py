@@ -15,16 +15,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crash.workload import QuickDisk, abandon, served
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
-from flintmq.store.check import check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.consume_queue import Bound
-from flintmq.store.disk import Disk
+from flintmq.store.check.store_check import check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.selection import Selection
-from store.stored import START_MS, draft
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.selection import Selection
+from support.crash.workload import QuickDisk, abandon, served
+from support.store.stored import START_MS, draft
 
 CONFIG = StoreConfig(
     commit_log_file_bytes=2048,

@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from flintmq.errors import DiskFailed
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.record import decode_record
-from flintmq.store.consume_queue import Bound
-from flintmq.store.selection import Selection
-from store.refusing_disk import RefusingDisk
-from store.stored import SMALL, START_MS, draft, open_store, records
+from flintmq.protocol.records.record import decode_record
+from flintmq.store.queues.consume_queue import Bound
+from flintmq.store.queues.selection import Selection
+from support.store.refusing_disk import RefusingDisk
+from support.store.stored import SMALL, START_MS, draft, open_store, records
 
 TOPICS = ("A", "B")
 QUEUE_IDS = (0, 1)

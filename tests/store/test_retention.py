@@ -10,11 +10,11 @@ import pytest
 
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import QueueOffset
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.retention import expired_count, percent_used
-from store.stored import SMALL, START_MS, bodies, draft_of, open_store, read, records, store
+from support.store.stored import SMALL, START_MS, bodies, draft_of, open_store, read, records, store
 
 HOUR_MS = 3_600_000
 CONFIG = StoreConfig()

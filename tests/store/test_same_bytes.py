@@ -6,7 +6,6 @@ Judges: the store directories of RocketMQ 4.9.7 and 5.3.3 in ``golden/stores``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,23 @@ import numpy as np
 import pytest
 
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.properties import parse_properties
-from flintmq.protocol.record import Record, decode_record, is_filler, record_size
-from flintmq.protocol.record_draft import draft_record
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import code_of, keys_of
-from flintmq.store.key_index import KeyIndex
-from flintmq.store.layout import EXTENSION_ADDRESS_ZERO
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import decode_record
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import EXTENSION_ADDRESS_ZERO
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.message_log import MessageLog
-from store.real_stores import ALL, EXTENDED, manifest, setting, stored_messages, unpack_store
+from flintmq.store.queues.dispatch import code_of, keys_of
+from support.store.real_records import real_records, redraft
+from support.store.real_stores import (
+    ALL,
+    EXTENDED,
+    manifest,
+    setting,
+    stored_messages,
+    unpack_store,
+)
 
 INDEX_SHAPE = (100, 500)
 
@@ -36,31 +42,6 @@ def config_of(name: str) -> StoreConfig:
         index_slots=INDEX_SHAPE[0],
         index_entries=INDEX_SHAPE[1],
         extended_queues=name in EXTENDED,
-    )
-
-
-def real_records(store: Path) -> Iterator[Record]:
-    for path in sorted((store / "commitlog").iterdir()):
-        octets = path.read_bytes()
-        at = 0
-        while at < len(octets) and record_size(octets, at) and not is_filler(octets, at):
-            yield decode_record(octets, at)
-            at += record_size(octets, at)
-
-
-def redraft(record: Record) -> bytearray:
-    return draft_record(
-        record.topic,
-        record.body,
-        record.properties,
-        queue_id=record.queue_id,
-        born_ms=record.born_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        reconsume_times=record.reconsume_times,
-        prepared_offset=record.prepared_offset,
     )
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import DiskFailed
-from flintmq.store.checkpoint import CheckpointFile
-from flintmq.store.disk import Disk
-from flintmq.store.layout import CHECKPOINT_FILE
+from flintmq.store.files.checkpoint import CheckpointFile
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import CHECKPOINT_FILE
 from flintmq.store.message_log import MessageLog
-from store.refusing_disk import RefusingDisk
-from store.stored import SMALL, START_MS, store
+from support.store.refusing_disk import RefusingDisk
+from support.store.stored import SMALL, START_MS, store
 
 QUEUES = 10
 STORE_MS = START_MS + 5_000

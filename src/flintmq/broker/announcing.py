@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from flintmq.broker.registration import registering, unregister_request
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.tables.registration import registering, unregister_request
 from flintmq.errors import FlintError
 from flintmq.logs import logger
-from flintmq.net.aio import Channels
+from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.drive import drive_async
 from flintmq.protocol.command import Command
 

@@ -23,24 +23,24 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from flintmq.broker.chores import Chore
-from flintmq.broker.dispatch import processors
+from flintmq.broker.consume.client_requests import connection_lost, tell_late
+from flintmq.broker.consume.pull import pull_again
 from flintmq.broker.failures import failure_answer, not_available, unsupported
-from flintmq.broker.held_pulls import HeldPull
-from flintmq.broker.members import connection_lost, tell_late
-from flintmq.broker.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
-from flintmq.broker.peer import Peer
-from flintmq.broker.pull import pull_again
-from flintmq.broker.quick_send import QuickSends, SentGroup
-from flintmq.broker.state import BrokerState, Processor
+from flintmq.broker.periodic import Chore
+from flintmq.broker.processor_table import processors
+from flintmq.broker.requests.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send.fast_send import QuickSends, SentGroup
+from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.stepping import SteppedRequest, Stepping
+from flintmq.broker.tables.held_pulls import HeldPull
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.config import Flush
+from flintmq.store.files.store_config import Flush
 
 log = logger(__name__)
 

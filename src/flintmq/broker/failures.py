@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flintmq.broker.outcome import Answer, Refusal
-from flintmq.broker.peer import Peer
-from flintmq.broker.state import BrokerState
+from flintmq.broker.requests.outcome import Answer, Refusal
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
 from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode, ResponseCode

@@ -21,16 +21,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.session import ReadRequest, read_all, read_all_but_pulls
+from flintmq.broker.client_session import ReadRequest, read_all, read_all_but_pulls
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
-from flintmq.net.server import Server, ServerLimits, serve
-from flintmq.net.session import Session
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.session import Session
+from flintmq.net.channels.watchdog import Stalls
+from flintmq.net.servers.server import Server, ServerLimits, serve
 from flintmq.net.tls import ServerTls
-from flintmq.net.watchdog import Stalls
 
 log = logger(__name__)
 

@@ -23,37 +23,37 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from flintmq.broker.announcing import LEAVE_MS, Announcer
-from flintmq.broker.answers import encode_answer
-from flintmq.broker.chores import upkeep
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.client_session import BrokerSession, ReadRequest
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.engine import Engine, Request
 from flintmq.broker.listening import Listeners, listen_both
-from flintmq.broker.opening import open_state
-from flintmq.broker.outcome import Answer
-from flintmq.broker.peer import Peer
-from flintmq.broker.registration import register_parts
-from flintmq.broker.session import BrokerSession, ReadRequest
-from flintmq.broker.state import BrokerState
+from flintmq.broker.periodic import upkeep
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_saver import TableSaver
+from flintmq.broker.tables.registration import register_parts
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.net.address import Address
-from flintmq.net.aio import Channels, resolve
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.channel_pool import Channels, resolve
+from flintmq.net.channels.session import Session
+from flintmq.net.channels.watchdog import LoopWatch, Stalls
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
-from flintmq.net.parts import InParts
-from flintmq.net.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
-from flintmq.net.session import Session
-from flintmq.net.stopping import Stopping
+from flintmq.net.servers.parts import InParts
+from flintmq.net.servers.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
+from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
-from flintmq.net.watchdog import LoopWatch, Stalls
 from flintmq.protocol.command import Command
-from flintmq.store.disk import Disk
-from flintmq.store.group_commit import SyncPlan
-from flintmq.store.tables import Tables
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.group_commit import SyncPlan
+from flintmq.store.files.json_tables import Tables
 
 log = logger(__name__)
 

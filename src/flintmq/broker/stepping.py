@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from flintmq.broker.outcome import Outcome, Steps
-from flintmq.broker.peer import Peer
+from flintmq.broker.requests.outcome import Outcome, Steps
+from flintmq.broker.requests.peer import Peer
 from flintmq.errors import Overloaded
 from flintmq.protocol.typed_request import TypedRequest
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from flintmq.broker.saving import Snapshot, save_pause, take_names, take_positions
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.saving import Snapshot, save_pause, take_names, take_positions
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger
-from flintmq.store.tables import Tables
+from flintmq.store.files.json_tables import Tables
 
 log = logger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.config_file import BrokerSettings, read_broker_conf
-from flintmq.cli.process import (
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.config_file import BrokerSettings, read_broker_conf
+from flintmq.cli.shared.server_process import (
     LogLevel,
     choose_advertised,
     give_up,
@@ -25,7 +25,7 @@ from flintmq.cli.process import (
     stopping_or_failed,
     warn_if_open,
 )
-from flintmq.cli.tls_options import (
+from flintmq.cli.shared.tls_options import (
     Mode,
     NamesrvCa,
     NamesrvCert,
@@ -40,8 +40,8 @@ from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.net.address import Address, parse_addresses
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.store.config import Flush
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import Flush
 
 HERE = Address("127.0.0.1", 10911)
 """RocketMQ's own port, on loopback unless told otherwise."""

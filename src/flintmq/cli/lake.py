@@ -12,8 +12,11 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.on_spark import (
+from flintmq.cli.run_spark import LOOK_S
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Sql
+from flintmq.cli.shared.output import As, Output, print_json, print_line, say
+from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
     MoreOptions,
@@ -23,11 +26,8 @@ from flintmq.cli.on_spark import (
     spark_for,
     stopping,
 )
-from flintmq.cli.options import Sql
-from flintmq.cli.output import As, Output, print_json, print_line, say
-from flintmq.cli.run_spark import LOOK_S
-from flintmq.cli.times import parse_time
-from flintmq.client.config import ClientSettings
+from flintmq.cli.shared.times import parse_time
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.net.clock import wall_ms
 
 WORDS = ("earliest", "latest", "group")
@@ -117,12 +117,12 @@ def lake(
     _log()
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **_start(start))
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.lake_query import lake as start_lake
-    from flintmq.spark.lake_query import lake_options
-    from flintmq.spark.look_first import look_first
+    from flintmq.spark.pipelines.lake_query import lake as start_lake
+    from flintmq.spark.pipelines.lake_query import lake_options
+    from flintmq.spark.source.preflight import look_first
 
     look_first(lake_options(topics, options), stream=True)
     with spark_for("lake", spark, conf) as session, stopping() as told:

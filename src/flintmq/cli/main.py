@@ -17,7 +17,7 @@ import typer
 from flintmq import __version__
 
 PARTS: Final = {
-    "demo": "demo.command:demo",
+    "demo": "demo.demo_command:demo",
     "serve": "serve:serve",
     "namesrv": "namesrv:namesrv",
     "broker": "broker:broker",
@@ -25,10 +25,10 @@ PARTS: Final = {
     "send": "send:send",
     "tail": "tail:tail",
     "lake": "lake:lake",
-    "topic": "topic_spark:app",
-    "group": "group:app",
+    "topic": "topic.topic_report_command:app",
+    "group": "group.group_commands:app",
     "message": "message:app",
-    "dlq": "dlq_spark:app",
+    "dlq": "dlq.dlq_spark:app",
     "store": "store:app",
 }
 """Commands, and groups of commands, by their names: module and what it calls them."""
@@ -52,7 +52,7 @@ def make_app(names: Iterable[str] = PARTS) -> typer.Typer:
         if isinstance(part, typer.Typer):
             app.add_typer(part, name=name)
         elif name in ASKING:
-            from flintmq.cli.output import EXIT_CODES  # it loads what prints tables
+            from flintmq.cli.shared.output import EXIT_CODES  # it loads what prints tables
 
             app.command(name, epilog=EXIT_CODES)(part)
         else:

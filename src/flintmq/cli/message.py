@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
-from flintmq.cli.times import Since, Until, parse_times
-from flintmq.cli.view import facts_of, print_found, print_page, tell_bad
-from flintmq.client.config import ClientSettings
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.message_view import facts_of, print_found, print_page, tell_bad
+from flintmq.cli.shared.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
+from flintmq.cli.shared.times import Since, Until, parse_times
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def find(
 ) -> None:
     """Find messages by key, by id, or by the time they were stored."""
     from flintmq.client.admin import Admin
-    from flintmq.core.read_span import Wanted
+    from flintmq.core.reading.read_span import Wanted
 
     start_ms, stop_ms = parse_times(since, until)
     if message_id is not None and (key or since or until):

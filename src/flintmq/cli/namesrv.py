@@ -18,15 +18,15 @@ from typing import Annotated
 
 import typer
 
-from flintmq.cli.process import give_up, say, stop_signal, warn_if_open
-from flintmq.cli.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
+from flintmq.cli.shared.server_process import give_up, say, stop_signal, warn_if_open
+from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE, NameServerConfig, read_config
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls, TlsMode
-from flintmq.store.disk import Disk
+from flintmq.store.files.disk import Disk
 
 KV_FILE = "kvConfig.json"
 """What RocketMQ calls the file of its settings."""

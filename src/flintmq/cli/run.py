@@ -32,8 +32,6 @@ from typing import Annotated, Final
 
 import typer
 
-from flintmq.cli.on_spark import SparkConf
-from flintmq.cli.process import LogLevel, give_up, say
 from flintmq.cli.run_spark import (
     Checkpoint,
     OutcomeSink,
@@ -43,10 +41,12 @@ from flintmq.cli.run_spark import (
     UntilNow,
     run_on_spark,
 )
-from flintmq.client.push_consumer import STOP_S
+from flintmq.cli.shared.server_process import LogLevel, give_up, say
+from flintmq.cli.shared.spark_job import SparkConf
+from flintmq.client.push.push_consumer import STOP_S
+from flintmq.client.push.push_status import ListenerStatus
+from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
-from flintmq.client.status import ListenerStatus
-from flintmq.client.threaded_push import PushConsumer
 from flintmq.errors import FlintError
 
 LEFT_RUNNING: Final = 1

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from flintmq.cli.on_spark import read_conf
-from flintmq.cli.process import say
-from flintmq.core.app import App
+from flintmq.cli.shared.server_process import say
+from flintmq.cli.shared.spark_job import read_conf
+from flintmq.core.group.app import App
 from flintmq.errors import FlintError
 
 INTERRUPTED: Final = 1
@@ -94,10 +94,10 @@ def run_on_spark(
 ) -> int:
     """Run the app to its end; the exit code."""
     sink, conf = read_sink(plan.sink), read_conf(plan.conf)
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.run_app import run
+    from flintmq.spark.listeners.listener_run import run
     from flintmq.spark.session import spark_session
 
     spark = spark_session(f"flintmq {target}", plan.master, **conf)

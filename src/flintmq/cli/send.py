@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import As, Output, print_json_line, print_line
-from flintmq.client.config import ClientSettings
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.output import As, Output, print_json_line, print_line
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import BODY_BYTES_MAX, Message
 from flintmq.model.queue import QueueRef
 
 if TYPE_CHECKING:
-    from flintmq.core.receipt import SendReceipt
+    from flintmq.core.producer.receipt import SendReceipt
 
 STDIN = "-"
 
@@ -65,7 +65,7 @@ def send(
     output: As = Output.TABLE,
 ) -> None:
     """Send a message and say where it is stored."""
-    from flintmq.client.threaded_producer import Producer
+    from flintmq.client.producer.threaded_producer import Producer
 
     if delay_level and delay_ms is not None:
         raise InvalidSetting("delay-ms", str(delay_ms), "give --delay-level or --delay-ms")

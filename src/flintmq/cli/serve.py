@@ -27,7 +27,7 @@ from flintmq.cli.broker import (
     Name,
     choose,
 )
-from flintmq.cli.process import (
+from flintmq.cli.shared.server_process import (
     LogLevel,
     give_up,
     is_everywhere,
@@ -37,7 +37,7 @@ from flintmq.cli.process import (
     stopping_or_failed,
     warn_if_open,
 )
-from flintmq.cli.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
+from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig

@@ -22,16 +22,16 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from flintmq.cli.output import print_json, shown
+from flintmq.cli.shared.output import print_json, shown
 from flintmq.errors import FlintError
 from flintmq.printable import printable
-from flintmq.store.check import Progress as Tell
-from flintmq.store.check import Report, check_store
-from flintmq.store.config import StoreConfig
-from flintmq.store.disk import Disk
-from flintmq.store.findings import Severity
-from flintmq.store.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
-from flintmq.store.show import Listing, show_store
+from flintmq.store.check.findings import Severity
+from flintmq.store.check.show_store import Listing, show_store
+from flintmq.store.check.store_check import Progress as Tell
+from flintmq.store.check.store_check import Report, check_store
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
+from flintmq.store.files.store_config import StoreConfig
 
 app = typer.Typer(help="Look into a store directory.", no_args_is_help=True)
 

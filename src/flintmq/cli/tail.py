@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.connection import connected
-from flintmq.cli.output import As, Output, print_json_line, say
-from flintmq.cli.places import PLACES_HELP, Last, parse_beginning
-from flintmq.cli.template import CODES, USUAL, Template
-from flintmq.cli.view import facts_of, tell_bad
-from flintmq.client.config import ClientSettings
-from flintmq.core.read_span import Wanted
-from flintmq.core.spans import END, START, LocatedSpan, ToEnd
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.message_format import CODES, USUAL, Template
+from flintmq.cli.shared.message_view import facts_of, tell_bad
+from flintmq.cli.shared.offset_argument import PLACES_HELP, Last, parse_beginning
+from flintmq.cli.shared.output import As, Output, print_json_line, say
+from flintmq.client.engine.client_config import ClientSettings
+from flintmq.core.admin.spans import END, START, LocatedSpan, ToEnd
+from flintmq.core.reading.read_span import Wanted
 from flintmq.errors import FlintError, NoRoute, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
@@ -38,7 +38,7 @@ from flintmq.model.queue import QueueRef
 if TYPE_CHECKING:
     from flintmq.client import admin_aio
     from flintmq.client.admin import Admin
-    from flintmq.core.spans import Target
+    from flintmq.core.admin.spans import Target
 
 LOOK_AGAIN_S = 30
 """How often the route is fetched for new queues; what consumers do."""
@@ -216,7 +216,7 @@ async def _follow_queue(
     arrived: asyncio.Queue[ReceivedMessage | FlintError],
 ) -> None:
     """Pull one queue for ever.  A broker that refuses ends it all; one that is away does not."""
-    from flintmq.core.follow import Follower
+    from flintmq.core.reading.follow import Follower
     from flintmq.model.queue import QueueOffset
 
     queue = located.span.queue

@@ -18,19 +18,16 @@ from functools import wraps
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from flintmq.client import fork
-from flintmq.client.config import ClientConfig, ClientSettings
-from flintmq.client.hooks import run_after, run_before
-from flintmq.core import (
-    admin_cluster,
-    admin_groups,
-    admin_messages,
-    admin_offsets,
-    admin_topics,
-    spans,
-)
-from flintmq.core.conversation import Call, PausingConversation
-from flintmq.core.dead_letters import (
+from flintmq.client.engine import fork
+from flintmq.client.engine.client_config import ClientConfig, ClientSettings
+from flintmq.client.hooks.request_hooks import run_after, run_before
+from flintmq.core.admin import cluster as admin_cluster
+from flintmq.core.admin import groups as admin_groups
+from flintmq.core.admin import messages as admin_messages
+from flintmq.core.admin import offsets as admin_offsets
+from flintmq.core.admin import spans
+from flintmq.core.admin import topics as admin_topics
+from flintmq.core.admin.dead_letters import (
     DeadLetter,
     ReplayTo,
     Stored,
@@ -39,14 +36,15 @@ from flintmq.core.dead_letters import (
     list_dead_letters,
     replay,
 )
-from flintmq.core.group_diagnosis import GroupDiagnosis, diagnose_group
-from flintmq.core.lag import group_lag
-from flintmq.core.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore
+from flintmq.core.admin.group_diagnosis import GroupDiagnosis, diagnose_group
+from flintmq.core.admin.lag import group_lag
+from flintmq.core.conversation import Call, PausingConversation
+from flintmq.core.reading.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.net.blocking import BlockingChannels
+from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.clock import wall_ms
 from flintmq.net.drive import drive
 from flintmq.protocol.command import Command

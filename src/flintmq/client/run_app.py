@@ -14,11 +14,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
-from flintmq.client import push_consumer as aio
-from flintmq.client import threaded_push
-from flintmq.client.push_consumer import STOP_S
-from flintmq.client.status import ListenerStatus
-from flintmq.core import app as core
+from flintmq.client.push import push_consumer as aio
+from flintmq.client.push import threaded_push
+from flintmq.client.push.push_consumer import STOP_S
+from flintmq.client.push.push_status import ListenerStatus
+from flintmq.core.group import app as core
 from flintmq.errors import InvalidSetting, WrongState
 
 C = TypeVar("C", aio.PushConsumer, threaded_push.PushConsumer)

@@ -28,8 +28,8 @@ from string import ascii_lowercase
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
-from flintmq.broker.config import BrokerConfig
-from flintmq.broker.state import BrokerState
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.embedded.clients import Clients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
@@ -40,7 +40,7 @@ from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls
-from flintmq.store.config import Flush, StoreConfig
+from flintmq.store.files.store_config import Flush, StoreConfig
 
 T = TypeVar("T")
 

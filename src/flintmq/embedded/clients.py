@@ -14,16 +14,16 @@ from typing import Unpack
 from weakref import WeakSet
 
 from flintmq.client.admin import Admin
-from flintmq.client.config import ClientSettings
-from flintmq.client.listeners import Listener
-from flintmq.client.producer_settings import ProducerSettings
-from flintmq.client.pull_settings import LitePullSettings, PullConsumerSettings
-from flintmq.client.push_settings import PushSettings
+from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.producer.producer_settings import ProducerSettings
+from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
+from flintmq.client.producer.transaction_producer import Check
+from flintmq.client.pull.pull_settings import LitePullSettings, PullConsumerSettings
+from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
+from flintmq.client.push.listeners import Listener
+from flintmq.client.push.push_settings import PushSettings
+from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
-from flintmq.client.threaded_producer import Producer, TransactionProducer
-from flintmq.client.threaded_pull import LitePullConsumer, PullConsumer
-from flintmq.client.threaded_push import PushConsumer
-from flintmq.client.transaction_producer import Check
 from flintmq.embedded.clock import MovableTiming
 
 

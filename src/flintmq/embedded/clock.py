@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from flintmq.client.timing import Timing
+from flintmq.client.engine.timing import Timing
 from flintmq.net.clock import monotonic_ms, wall_ms
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flintmq.net.channel import Channel
-from flintmq.net.session import Session
+from flintmq.net.channels.channel import Channel
+from flintmq.net.channels.session import Session
 from flintmq.protocol.command import ONEWAY_BIT
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.header_json import encode_json_header_as

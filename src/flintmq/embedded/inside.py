@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from flintmq.broker.state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.received import decode_messages
-from flintmq.protocol.sift import as_stored
-from flintmq.store.reading import GetStatus
+from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.records.sift import as_stored
+from flintmq.store.queues.queue_reader import GetStatus
 
 READ_COUNT = 1_024
 """Messages read at once."""

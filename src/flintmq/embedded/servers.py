@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.server import BrokerServer
 from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
@@ -27,10 +27,10 @@ from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
-from flintmq.net.server import no_gate
+from flintmq.net.servers.server import no_gate
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.store.disk import Disk
-from flintmq.store.layout import LOCK_FILE
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.layout import LOCK_FILE
 
 log = logger(__name__)
 

@@ -20,15 +20,21 @@ from flintmq.nameserver.config import NEVER_OVER_THE_WIRE, changed_config, confi
 from flintmq.nameserver.replicas import Peer, Registration
 from flintmq.nameserver.state import NameServerState
 from flintmq.protocol.bodies.body import Body, RequestBody
-from flintmq.protocol.bodies.cluster import MemberGroup
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
-from flintmq.protocol.bodies.route import TopicRoute
+from flintmq.protocol.bodies.route import MemberGroup, TopicRoute
 from flintmq.protocol.bodies.topic import TopicList, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header
-from flintmq.protocol.headers.common import NoFields, OfTopic
+from flintmq.protocol.headers.common_headers import (
+    NoFields,
+    OfTopic,
+    PutSetting,
+    SettingAnswer,
+    SettingOf,
+    SettingsOf,
+)
 from flintmq.protocol.headers.route import (
     AddWritePermAnswer,
     BrokerHeartbeat,
@@ -41,7 +47,6 @@ from flintmq.protocol.headers.route import (
     WipeWritePermAnswer,
     WritePermOf,
 )
-from flintmq.protocol.headers.setting import PutSetting, SettingAnswer, SettingOf, SettingsOf
 from flintmq.protocol.headers.topic import ForgetTopic, TopicsOfCluster
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import REGISTER_BODY_SINCE, STANDARD_JSON_SINCE

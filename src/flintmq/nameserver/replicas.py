@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from flintmq.errors import InvalidName, Overloaded
 from flintmq.model.route import MASTER_ID
 from flintmq.model.topic import Permission
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.route import BrokerEntry, QueueEntry
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 
 Peer: TypeAlias = Hashable
 """What stands for one connection."""

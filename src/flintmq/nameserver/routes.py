@@ -46,9 +46,8 @@ from flintmq.nameserver.replicas import (
     queues_of,
     with_acting_master,
 )
-from flintmq.protocol.bodies.cluster import BrokerMembers, Cluster
-from flintmq.protocol.bodies.route import QueueEntry, TopicRoute
-from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.bodies.common_bodies import DataVersion
+from flintmq.protocol.bodies.route import BrokerMembers, Cluster, QueueEntry, TopicRoute
 
 log = logger(__name__)
 

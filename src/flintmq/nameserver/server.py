@@ -24,10 +24,10 @@ from flintmq.nameserver.processors import PROCESSORS, Answer, InParts, not_serve
 from flintmq.nameserver.settings import Save, Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
-from flintmq.net.channel import Channel
+from flintmq.net.channels.channel import Channel
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import LINGER_MS, Limits
-from flintmq.net.server import Gate, Server, no_gate, serve
+from flintmq.net.servers.server import Gate, Server, no_gate, serve
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION, Command

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from flintmq.errors import Overloaded
 from flintmq.nameserver.replicas import check_names
-from flintmq.protocol.bodies.kv import ORDER_TOPIC_NAMESPACE, KvConfig, KvTable
+from flintmq.protocol.bodies.common_bodies import ORDER_TOPIC_NAMESPACE, KvConfig, KvTable
 
 VALUE_CHARACTERS_MAX = 65_536
 """Of one value: the queues of an ordered topic take some 20 characters for each broker."""

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PLACES = {
-    "DropRepeats": "flintmq.spark.repeats",
-    "dead_letter_report": "flintmq.spark.dead_letter_groups",
-    "dead_letters": "flintmq.spark.dead_letter_groups",
-    "drop_repeats": "flintmq.spark.repeats",
-    "lake": "flintmq.spark.lake_query",
-    "plan_replay": "flintmq.spark.dead_letter_replay",
-    "run": "flintmq.spark.run_app",
+    "DropRepeats": "flintmq.spark.sink.drop_repeats",
+    "dead_letter_report": "flintmq.spark.pipelines.dead_letter_report",
+    "dead_letters": "flintmq.spark.pipelines.dead_letter_report",
+    "drop_repeats": "flintmq.spark.sink.drop_repeats",
+    "lake": "flintmq.spark.pipelines.lake_query",
+    "plan_replay": "flintmq.spark.pipelines.dead_letter_replay",
+    "run": "flintmq.spark.listeners.listener_run",
     "spark_session": "flintmq.spark.session",
-    "topic_report": "flintmq.spark.topic_statistics",
+    "topic_report": "flintmq.spark.pipelines.topic_report",
 }
 
 _WITHOUT_SPARK = frozenset({"DropRepeats"})
@@ -54,11 +54,11 @@ __all__ = [
 
 def register(spark: SparkSession) -> None:
     """Make the format ``rocketmq`` known to a session, also through Spark Connect."""
-    from flintmq.spark.needs import require_pyspark
+    from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.source import RocketMQDataSource
-    from flintmq.spark.tell_sources import tell_sources
+    from flintmq.spark.source.batch_end_listener import tell_sources
+    from flintmq.spark.source.data_source import RocketMQDataSource
 
     spark.dataSource.register(RocketMQDataSource)
     tell_sources(spark)
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name not in _WITHOUT_SPARK:
-        from flintmq.spark.needs import require_pyspark
+        from flintmq.spark.environment.requirements import require_pyspark
 
         require_pyspark()
     return getattr(importlib.import_module(_PLACES[name]), name)

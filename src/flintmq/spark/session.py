@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from flintmq.spark.java import use_java
-from flintmq.spark.needs import require_pyspark
+from flintmq.spark.environment.java import use_java
+from flintmq.spark.environment.requirements import require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    from flintmq.spark.tell_sources import tell_sources
+    from flintmq.spark.source.batch_end_listener import tell_sources
 
     given = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flintmq.model.queue import QueueOffset
-from flintmq.store.parts import StoreParts
+from flintmq.store.recovery.parts import StoreParts
 
 
 class BatchTopics:

@@ -10,10 +10,10 @@ Refused: a failure that does not pass, see `failure`.
 from __future__ import annotations
 
 from flintmq.errors import DiskFailed
-from flintmq.store.failure import Health
-from flintmq.store.group_commit import GroupCommit
-from flintmq.store.lookup import is_whole
-from flintmq.store.parts import StoreParts
+from flintmq.store.files.failure import Health
+from flintmq.store.files.group_commit import GroupCommit
+from flintmq.store.record_lookup import is_whole
+from flintmq.store.recovery.parts import StoreParts
 
 MEND_INTERVAL_MS = 100
 """How often a store that refuses tries to be writable again."""

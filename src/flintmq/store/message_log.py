@@ -34,27 +34,26 @@ from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
-from flintmq.protocol.record import SYS_FLAG_AT
-from flintmq.store.batch_reading import read_batches
+from flintmq.protocol.records.record import SYS_FLAG_AT
+from flintmq.store.append_patterned import PlainAppend
 from flintmq.store.batch_topics import BatchTopics
-from flintmq.store.config import StoreConfig, TransferLimits
-from flintmq.store.disk import Disk
-from flintmq.store.dispatch import QUEUED_TYPES, Grown
-from flintmq.store.extent import StoreExtent
-from flintmq.store.failure import Health
-from flintmq.store.group_commit import Each, GroupCommit, SyncPlan
-from flintmq.store.key_index import PENDING_MAX
-from flintmq.store.layout import ABORT_FILE, LOCK_FILE
-from flintmq.store.lookup import Lookup
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.failure import Health
+from flintmq.store.files.group_commit import Each, GroupCommit, SyncPlan
+from flintmq.store.files.layout import ABORT_FILE, LOCK_FILE
+from flintmq.store.files.store_config import StoreConfig, TransferLimits
+from flintmq.store.index.key_index import PENDING_MAX
 from flintmq.store.mending import Mending
-from flintmq.store.parts import StoreParts, assemble
-from flintmq.store.plain_append import PlainAppend
-from flintmq.store.queues import QueueSpan
-from flintmq.store.reading import READ_BYTES_MAX, QueueReader, ReadResult
-from flintmq.store.recovery import recover
-from flintmq.store.retention import percent_used, remove_expired, too_full
-from flintmq.store.selection import EVERYTHING, Selection
-from flintmq.store.survey import TimerProgress, index_differs, survey, timer_progress
+from flintmq.store.queues.batch_reader import read_batches
+from flintmq.store.queues.dispatch import QUEUED_TYPES, Grown
+from flintmq.store.queues.queue_reader import READ_BYTES_MAX, QueueReader, ReadResult
+from flintmq.store.queues.queue_set import QueueSpan
+from flintmq.store.queues.selection import EVERYTHING, Selection
+from flintmq.store.record_lookup import Lookup
+from flintmq.store.recovery.parts import StoreParts, assemble
+from flintmq.store.recovery.recovery import recover
+from flintmq.store.recovery.survey import TimerProgress, index_differs, survey, timer_progress
+from flintmq.store.retention import StoreExtent, percent_used, remove_expired, too_full
 from flintmq.store.sync_round import SyncRound
 
 log = logger(__name__)

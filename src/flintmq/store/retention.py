@@ -8,6 +8,8 @@ one was begun, for then its last record was written.  Queues and index follow th
     over clean      expired files, at any hour
     over forced     the oldest files, expired or not
     over refuse     and nothing more is appended until there is room
+
+How much a store holds, and on how full a disk: for those who look after it.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flintmq.errors import DiskFailed
-from flintmq.protocol.record import store_time_ms
-from flintmq.store.config import StoreConfig
-from flintmq.store.lookup import record_view
-from flintmq.store.parts import StoreParts
-from flintmq.store.segment import Segment
+from flintmq.model.queue import LogOffset
+from flintmq.protocol.records.record import store_time_ms
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.log.commit_log import Segment
+from flintmq.store.record_lookup import record_view
+from flintmq.store.recovery.parts import StoreParts
 
 FILES_AT_ONCE_MAX = 10
 """Removing many large files at once would keep the disk from everything else."""
@@ -83,3 +86,24 @@ def _finished_ms(parts: StoreParts, segment: Segment, later: Segment) -> int:
     """When a file got its last record: when the first of the next file was stored."""
     first = record_view(parts.log, later.start)
     return parts.disk.modified_ms(segment.path) if first is None else store_time_ms(first, 0)
+
+
+class StoreExtent:
+    """Looks at one open store.  Nothing is remembered: every question is asked again."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._parts = parts
+
+    @property
+    def start_offset(self) -> LogOffset:
+        """Where the oldest file of the log begins."""
+        return self._parts.log.min_offset
+
+    def earliest_ms(self) -> int | None:
+        """When the oldest record of the log was stored, or nothing without one."""
+        view = record_view(self._parts.log, self.start_offset)
+        return None if view is None else store_time_ms(view, 0)
+
+    def disk_bytes(self) -> tuple[int, int]:
+        """Bytes used and bytes still usable on the disk of the store."""
+        return self._parts.disk.usage(self._parts.directory)

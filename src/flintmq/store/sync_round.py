@@ -6,8 +6,8 @@ a checkpoint says so.  What is stored meanwhile is for the next round.
 
 from __future__ import annotations
 
-from flintmq.store.dirty import DirtyFiles
-from flintmq.store.parts import StoreParts
+from flintmq.store.files.dirty_files import DirtyFiles
+from flintmq.store.recovery.parts import StoreParts
 
 
 class SyncRound:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import MalformedBody
-from flintmq.protocol.bodies.batch_ack import BatchAck, BatchAcks, pack_bits
+from flintmq.protocol.bodies.pop import BatchAck, BatchAcks, pack_bits
 
 
 def test_bits_count_from_the_start_offset() -> None:

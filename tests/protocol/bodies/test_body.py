@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from body_strategies import bodies, body_classes
 from flintmq.errors import MalformedBody
 from flintmq.protocol.bodies.body import Body, OpenBody, RequestBody
+from flintmq.protocol.bodies.client import Heartbeat
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
-from flintmq.protocol.bodies.heartbeat import Heartbeat
 from flintmq.protocol.bodies.stats import ConsumeStats
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.fastjson import DEPTH_MAX
+from support.body_strategies import bodies, body_classes
 
 CLASSES = body_classes()
 EVERY = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from body_strategies import body_classes
+from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
-from flintmq.protocol.bodies.reset import ResetOffsets
 from flintmq.protocol.bodies.route import TopicRoute
+from support.body_strategies import body_classes
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "bodies.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]

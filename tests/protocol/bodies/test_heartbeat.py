@@ -6,8 +6,7 @@ import pytest
 
 from flintmq.errors import MalformedBody
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from flintmq.protocol.bodies.heartbeat import ConsumerGroup, Heartbeat, ProducerGroup
-from flintmq.protocol.bodies.subscription import Subscription
+from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, ProducerGroup, Subscription
 
 
 def group_of(text: str) -> ConsumerGroup:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from flintmq.errors import Overloaded
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies import in_parts
-from flintmq.protocol.bodies.connections import ClientConnection, ProducerConnections
+from flintmq.protocol.bodies.client import ClientConnection, ProducerConnections
 from flintmq.protocol.bodies.in_parts import PART_ENTRIES, entry, list_in_parts, table_in_parts
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 

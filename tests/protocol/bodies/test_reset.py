@@ -6,12 +6,11 @@ import pytest
 
 from flintmq.errors import MalformedBody
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.assignment import POP_MODE, Assignments
-from flintmq.protocol.bodies.lock import LockAnswer, LockRequest
+from flintmq.protocol.bodies.client_call import ConsumerStatus, ResetOffsets, RunningConsumer
+from flintmq.protocol.bodies.common_bodies import ANY_QUEUE_ID
+from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.bodies.offset import LocalOffsets
-from flintmq.protocol.bodies.queue import ANY_QUEUE_ID
-from flintmq.protocol.bodies.reset import ConsumerStatus, ResetOffsets
-from flintmq.protocol.bodies.running import RunningConsumer
+from flintmq.protocol.bodies.pop import POP_MODE, Assignments
 
 ORDERS_0, ORDERS_1 = QueueRef("orders", "a", 0), QueueRef("orders", "a", 1)
 KEY_0 = '{"brokerName":"a","queueId":0,"topic":"orders"}'

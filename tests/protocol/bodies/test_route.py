@@ -8,8 +8,7 @@ from flintmq.errors import MalformedBody
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import QUEUES_MAX, BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import READ_WRITE
-from flintmq.protocol.bodies.cluster import Cluster, MemberGroup
-from flintmq.protocol.bodies.route import BrokerEntry, QueueEntry, TopicRoute
+from flintmq.protocol.bodies.route import BrokerEntry, Cluster, MemberGroup, QueueEntry, TopicRoute
 
 ROUTE = Route(
     brokers=(BrokerReplicas("c", "a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}),),

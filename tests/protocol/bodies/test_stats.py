@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import UTC, timedelta, timezone
 
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.connections import ProducerTable
-from flintmq.protocol.bodies.direct import DirectOutcome, DirectResult
-from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets
+from flintmq.protocol.bodies.client import ProducerTable
+from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult
+from flintmq.protocol.bodies.common_bodies import DataVersion
+from flintmq.protocol.bodies.offset import (
+    ConsumerOffsets,
+    ConsumeTimeSpans,
+    DelayOffsets,
+    QueueTimeSpan,
+    format_time,
+)
 from flintmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueueProgress, TopicStats
-from flintmq.protocol.bodies.time_span import ConsumeTimeSpans, QueueTimeSpan, format_time
 from flintmq.protocol.bodies.topic import TopicConfig
-from flintmq.protocol.bodies.version import DataVersion
 
 ORDERS_0, ORDERS_1 = QueueRef("orders", "a", 0), QueueRef("orders", "a", 1)
 

@@ -20,12 +20,17 @@ import pyarrow.parquet as pq
 
 from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally
 from flintmq.client.run_app import App
-from flintmq.core.app import AppListener
-from flintmq.core.results import Consumed, Dead, Outcome, outcomes_of
+from flintmq.core.group.app import AppListener
+from flintmq.core.group.listener_results import Consumed, Dead, Outcome, outcomes_of
 from flintmq.model.group import retry_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.clock import wall_ms
-from flintmq.spark.outcome import OUTCOME_ARROW, OutcomeKind, OutcomeRow, outcome_batch
+from flintmq.spark.listeners.outcome_rows import (
+    OUTCOME_ARROW,
+    OutcomeKind,
+    OutcomeRow,
+    outcome_batch,
+)
 
 RUN_BY: Final = "run_by"
 """The column that says who called the listener."""

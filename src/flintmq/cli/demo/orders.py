@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from flintmq.client.run_app import App
-from flintmq.core.results import Retry
+from flintmq.core.group.listener_results import Retry
 from flintmq.model.message import Message, ReceivedMessage
 
 ORDERS: Final = "orders"

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flintmq.cli.demo.orders import Planned, plan
-from flintmq.client.threaded_producer import Producer
-from flintmq.core.receipt import SendReceipt
+from flintmq.client.producer.threaded_producer import Producer
+from flintmq.core.producer.receipt import SendReceipt
 from flintmq.net.clock import wall_ms
 
 SENDING_S: Final = 30.0

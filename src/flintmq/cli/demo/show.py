@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from flintmq.broker.config import BrokerConfig
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.cli.demo.attempts import Attempts
 from flintmq.cli.demo.checks import Check, Evidence, check_all
+from flintmq.cli.demo.order_table import Line, lines_of, write_orders
 from flintmq.cli.demo.orders import BOOK, GROUP, ORDERS, app
 from flintmq.cli.demo.picture import Course, draw
 from flintmq.cli.demo.sender import Sender
 from flintmq.cli.demo.story import Interrupted, Story
-from flintmq.cli.demo.table import Line, lines_of, write_orders
 from flintmq.cli.demo.tally import SPARK, THREADS, Tally, Totals
 from flintmq.cli.demo.view import View
 from flintmq.cli.demo.watch import Watcher
@@ -45,7 +45,7 @@ from flintmq.logs import logger
 from flintmq.model.group import dead_letter_topic
 from flintmq.net.address import Address
 from flintmq.spark.session import spark_session
-from flintmq.store.config import Flush, StoreConfig, parse_delay_levels
+from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
 log = logger(__name__)
 

@@ -31,7 +31,7 @@ from flintmq.model.group import retry_topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flintmq.spark.run_app import Run
+    from flintmq.spark.listeners.listener_run import Run
 
 FIRST: Final = 0.05
 THREADS_JOIN: Final = 0.40
@@ -82,7 +82,7 @@ class Story:
 
     def tell(self) -> None:
         """Everything, in its order."""
-        from flintmq.spark.run_app import run
+        from flintmq.spark.listeners.listener_run import run
 
         self._make_topics()
         self.act = "Spark joins the group"

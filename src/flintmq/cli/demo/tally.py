@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from flintmq.spark.outcome import OutcomeKind
+from flintmq.spark.listeners.outcome_rows import OutcomeKind
 
 SPARK: Final = "Spark"
 THREADS: Final = "threads"

@@ -1,11 +1,18 @@
-"""Consumer groups as brokers configure them.  `GroupTable` is also subscriptionGroup.json."""
+"""Consumer groups as brokers configure them.  `GroupTable` is also subscriptionGroup.json.
+
+consumerFilter.json: the SQL92 filters a broker keeps for its groups, alive or gone.
+
+LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): which member has a queue to itself.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from flintmq.protocol.bodies.body import Body, Json, OpenBody, custom
-from flintmq.protocol.bodies.version import DataVersion
+import msgspec
+
+from flintmq.protocol.bodies.body import Body, Json, OpenBody, RequestBody, custom
+from flintmq.protocol.bodies.common_bodies import DataVersion, QueueField
 from flintmq.protocol.fields import Int32, Int64
 
 
@@ -62,3 +69,52 @@ class GroupForbidden(Body, frozen=True, kw_only=True):
     group: str
     readable: bool = True
     topic: str
+
+
+class BloomBits(Body, frozen=True, kw_only=True):
+    """The bits a filter has in the bit map of every message of its topic."""
+
+    bit_num: Int32 = 0
+    bit_pos: tuple[Int32, ...] = ()
+
+
+class GroupFilter(Body, frozen=True, kw_only=True):
+    """One filter of one group, and since when it is there."""
+
+    bloom_filter_data: BloomBits | None = None
+    born_time: Int64 = 0
+    client_version: Int64 = 0
+    consumer_group: str
+    dead: bool = False
+    dead_time: Int64 = 0
+    expression: str = ""
+    expression_type: str = "SQL92"
+    topic: str
+
+
+class TopicFilters(Body, frozen=True, kw_only=True):
+    """The filters of one topic by group."""
+
+    group_filter_data: dict[str, GroupFilter] = {}
+    topic: str | None = None
+
+
+class FilterTable(Body, frozen=True, kw_only=True):
+    """The filters of a broker by topic."""
+
+    filter_data_by_topic: dict[str, TopicFilters] = {}
+
+
+class LockRequest(RequestBody, frozen=True, kw_only=True):
+    """The queues to lock, to renew, or to unlock.  The last field is of 5.x."""
+
+    client_id: str
+    consumer_group: str
+    mq_set: tuple[QueueField, ...] = ()
+    only_this_broker: bool | None = None
+
+
+class LockAnswer(Body, frozen=True, kw_only=True):
+    """The queues that are now locked for whoever asked."""
+
+    lock_ok_mq_set: tuple[QueueField, ...] = msgspec.field(name="lockOKMQSet", default=())

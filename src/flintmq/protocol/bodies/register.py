@@ -29,10 +29,10 @@ import msgspec
 from flintmq.errors import MalformedBody
 from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.body import Json, RequestBody, decoder_of, wire_fields
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigField, TopicTable
-from flintmq.protocol.bodies.version import DataVersion
 from flintmq.protocol.fastjson import BODY_BYTES_MAX
-from flintmq.protocol.record import crc_of
+from flintmq.protocol.records.record import crc_of
 from flintmq.protocol.version import QUEUE_MAPPING_SINCE
 
 LENGTH = struct.Struct(">i")

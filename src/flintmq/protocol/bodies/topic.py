@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from flintmq.model.topic import READ_WRITE, Permission
 from flintmq.protocol.bodies.body import Body, Json, OpenBody, RequestBody, custom
-from flintmq.protocol.bodies.version import DataVersion
+from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.fields import Int32
 
 SINGLE_TAG = "SINGLE_TAG"

@@ -18,7 +18,6 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers import (
     client_call,
-    common,
     group,
     lookup,
     offset,
@@ -26,11 +25,12 @@ from flintmq.protocol.headers import (
     pull,
     route,
     send,
-    setting,
-    stats,
     topic,
     transaction,
 )
+from flintmq.protocol.headers import common_headers as common
+from flintmq.protocol.headers import common_headers as setting
+from flintmq.protocol.headers import common_headers as stats
 
 _C = RequestCode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from flintmq.protocol.fields import Header, Int32, Int64
-from flintmq.protocol.headers.common import Named
+from flintmq.protocol.headers.common_headers import Named
 
 
 class HeartbeatAnswer(Header, frozen=True, kw_only=True):

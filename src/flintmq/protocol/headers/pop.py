@@ -7,7 +7,7 @@ time, revive queue, retry flag, broker, queue and offset, separated by spaces.
 from __future__ import annotations
 
 from flintmq.protocol.fields import Header, Int32, Int64
-from flintmq.protocol.headers.common import Named
+from flintmq.protocol.headers.common_headers import Named
 
 
 class PopMessage(Named, frozen=True, kw_only=True):

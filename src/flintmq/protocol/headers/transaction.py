@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flintmq.protocol.fields import Header, Int32, Int64
-from flintmq.protocol.headers.common import Named
+from flintmq.protocol.headers.common_headers import Named
 
 
 class EndTransaction(Named, frozen=True, kw_only=True):

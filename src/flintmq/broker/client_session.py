@@ -1,0 +1,133 @@
+"""One connection of a client: frames in, requests to the engine.
+
+A frame whose header has a field that is missing or wrong is refused, and the connection goes
+on; one that is no command at all ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from flintmq.broker.engine import Engine
+from flintmq.broker.failures import unsupported
+from flintmq.broker.processor_table import processors
+from flintmq.broker.requests.answers import encode_answer
+from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send.fast_send import Sender, SentGroup
+from flintmq.errors import BodyTooLarge, MalformedHeader
+from flintmq.net.channels.channel import Channel
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import Command
+from flintmq.protocol.frame import Frame
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
+from flintmq.protocol.typed_request import RequestReader, TypedRequest
+from flintmq.protocol.wire import decode_command
+
+ReadRequest: TypeAlias = Callable[[Frame], TypedRequest[Any] | Command]
+"""Types the requests that are served, and leaves the others as commands."""
+
+_PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_served = processors()
+_headers = {code: kind for code, kind in REQUEST_HEADERS.items() if code in _served}
+read_all = RequestReader(_headers).read
+"""Requests that nobody serves stay untyped: they are refused as such, whatever they carry."""
+read_all_but_pulls = RequestReader(
+    {code: kind for code, kind in _headers.items() if code not in _PULLS}
+).read
+"""What the fast port reads: there pulls are what nobody serves."""
+
+_PULL = b'{"code":%d,' % RequestCode.PULL_MESSAGE
+"""What nearly every pull begins with.  It is answered, or held, and seldom part of a turn."""
+
+
+class Owner(Protocol):
+    """The server, as a session sees it."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def now_ms(self) -> Callable[[], int]: ...
+
+    def joined(self, peer: Peer, channel: Channel) -> None: ...
+
+    def left(self, peer: Peer) -> None: ...
+
+    def turn_is_due(self) -> None: ...
+
+
+class BrokerSession:
+    """What the broker makes of one channel."""
+
+    def __init__(self, owner: Owner, channel: Channel, read: ReadRequest = read_all) -> None:
+        self._owner = owner
+        self._engine = owner.engine
+        self._channel = channel
+        self._read = read
+        self._peer = Peer(channel.peer)
+        self._sender = Sender(self._peer)
+        owner.joined(self._peer, channel)
+
+    def frames(self, frames: list[Frame]) -> None:
+        engine, now_ms = self._engine, self._owner.now_ms()
+        if len(frames) == 1 and frames[0][1].startswith(_PULL):
+            self._serve(frames[0], now_ms)
+            took_ms = self._owner.now_ms() - now_ms
+            if took_ms > engine.state.pull_ms_max:
+                engine.state.pull_ms_max = took_ms
+            if engine.has_news:
+                self._owner.turn_is_due()
+            return
+        self._owner.turn_is_due()
+        has_time = self._channel.has_time
+        if not engine.quick.is_open(now_ms):
+            for served, frame in enumerate(frames, 1):
+                self._serve(frame, now_ms)
+                if not has_time():
+                    self._channel.later(frames[served:])
+                    return
+            return
+        take, sender = engine.quick.take, self._sender
+        group = SentGroup(self._peer, self._send)
+        try:
+            for served, frame in enumerate(frames, 1):
+                if not take(frame, sender, group, now_ms):
+                    self._serve(frame, now_ms)
+                    if not has_time():
+                        self._channel.later(frames[served:])
+                        return
+        finally:
+            if group.stop:
+                engine.park(group, now_ms)
+
+    def _serve(self, frame: Frame, now_ms: int) -> None:
+        try:
+            request = self._read(frame)
+        except (MalformedHeader, BodyTooLarge) as error:
+            self._refuse(decode_command(frame), error)
+            return
+        if isinstance(request, TypedRequest):
+            self._engine.serve(request, self._peer, now_ms)
+            self._engine.quick.learn(frame, request, self._sender)
+        elif request.is_answer:
+            self._channel.answered(request)
+        elif not request.is_oneway:
+            answer = unsupported(request.code)
+            self._channel.write(encode_answer(request.opaque, answer))
+
+    def _send(self, frames: list[bytes]) -> None:
+        self._channel.write((b"".join(frames),))
+        self._channel.flush()
+
+    def lost(self) -> None:
+        self._owner.left(self._peer)
+
+    async def finish(self) -> None:
+        """What is owed was answered before the server closed its channels."""
+
+    def _refuse(self, command: Command, error: MalformedHeader | BodyTooLarge) -> None:
+        if not command.is_oneway:
+            answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+            self._channel.write(encode_answer(command.opaque, answer))

@@ -1,0 +1,1 @@
+"""Settings of a broker, and the file they come from."""

@@ -1,0 +1,131 @@
+"""What a broker may be told.
+
+Defaults are RocketMQ's, except where docs/compatibility.md says otherwise: SQL92 filters are
+on, a send is acknowledged when it is on the medium, and servers listen on loopback.
+
+Invariant: a `BrokerConfig` that exists is one a broker can work with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flintmq.model.topic import READ_WRITE, Permission
+from flintmq.store.files.store_config import StoreConfig
+
+HOLDS_MAX = 100_000
+"""Pulls that may be held at once."""
+
+UNSYNCED_SENDS_MAX = 100_000
+"""Sends that may wait for the medium at once."""
+
+TOPICS_MAX = 50_000
+"""Topics that clients may make.  RocketMQ has no limit; clusters have thousands of them.  Each is
+kept in memory, told to name servers and written with every save: so many take 20 MB."""
+
+GROUPS_MAX = 50_000
+"""Groups that clients may make; each has a retry topic too once it has a member."""
+
+TOPIC_QUEUES_MAX = 1_024
+"""Queues of a topic that clients may make.  RocketMQ has no limit and 8 by default, 1,024 for its
+own benchmark.  Several answers list every queue, and every queue may have files of its own."""
+
+GROUP_MEMBERS_MAX = 2_000
+"""Members of a group that share its queues: all are told whenever one comes or goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Settings of one broker."""
+
+    broker_name: str = "broker-a"
+    cluster: str = "DefaultCluster"
+    broker_id: int = 0
+    region: str = "DefaultRegion"
+    topics_max: int = TOPICS_MAX
+    groups_max: int = GROUPS_MAX
+    topic_queues_max: int = TOPIC_QUEUES_MAX
+    group_members_max: int = GROUP_MEMBERS_MAX
+    trace_on: bool = True
+    fast_port: bool = True
+    """Listen two ports below as well, where RocketMQ's fast channel goes; not when the system
+    chooses the port."""
+    store: StoreConfig = field(default_factory=StoreConfig)
+
+    permission: int = int(READ_WRITE)
+    auto_create_topic: bool = True
+    auto_create_group: bool = True
+    default_topic_queues: int = 8
+    trace_topic: bool = False
+    accept_sends_from_ms: int = 0
+    reject_transactions: bool = False
+
+    property_filter: bool = True
+    """SQL92 subscriptions are served."""
+    filter_supports_retry: bool = False
+    """A retry topic is filtered by what the group wants of the original topic."""
+    bit_map_filter: bool = False
+    """Evaluate SQL92 filters when a message arrives; needs extended queues."""
+
+    long_polling: bool = True
+    short_polling_ms: int = 1_000
+    hold_sweep_ms: int = 5_000
+    holds_max: int = HOLDS_MAX
+    slave_read: bool = False
+    lite_pull: bool = True
+    pull_count_max: int = 32
+    """Records in one answer, whatever a client asks for …"""
+    large_pull_count_max: int = 4_096
+    """… unless it says by its ``maxMsgBytes`` that it takes more."""
+
+    notify_members: bool = True
+    client_timeout_ms: int = 120_000
+    client_scan_ms: int = 10_000
+    lock_ms: int = 60_000
+    server_side_reset: bool = True
+    """An offset reset is done here (5.x); else the clients are told to do it (4.9)."""
+    save_offsets_ms: int = 5_000
+
+    timers: bool = True
+    timer_delay_ms_max: int = 3 * 24 * 3_600_000
+    timers_max: int = 1_000_000
+    """Timer messages that may wait at once."""
+
+    transaction_timeout_ms: int = 6_000
+    transaction_check_ms: int = 30_000
+    transaction_checks_max: int = 15
+    store_replies: bool = True
+
+    unsynced_sends_max: int = UNSYNCED_SENDS_MAX
+    unsynced_bytes_max: int = 256 * 1024 * 1024
+    """Sends, and their bytes, that may wait for the medium; more get SYSTEM_BUSY."""
+
+    register_ms: int = 30_000
+    register_timeout_ms: int = 24_000
+    sync_tables_ms: int = 10_000
+    """How often queues and index are synced too and a checkpoint is written."""
+    retain_ms: int = 10_000
+    retain_hour: int = 4
+    """The hour of the day at which expired files go."""
+
+    def __post_init__(self) -> None:
+        if not self.broker_name or not self.cluster:
+            raise ValueError("broker_name and cluster must not be empty")
+        if not 0 <= self.permission <= int(READ_WRITE | Permission.INHERIT):
+            raise ValueError("permission must be 0 to 7")
+        if self.broker_id != 0:
+            raise ValueError("broker_id must be 0: only masters are served")
+        for name in ("default_topic_queues", "pull_count_max", "holds_max", "timers_max"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be > 0")
+        for name in ("hold_sweep_ms", "short_polling_ms", "register_ms", "transaction_check_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be > 0")
+
+    @property
+    def is_writable(self) -> bool:
+        return bool(self.permission & Permission.WRITE)
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self.permission & Permission.READ)

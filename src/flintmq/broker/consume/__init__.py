@@ -1,0 +1,1 @@
+"""Requests of consumers and of clients that join and leave."""

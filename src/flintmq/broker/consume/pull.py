@@ -1,0 +1,262 @@
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): records of one queue, from an offset on.
+
+    checks ──► a pending reset? ──► read ─┬─ found ──────────────► 0, views of the log
+                                          ├─ none that match ────► 20
+                                          ├─ wrong offset ───────► 21, and an event is written
+                                          └─ nothing yet ─┬─ first pass ──► held
+                                                          └─ second ──────► 19
+
+A pull runs at most twice.  The first pass commits the offset that it brings, whatever comes
+out; the second, when a held pull is taken out, neither commits nor holds again.  One thing is
+not committed: an offset that would overwrite the reset it is told of in the same breath.
+
+The body of an answer is views of the log and is never copied here.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from msgspec import Raw
+
+from flintmq.broker.consume.moved_offsets import note_moved
+from flintmq.broker.consume.pull_checks import admit
+from flintmq.broker.requests.hooks import Pulled, run_hooks
+from flintmq.broker.requests.outcome import SUCCESS, Answer, Hold, Outcome
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState, Processor
+from flintmq.model.queue import QueueOffset
+from flintmq.model.sys_flag import BORN_HOST_V6
+from flintmq.protocol.bodies.group import GroupConfig
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.headers.pull import PullFlag, PullMessage
+from flintmq.protocol.records.record import LOG_OFFSET_AT, STORE_MS_AT, V6_BYTES_MORE
+from flintmq.protocol.typed_request import TypedRequest
+from flintmq.store.files.store_config import TransferLimits
+from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult
+from flintmq.store.queues.selection import Selection
+
+USUAL_BYTES: Final = 262_144
+"""What a push consumer of 5.x says it takes.  Who says more may get more records at once."""
+
+ANSWER_BYTES_MIN: Final = 100
+"""A limit below this is taken for this, as RocketMQ does."""
+
+LARGE_ANSWER_BYTES: Final = 4 * 1024 * 1024
+"""The most for those who take more: a quarter of the frames a Java client accepts."""
+
+HELD_CHARACTERS_MAX: Final = 16 * 1024 * 1024
+"""Characters of subscriptions in pulls that are held; the tests behind them take 15 times as many
+bytes.  100,000 usual pulls have half of it."""
+
+HOLD_MS_MAX: Final = 3_600_000
+"""No pull is held for longer, whatever it asks for."""
+
+HOLD_SHARES: Final = 4
+"""One connection may have this part of all holds.  A client has one for each of its queues."""
+
+HOLD_SHARE_MIN: Final = 1_000
+"""And no fewer than these, however few holds there are."""
+
+_LARGE = TransferLimits(
+    memory_bytes=LARGE_ANSWER_BYTES,
+    memory_count=READ_BYTES_MAX,
+    disk_bytes=LARGE_ANSWER_BYTES,
+    disk_count=READ_BYTES_MAX,
+)
+"""No limit but bytes: the number of records is limited by what is asked for."""
+
+NOT_FOUND = int(ResponseCode.PULL_NOT_FOUND)
+RETRY = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
+MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
+
+CODES: Final = {
+    GetStatus.MESSAGE_WAS_REMOVING: RETRY,
+    GetStatus.NO_MATCHED_MESSAGE: RETRY,
+    GetStatus.NO_MATCHED_LOGIC_QUEUE: MOVED,
+    GetStatus.NO_MESSAGE_IN_QUEUE: MOVED,
+    GetStatus.OFFSET_FOUND_NULL: NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: MOVED,
+    GetStatus.OFFSET_TOO_SMALL: MOVED,
+}
+"""Offset 0 of an empty queue is right: there MOVED becomes NOT_FOUND."""
+
+_EMPTY = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+"""A queue comes into being with its first message here and when it is asked for in RocketMQ,
+so clients are told the second in both cases."""
+
+# Plain numbers: operations on flags of an enum cost ten times as much.
+_COMMIT_OFFSET = int(PullFlag.COMMIT_OFFSET)
+_SUSPEND = int(PullFlag.SUSPEND)
+
+_HEADER: Final = (
+    b'{"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
+    b'"topicSysFlag":"%d","groupSysFlag":"%d"}'
+)
+
+_PLACE = struct.Struct(">q3xB")
+"""Log offset and the last byte of the system flag; they stand side by side."""
+_LONG = struct.Struct(">q")
+_BORN_HOST_V6 = int(BORN_HOST_V6)
+
+
+def pull(
+    request: TypedRequest[PullMessage], state: BrokerState, peer: Peer, now_ms: int
+) -> Outcome:
+    """Serve a pull that has just come in."""
+    return _pull(request, state, peer, now_ms, is_first=True)
+
+
+def pull_again(
+    request: TypedRequest[PullMessage], state: BrokerState, peer: Peer, now_ms: int
+) -> Outcome:
+    """Serve a pull that was held; whatever comes out is its answer."""
+    return _pull(request, state, peer, now_ms, is_first=False)
+
+
+def _pull(
+    request: TypedRequest[PullMessage],
+    state: BrokerState,
+    peer: Peer,
+    now_ms: int,
+    *,
+    is_first: bool,
+) -> Outcome:
+    header = request.header
+    group, topic, wanted = admit(request, state, peer, now_ms)
+    group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
+    offsets = state.offsets
+    reset = None
+    if state.config.server_side_reset:
+        reset = offsets.take_reset(group_name, topic_name, queue_id)
+    if reset is not None:
+        result = _reset_to(reset, state, header)
+        code, remark = MOVED, "OFFSET_RESET"
+    else:
+        result = _read(state, header, wanted)
+        code, remark = _verdict(result, header.queue_offset)
+        if is_first and header.sys_flag & _COMMIT_OFFSET:
+            offsets.commit(group_name, topic_name, queue_id, header.commit_offset, peer.address)
+    offsets.note_pull(group_name, topic_name, queue_id, result.next_offset)
+    if code == SUCCESS:
+        _count_found(state, header, result, now_ms)
+    else:
+        if code == NOT_FOUND and is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer):
+            until_ms = now_ms + _hold_ms(state, header)
+            offset = QueueOffset(header.queue_offset)
+            return Hold(topic_name, queue_id, offset, until_ms, wanted)
+        if code == MOVED:
+            note_moved(state, header, result.next_offset, now_ms)
+        state.stats.pulled(group_name, topic_name, 0, 0, now_ms)
+    fields = _HEADER % (
+        _suggested_broker(state, group, result),
+        result.next_offset,
+        result.min_offset,
+        result.max_offset,
+        topic.topic_sys_flag,
+        group.group_sys_flag or 0,
+    )
+    if state.hooks.on_pull:
+        event = Pulled(
+            peer, group_name, topic_name, queue_id, code, result.record_count, result.size_bytes
+        )
+        run_hooks(state.hooks.on_pull, event)
+    return Answer(code, Raw(fields), result.views or b"", remark)
+
+
+def _read(state: BrokerState, header: PullMessage, wanted: Selection) -> ReadResult:
+    config = state.config
+    count_max, bytes_max = header.max_msg_nums, header.max_msg_bytes
+    limits = None
+    if bytes_max is None or bytes_max <= 0:
+        bytes_max = READ_BYTES_MAX
+        count_max = min(count_max, config.pull_count_max)
+    elif bytes_max > USUAL_BYTES and count_max > config.pull_count_max:
+        limits = _LARGE
+        count_max = min(count_max, config.large_pull_count_max)
+    else:
+        bytes_max = max(bytes_max, ANSWER_BYTES_MIN)
+        count_max = min(count_max, config.pull_count_max)
+    if header.max_msg_nums > count_max and limits is None and header.topic in state.log.batched:
+        count_max = header.max_msg_nums  # the store ends with the batch that reaches its limit
+    return state.log.read(
+        header.topic,
+        header.queue_id,
+        QueueOffset(header.queue_offset),
+        count_max,
+        bytes_max=bytes_max,
+        wanted=wanted,
+        limits=limits,
+    )
+
+
+def _reset_to(offset: QueueOffset, state: BrokerState, header: PullMessage) -> ReadResult:
+    first = state.log.min_offset(header.topic, header.queue_id)
+    last = state.log.max_offset(header.topic, header.queue_id)
+    return ReadResult(GetStatus.OFFSET_TOO_SMALL, offset, first, last, [], 0, 0, False)
+
+
+def _verdict(result: ReadResult, offset: int) -> tuple[int, str]:
+    """Code and remark for how a read ended."""
+    status = result.status
+    if status is GetStatus.FOUND:
+        return SUCCESS, "FOUND"
+    code = CODES[status]
+    if status in _EMPTY:
+        status = GetStatus.NO_MESSAGE_IN_QUEUE
+        code = code if offset else NOT_FOUND
+    return code, status.value
+
+
+def _suggested_broker(state: BrokerState, group: GroupConfig, result: ReadResult) -> int:
+    """Where to pull next: 0 is the master."""
+    if not state.config.slave_read:
+        return 0
+    return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
+
+
+def _may_hold(state: BrokerState, peer: Peer) -> bool:
+    held, holds_max = state.held, state.config.holds_max
+    return (
+        not state.is_stopping
+        and len(held) < holds_max
+        and held.count_of(peer) < max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
+        and held.characters < HELD_CHARACTERS_MAX
+    )
+
+
+def _hold_ms(state: BrokerState, header: PullMessage) -> int:
+    config = state.config
+    if not config.long_polling:
+        return config.short_polling_ms
+    wish_ms = header.suspend_timeout_millis
+    return min(wish_ms, HOLD_MS_MAX) if wish_ms > 0 else config.hold_sweep_ms
+
+
+def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, now_ms: int) -> None:
+    """Statistics of an answer with records, and how far behind its reader is.
+
+    Behind in bytes is what the log has after the last record, behind in time the age of the
+    oldest one in the last run of records.
+    """
+    last = result.views[-1]
+    log_offset, flags = _PLACE.unpack_from(last, LOG_OFFSET_AT)
+    store_at = STORE_MS_AT + V6_BYTES_MORE if flags & _BORN_HOST_V6 else STORE_MS_AT
+    store_ms = _LONG.unpack_from(last, store_at)[0]
+    fall_bytes = state.log.end_offset - log_offset - len(last)
+    state.stats.found_behind(
+        (header.consumer_group, header.topic, header.queue_id),
+        result.record_count,
+        result.size_bytes,
+        max(fall_bytes, 0),
+        max(now_ms - store_ms, 0),
+        now_ms,
+    )
+
+
+PROCESSORS: dict[RequestCode, Processor] = {
+    RequestCode.PULL_MESSAGE: pull,
+    RequestCode.LITE_PULL_MESSAGE: pull,
+}

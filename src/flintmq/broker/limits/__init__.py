@@ -1,0 +1,1 @@
+"""What keeps one peer from taking more than its share: caches, budgets, log rates."""

@@ -1,0 +1,1 @@
+"""Who asks, what became of a request, and how an answer is built."""

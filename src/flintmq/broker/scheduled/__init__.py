@@ -1,0 +1,1 @@
+"""What is delivered by the clock: delay levels, timers, half messages."""

@@ -1,0 +1,110 @@
+"""A message becomes a record of the log: the one way in for what is not sent by the fast path.
+
+The record is written at the end of the turn.  Who gives a message over says its topic and queue;
+nothing is looked up or delayed here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.tables.broker_tables import BrokerTables
+from flintmq.errors import LocalProtocolError
+from flintmq.model import properties as names
+from flintmq.model.host import Host
+from flintmq.model.java_hash import tags_code
+from flintmq.model.sys_flag import INNER_BATCH
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_draft import draft_record
+from flintmq.store.message_log import Appended
+from flintmq.store.queues.dispatch import keys_of
+from flintmq.store.recovery.log_columns import inner_count
+
+TIMER_NAMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
+"""How a producer asks for a time of delivery, in the order they count."""
+
+
+class NewMessage(msgspec.Struct, gc=False):
+    """A message on its way into the log.  `put_message` may change it."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: dict[str, str]
+    born_ms: int
+    born_host: Host
+    store_host: Host
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+
+
+def illegal(state: BrokerTables) -> Refusal:
+    """The answer to a message whose parts are too large."""
+    limit = state.config.store.message_bytes_max
+    return Refusal(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message is illegal, maybe msg body or properties length not matched. "
+        f"msg body length limit {limit}B, msg properties length limit 32KB.",
+    )
+
+
+def append(
+    state: BrokerTables,
+    message: NewMessage,
+    now_ms: int,
+    *,
+    delay_level: int = 0,
+    encoded: bytes | None = None,
+) -> Appended:
+    """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
+    properties = message.properties
+    count = 1
+    if message.sys_flag & INNER_BATCH:
+        count, encoded = _number_batch(state, message), None
+    try:
+        draft = draft_record(
+            message.topic,
+            message.body,
+            encode_properties(properties) if encoded is None else encoded,
+            queue_id=message.queue_id,
+            born_ms=message.born_ms,
+            born_host=message.born_host,
+            store_host=message.store_host,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            reconsume_times=message.reconsume_times,
+            prepared_offset=message.prepared_offset,
+        )
+    except LocalProtocolError:
+        raise illegal(state) from None
+    bit_map = b""
+    if state.config.bit_map_filter:
+        bit_map = state.filters.bit_map(message.topic, properties)
+    return state.log.append(
+        draft,
+        message.topic,
+        message.queue_id,
+        tags_code=tags_code(properties.get(names.TAGS)),
+        keys=keys_of(properties),
+        delay_level=delay_level,
+        bit_map=bit_map,
+        count=count,
+        now_ms=now_ms,
+    )
+
+
+def _number_batch(state: BrokerTables, message: NewMessage) -> int:
+    """Tell how many messages an inner batch has; it is told where they begin.
+
+    Only topics that keep batches take one: no other queue could count its messages.
+    """
+    batched, properties = state.log.batched, message.properties
+    if message.topic not in batched:
+        raise illegal(state)
+    base = batched.next_offset(message.topic, message.queue_id)
+    properties[names.INNER_BASE] = str(base)
+    return inner_count(properties.get(names.INNER_NUM, ""))

@@ -1,0 +1,349 @@
+"""Timer messages of 5.x: delivered at any time within the next days, not by levels.
+
+They wait in one queue of the timer topic.  Which of them are due is kept in memory: whatever
+comes to that queue is read once and put in a heap by time.  At the start the queue is read
+from the first message that may still wait, and nothing is delivered before that is done.
+
+    timer topic ── read ──► heap (due, queue offset) ── due ──► the real topic
+                                    ▲                              │ write failed
+                                    └──────────────────────────────┘
+
+A message may cancel another one, by topic and unique id, if it has the same time; neither is
+delivered then.  A record that cannot be read, or may not go where it says (see
+`destinations`), is skipped, counted and logged.
+
+Invariant: a message of the queue that was read is in the heap, under way, or done with; and
+`table` tells the last from the others.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.scheduled import timer_rules as rules
+from flintmq.broker.scheduled.append import append
+from flintmq.broker.scheduled.destinations import Undeliverable, destination
+from flintmq.broker.scheduled.redelivery import (
+    RETRY_MS,
+    Allowance,
+    home_of,
+    rebuilt,
+    record_of,
+    waits_until,
+)
+from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
+from flintmq.broker.tables.broker_tables import BrokerTables
+from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
+from flintmq.logs import logger
+from flintmq.model import properties as names
+from flintmq.model.queue import QueueOffset
+from flintmq.model.topic import TIMER_TOPIC
+from flintmq.protocol.bodies.offset import TimerPositions
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.store.recovery.survey import TimerProgress
+
+if TYPE_CHECKING:
+    from flintmq.broker.scheduled.append import NewMessage
+    from flintmq.protocol.records.record import Record
+
+log = logger(__name__)
+
+READ_RECORDS = 1_000
+"""Messages of the timer topic that one turn reads, some 10 ms of work."""
+
+BLOCK = 1_024
+"""Queue offsets that are counted together, to know the first that still waits."""
+
+OFFSET_BITS = 44
+"""Of a heap's key, for the queue offset; the time is above them."""
+
+_OFFSETS = (1 << OFFSET_BITS) - 1
+
+
+class Timers:
+    """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
+
+    def __init__(
+        self, saved: TimerPositions | None = None, progress: TimerProgress | None = None
+    ) -> None:
+        self._saved = saved
+        self._late = frozenset(saved.late) if saved else frozenset()
+        self._progress = progress or TimerProgress(0, QueueOffset(0))
+        self._heap: list[int] = []
+        self._under_way: list[int] = []
+        self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
+        self._cancels: dict[str, QueueOffset] = {}
+        self._done = _key(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        self._next = QueueOffset(saved.low_offset if saved else 0)
+        self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
+        self._unwritten = 0
+        self._retry_ms = 0
+        self._is_failing = False
+        self.delivered_count = 0
+        self.unreadable_count = 0
+        """Records that were skipped."""
+        self._undeliverable = Undeliverable("timer")
+
+    # Sending
+
+    def takes(self, message: NewMessage) -> bool:
+        """Whether the message asks for a time of delivery."""
+        properties = message.properties
+        if not (
+            names.TIMER_DELAY_SEC in properties
+            or names.TIMER_DELAY_MS in properties
+            or names.TIMER_DELIVER_MS in properties
+        ):
+            return False
+        return names.TIMER_OUT_MS not in properties and message.topic != TIMER_TOPIC
+
+    def schedule(self, state: BrokerTables, message: NewMessage, now_ms: int) -> None:
+        """Make it a message of the timer topic, or leave it when its time is past.
+
+        Raises `Refusal` when it is too far in the future or too many wait.
+        """
+        config = state.config
+        if not config.timers:
+            remark = "accurate timer message is not enabled, timerWheelEnable is false"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        properties = message.properties
+        due_ms = rules.asked_ms(properties, now_ms)
+        if due_ms is None or due_ms - now_ms > config.timer_delay_ms_max:
+            raise _illegal(config.timer_delay_ms_max)
+        if due_ms <= now_ms:
+            if names.TIMER_DEL_UNIQKEY in properties:
+                raise _illegal(config.timer_delay_ms_max)
+            return
+        if self.waiting_count(state) >= config.timers_max:
+            limit = config.timers_max
+            remark = f"timer message is under flow control, max num limit is {limit}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        properties[names.TIMER_OUT_MS] = str(rules.out_ms(due_ms))
+        properties[names.REAL_TOPIC] = message.topic
+        properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+        message.topic = TIMER_TOPIC
+        message.queue_id = 0
+        if not self._unwritten:
+            state.after_write.append(lambda _: self._note_written())
+        self._unwritten += 1
+
+    def waiting_count(self, state: BrokerTables) -> int:
+        """How many messages wait, with those of the turn under way."""
+        read = len(self._heap) + len(self._under_way)
+        return read + self.unread_count(state) + self._unwritten
+
+    def unread_count(self, state: BrokerTables) -> int:
+        """Messages of the timer topic that are not looked at yet."""
+        return max(0, state.log.max_offset(TIMER_TOPIC, 0) - self._next)
+
+    def behind_ms(self, now_ms: int) -> int:
+        """How long the first message that waits should have been delivered already."""
+        return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
+
+    def _note_written(self) -> None:
+        self._unwritten = 0
+
+    # Delivering
+
+    def deliver(self, state: BrokerTables, now_ms: int) -> None:
+        """Append what is due, some of it at a time; `after_write` tells how that ended."""
+        if self._under_way:
+            return
+        self._read(state)
+        if not self._is_ready or waits_until(self._retry_ms, now_ms) is not None:
+            return
+        allowance = Allowance()
+        sent: dict[str, list[int]] = {}
+        heap = self._heap
+        while heap and heap[0] >> OFFSET_BITS <= now_ms and not allowance.is_spent:
+            try:
+                allowance.spend(self._deliver_one(state, heap[0], sent, now_ms))
+            except (DiskFailed, Overloaded, BodyTooLarge) as failure:
+                self._note_failure(failure, now_ms)
+                break
+            self._under_way.append(heappop(heap))
+        if self._under_way:
+            state.after_write.append(lambda failure: self._settle(state, sent, failure, now_ms))
+
+    def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
+        """When `deliver` should run next; None: when the timer topic grows."""
+        if not self._is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
+            return now_ms
+        if not self._heap:
+            return None
+        due_ms = self._heap[0] >> OFFSET_BITS
+        if self._retry_ms:
+            due_ms = max(due_ms, waits_until(self._retry_ms, now_ms) or 0)
+        return due_ms
+
+    def table(self) -> TimerPositions | None:
+        """What is done, to be saved once what was written so far is on the medium.
+
+        Nothing while it is still being read what the last run left.
+        """
+        if not self._is_ready:
+            return None
+        late = _up_to(self._heap, self._done)
+        late += [key for key in self._under_way if key <= self._done]
+        first = next(iter(self._waiting), None)
+        return TimerPositions(
+            delivered_ms=self._done >> OFFSET_BITS,
+            delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
+            late=tuple(sorted(key & _OFFSETS for key in late)),
+            low_offset=self._next if first is None else first * BLOCK,
+            next_offset=self._next,
+        )
+
+    # Inside
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._ready_at is not None and self._next >= self._ready_at
+
+    def _read(self, state: BrokerTables) -> None:
+        """Take messages that came to the topic into the heap."""
+        stop = state.log.max_offset(TIMER_TOPIC, 0)
+        if self._ready_at is None:
+            self._ready_at = stop
+            self._next = QueueOffset(min(self._next, stop))
+        self._next = max(self._next, state.log.min_offset(TIMER_TOPIC, 0))
+        left = READ_RECORDS
+        while left and self._next < stop:
+            units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
+            for unit in units:
+                record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
+                self._take(record, self._next)
+                self._next = QueueOffset(self._next + 1)
+            left -= len(units)
+            if not units:
+                break
+
+    def _take(self, record: Record | None, offset: QueueOffset) -> None:
+        properties = {} if record is None else parse_properties(record.properties)
+        noted = rules.noted_ms(properties)
+        if record is None or noted is None or noted < 0 or home_of(properties) is None:
+            self._skip(offset, "cannot be read")
+            return
+        target = properties.get(names.TIMER_DEL_UNIQKEY)
+        due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
+        if target is None:
+            due_ms = rules.due_ms(properties, noted, record.store_ms)
+        key = _key(due_ms, offset)
+        if self._was_delivered(key, offset, noted):
+            return
+        if target is not None:
+            self._cancels[target] = offset
+        heappush(self._heap, key)
+        block = offset // BLOCK
+        self._waiting[block] = self._waiting.get(block, 0) + 1
+
+    def _was_delivered(self, key: int, offset: QueueOffset, noted: int) -> bool:
+        """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
+        if self._ready_at is None or offset >= self._ready_at:
+            return False
+        if offset < self._progress.queue_offset and noted < self._progress.read_ms:
+            return True
+        saved = self._saved
+        if saved is None or offset >= saved.next_offset or offset in self._late:
+            return False
+        return key <= _key(saved.delivered_ms, saved.delivered_offset)
+
+    def _deliver_one(
+        self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
+    ) -> int:
+        """Append the message of a key, unless it is cancelled; tell its size."""
+        offset = QueueOffset(key & _OFFSETS)
+        units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
+        record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
+        properties = {} if record is None else parse_properties(record.properties)
+        home = home_of(properties)
+        if record is None or home is None:
+            self._skip(offset, "cannot be read any more")
+            return 0
+        target = properties.get(names.TIMER_DEL_UNIQKEY)
+        if target is not None:
+            if self._cancels.get(target) == offset:
+                del self._cancels[target]
+            return 0
+        if self._cancels and rules.cancel_key(properties) in self._cancels:
+            return 0
+        try:
+            home = destination(state, home, now_ms)
+        except Refusal as refusal:
+            self.unreadable_count += 1
+            self._undeliverable.note(home, f"queue offset {offset}", refusal)
+            return 0
+        properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
+        properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
+        try:
+            stored = append(state, rebuilt(record, properties, *home), now_ms)
+        except (Refusal, InvalidName) as error:
+            self._skip(offset, f"cannot be stored: {error}")
+            return 0
+        counts = sent.setdefault(home.topic, [0, 0])
+        counts[0] += 1
+        counts[1] += stored.size_bytes
+        return stored.size_bytes
+
+    def _settle(
+        self,
+        state: BrokerTables,
+        sent: dict[str, list[int]],
+        failure: DiskFailed | None,
+        now_ms: int,
+    ) -> None:
+        keys, self._under_way = self._under_way, []
+        if failure is not None:
+            for key in keys:
+                heappush(self._heap, key)
+            self._note_failure(failure, now_ms)
+            return
+        self._is_failing = False
+        self._done = max(self._done, keys[-1])
+        for key in keys:
+            block = (key & _OFFSETS) // BLOCK
+            self._waiting[block] -= 1
+            if not self._waiting[block]:
+                del self._waiting[block]
+        for topic, (count, size_bytes) in sent.items():
+            self.delivered_count += count
+            state.stats.sent(topic, count, size_bytes, now_ms)
+            state.stats.add(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms, count=count)
+
+    def _skip(self, offset: QueueOffset, reason: str) -> None:
+        self.unreadable_count += 1
+        log.error("timer message at queue offset %d %s; it is skipped", offset, reason)
+
+    def _note_failure(self, failure: Exception, now_ms: int) -> None:
+        self._retry_ms = now_ms + RETRY_MS
+        if not self._is_failing:
+            self._is_failing = True
+            log.error("timer messages wait until they can be stored: %s", failure)
+
+
+def _illegal(delay_ms_max: int) -> Refusal:
+    return Refusal(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "timer message illegal, the delay time should not be bigger than the max delay "
+        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
+        "current time",
+    )
+
+
+def _key(due_ms: int, offset: int) -> int:
+    return (due_ms << OFFSET_BITS) | (offset & _OFFSETS)
+
+
+def _up_to(heap: list[int], last: int) -> list[int]:
+    """The keys of a heap that are not above ``last``; no others are looked at."""
+    found = []
+    places = [0]
+    while places:
+        place = places.pop()
+        if place < len(heap) and heap[place] <= last:
+            found.append(heap[place])
+            places += (2 * place + 1, 2 * place + 2)
+    return found

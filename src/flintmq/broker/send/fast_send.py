@@ -1,0 +1,377 @@
+"""Sends that are like the ones before: taken without being decoded and checked again.
+
+    frame ─► cut ─┬─ header known, properties known ─► record, place and answer from templates
+                  └─ else ─► decoded, checked and served as usual ─► known the second time
+
+Nearly all sends of a producer differ in nothing but time, unique id, opaque number and body.  What
+the rest means, and that it may be stored, was found out by the usual way (`send`); it stays true
+as long as neither the settings nor any topic changes, and then everything is forgotten.  What
+depends on the message or on the moment is asked each time.
+
+Known headers are for plain sends only, of one message or of a batch: no hooks, nothing delayed,
+no transaction, no retry topic, no topic that keeps batches.  All else goes the usual way and comes
+out the same.
+
+Invariant: what is stored and answered is, byte for byte, what the usual way stores and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send.send_answer import SentFrame, message_ids
+from flintmq.broker.send.send_batch import FOUND_BY, looked_at, split_checked
+from flintmq.broker.send.send_checks import MULTI_TAG
+from flintmq.broker.send.send_properties import plain_string, waits_for_medium
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.tables.names import name_fault
+from flintmq.errors import FlintError
+from flintmq.model import properties as names
+from flintmq.model.group import is_retry_topic
+from flintmq.model.java_hash import tags_code
+from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK
+from flintmq.model.topic import Permission
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.frame import Frame
+from flintmq.protocol.headers.send import SendMessageV2
+from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, vary_send
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.protocol.typed_request import RequestReader, TypedRequest
+from flintmq.store.files.store_config import Flush
+from flintmq.store.queues.dispatch import keys_of
+
+HEADERS_MAX = 4_096
+"""Headers known at once; about 2 KB each.  One producer has one for each queue it sends to."""
+
+TEXTS_MAX = 1_024
+"""Property strings known at once.  Where keys make every one different, they come and go."""
+
+MOULDS_MAX = 64
+"""Headers tried first, of one connection."""
+
+_CODES = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
+_NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
+_WRITE = int(Permission.WRITE)
+_ID = names.UNIQ_KEY.encode() + b"\x01"
+_OTHER_MS, _OTHER_ID, _OTHER_OPAQUE = 1_234_567_890_123, "A1", 7
+_read = RequestReader(
+    {RequestCode.SEND_MESSAGE_V2: SendMessageV2, RequestCode.SEND_BATCH_MESSAGE: SendMessageV2}
+).read
+_text_of = msgspec.json.Decoder(str).decode
+
+
+class Sender:
+    """A connection, and the headers it wrote last."""
+
+    __slots__ = ("born_host", "head_bytes", "moulds", "peer", "true_for")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.born_host = packed_host(peer.host)
+        self.moulds: dict[bytes, tuple[SendMould, _Known, _Text]] = {}
+        self.head_bytes = 0
+        self.true_for: object = None
+
+    def note(self, mould: SendMould, known: _Known, text: _Text, true_for: object) -> None:
+        """A header was taken; the next one may be like it."""
+        if self.true_for is not true_for or len(self.moulds) >= MOULDS_MAX:
+            self.moulds.clear()
+            self.true_for = true_for
+        self.moulds[mould.head] = mould, known, text
+        self.head_bytes = len(mould.head)
+
+
+class SentGroup:
+    """What one read of a connection sent the quick way; ``write`` takes all its answers at once."""
+
+    __slots__ = ("batches", "body_bytes", "frames", "opaques", "peer", "sizes", "stop", "write")
+
+    def __init__(self, peer: Peer, write: Callable[[list[bytes]], object]) -> None:
+        self.peer = peer
+        self.write = write
+        self.frames: list[bytes] = []
+        self.opaques: list[bytes] = []
+        self.sizes: dict[str, list[int]] = {}  # of records, by topic
+        self.batches: list[tuple[str, int, int]] = []  # topic, number of records, bytes
+        self.body_bytes = 0
+        self.stop: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sizes.values())) + len(self.batches)
+
+
+class _Known:
+    """A header that was seen before: what it stands for."""
+
+    __slots__ = ("answer", "is_batch", "is_oneway", "pattern")
+
+    def __init__(
+        self, pattern: RecordPattern, answer: SentFrame, *, is_oneway: bool, is_batch: bool
+    ) -> None:
+        self.pattern = pattern
+        self.answer = answer
+        self.is_oneway = is_oneway
+        self.is_batch = is_batch
+
+
+class _Text:
+    """Properties that were seen before, around a unique id of ``id_bytes``."""
+
+    __slots__ = ("after", "before", "found_by", "id_bytes", "keys", "tags_code")
+
+    def __init__(
+        self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.id_bytes = id_bytes
+        self.tags_code = tags_code(properties.get(names.TAGS))
+        self.keys = keys_of(properties)[1:]
+        self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
+
+
+class QuickSends:
+    """What one broker knows of its producers' headers."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._plain = state.log.plain
+        self._known: dict[tuple[int, bytes], _Known] = {}
+        self._seen: set[int] = set()  # of headers, by hash
+        self._texts: dict[bytes, _Text | None] = {}  # None: they ask for something special
+        self._true_for: tuple[object, object] = (None, None)  # settings and topics
+        self._body_bytes_max = 0
+
+    def is_open(self, now_ms: int) -> bool:
+        """Whether anything can be taken the quick way now, in this read."""
+        state = self._state
+        config = state.config
+        return not (
+            state.is_stopping
+            or state.unsynced_count >= config.unsynced_sends_max
+            or state.unsynced_bytes >= config.unsynced_bytes_max
+            or now_ms < config.accept_sends_from_ms
+            or state.hooks.before_send
+            or state.hooks.after_send
+            or state.log.why_not is not None
+            or not self._plain.has_room
+        )
+
+    def take(self, frame: Frame, sender: Sender, group: SentGroup, now_ms: int) -> bool:
+        """Take a send if it is known; else it has to go the usual way."""
+        true_for = self._true_for
+        body = frame[2]
+        if (
+            true_for[0] is not self._state.config
+            or true_for[1] is not self._state.topics.version
+            or not 0 < len(body) <= self._body_bytes_max
+        ):
+            return False
+        values = None
+        if sender.true_for is true_for:
+            found = sender.moulds.get(frame[1][: sender.head_bytes])
+            if found is not None:
+                mould, known, text = found
+                values = mould.values(frame)
+        if values is None:
+            cut = cut_send(frame)
+            both = None if cut is None else self._find(frame, cut, sender)
+            if cut is None or both is None:
+                return False
+            known, text = both
+            values = cut[1], cut[3], cut[5]
+        born_ms, unique_id, opaque = values
+        if known.is_batch:
+            return self._take_batch(known, text, values, body, sender, group, now_ms)
+        placed = self._plain.append(
+            known.pattern,
+            body,
+            text.before + unique_id + text.after,
+            int(born_ms),
+            sender.born_host,
+            text.tags_code,
+            [str(unique_id, "ascii"), *text.keys],
+            now_ms,
+        )
+        if placed is None:
+            return False
+        log_offset, queue_offset, size_bytes = placed
+        topic = known.pattern.topic
+        sizes = group.sizes.get(topic)
+        if sizes is None:
+            sizes = group.sizes[topic] = []
+        sizes.append(size_bytes)
+        group.body_bytes += len(body)
+        group.stop = log_offset + size_bytes
+        if not known.is_oneway:
+            group.opaques.append(opaque)
+            group.frames.append(known.answer.fill(log_offset, queue_offset, unique_id, opaque))
+        return True
+
+    def _take_batch(
+        self,
+        known: _Known,
+        text: _Text,
+        values: tuple[bytes, bytes, bytes],
+        body: bytes,
+        sender: Sender,
+        group: SentGroup,
+        now_ms: int,
+    ) -> bool:
+        born_ms, unique_id, opaque = values
+        state, pattern = self._state, known.pattern
+        common = text.before + unique_id + text.after
+        try:
+            parts = split_checked(body, pattern.topic, common, state.config.store)
+            if parts is None:
+                return False
+            found_by = {**text.found_by, names.UNIQ_KEY: str(unique_id, "ascii")}
+            codes, keys = looked_at(parts.properties, found_by)
+            batch = self._plain.append_batch(
+                pattern,
+                parts,
+                common,
+                int(born_ms),
+                sender.born_host,
+                tags_codes=codes,
+                keys=keys,
+                now_ms=now_ms,
+            )
+        except FlintError:  # the usual way says why
+            return False
+        log_offsets, queue_offset, group.stop = batch
+        group.batches.append((pattern.topic, len(log_offsets), group.stop - log_offsets[0]))
+        group.body_bytes += len(body)
+        if not known.is_oneway:
+            ids = message_ids(state.host, log_offsets).encode()
+            group.opaques.append(opaque)
+            group.frames.append(known.answer.fill(ids, queue_offset, unique_id, opaque))
+        return True
+
+    def _find(self, frame: Frame, cut: SendCut, sender: Sender) -> tuple[_Known, _Text] | None:
+        shape, _, before, unique_id, after, _ = cut
+        known = self._known.get((len(sender.born_host), shape))
+        if known is None:
+            return None
+        text = self._texts.get(before + after, _UNKNOWN)
+        if text is not None and text.id_bytes != len(unique_id):
+            text = self._learn_text(before, unique_id, after)
+        elif text is not None:  # the second time: there may be more of them
+            sender.note(SendMould(frame, cut), known, text, self._true_for)
+        return None if text is None else (known, text)
+
+    # Learning
+
+    def learn(self, frame: Frame, request: TypedRequest[Any], sender: Sender) -> None:
+        """A send came the usual way: if it is plain and came before, know its header from now on.
+
+        Those that are signed differ every time, and learning costs more than a send.
+        """
+        if request.code not in _CODES:
+            return
+        cut = cut_send(frame)
+        if cut is None:
+            return
+        state = self._state
+        config, version = state.config, state.topics.version
+        if self._true_for[0] is not config or self._true_for[1] is not version:
+            self._known.clear()
+            self._texts.clear()
+            self._true_for = (config, version)
+            self._body_bytes_max = config.store.message_bytes_max
+        header = request.header
+        key = len(sender.born_host), cut[0]
+        if hash(key) not in self._seen:
+            if len(self._seen) >= HEADERS_MAX:
+                self._seen.clear()
+            self._seen.add(hash(key))
+            return
+        if key in self._known or not self._is_plain(header):
+            return
+        if not _means_what_it_says(frame, cut, request):
+            return
+        pattern = RecordPattern(
+            header.topic,
+            queue_id=header.queue_id,
+            born_host=sender.peer.host,
+            store_host=state.host,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            reconsume_times=header.reconsume_times,
+        )
+        if len(self._known) >= HEADERS_MAX:
+            self._known.clear()
+        answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
+        self._known[key] = _Known(
+            pattern, answer, is_oneway=request.is_oneway, is_batch=header.is_batch
+        )
+
+    def _is_plain(self, header: SendMessageV2) -> bool:
+        """Whether such a send is stored where it says, whatever its properties are."""
+        config = self._state.config
+        topic = self._state.topics.find(header.topic)
+        return (
+            topic is not None
+            and topic.topic_filter_type != MULTI_TAG
+            and (bool(config.permission & _WRITE) or not topic.order)
+            and name_fault(header.topic) is None
+            and 0 <= header.queue_id < max(topic.write_queue_nums, topic.read_queue_nums)
+            and not header.sys_flag & _NOT_PLAIN
+            and not is_retry_topic(header.topic)
+            and header.topic not in self._state.log.batched
+        )
+
+    def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> _Text | None:
+        """What properties mean; nothing when they ask for something special."""
+        if len(self._texts) >= TEXTS_MAX:
+            self._texts.clear()
+        known = self._texts[before + after] = self._plain_text(before, unique_id, after)
+        return known
+
+    def _plain_text(self, before: bytes, unique_id: bytes, after: bytes) -> _Text | None:
+        config = self._state.config
+        try:
+            text = _text_of(b'"' + before + unique_id + after + b'"')
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        properties = parse_properties(text)
+        octets = plain_string(text, properties, config)
+        if octets is None or properties.get(names.UNIQ_KEY) != str(unique_id, "ascii"):
+            return None
+        if config.store.flush is Flush.SYNC and not waits_for_medium(properties):
+            return None
+        start, _, rest = octets.partition(_ID + unique_id)
+        if _ID in start + rest:
+            return None
+        return _Text(start + _ID, rest, len(unique_id), properties)
+
+
+_UNKNOWN = _Text(b"", b"", -1, {})
+
+
+def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[Any]) -> bool:
+    """Whether other values at the cuts change these fields of the request and nothing else."""
+    other_frame = vary_send(frame, cut, _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE)
+    try:
+        other = _read(other_frame)
+    except FlintError:
+        return False
+    header, id_text = request.header, str(cut[3], "ascii")
+    properties = (header.properties or "").replace(
+        f"{names.UNIQ_KEY}\x01{id_text}", f"{names.UNIQ_KEY}\x01{_OTHER_ID}", 1
+    )
+    expected = replace(header, born_timestamp=_OTHER_MS, properties=properties)
+    return (
+        isinstance(other, TypedRequest)
+        and other.header == expected
+        and other.opaque == _OTHER_OPAQUE
+        and (other.code, other.flag) == (request.code, request.flag)
+        and header.born_timestamp == int(cut[1])
+        and request.opaque == int(cut[5])
+    )

@@ -1,0 +1,269 @@
+"""Several messages in one send: each becomes a record of its own, side by side in the log.
+
+In a topic that keeps batches they stay one record, whose body is that of the request, if the batch
+has a unique id; what the header says of properties is then said of the whole batch.
+
+What the header says of properties is put behind those of every message, as bytes, so a name
+may stand twice and the header's counts.  Neither delays nor transactions nor retry topics are
+for batches.
+
+The records of a batch may be many times larger than its body, because of what is put to each;
+so their size is known before any is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import TIMER_NAMES, NewMessage, append, illegal
+from flintmq.broker.send.send_answer import SentMessages, message_ids, sent_answer
+from flintmq.broker.send.send_checks import MULTI_TAG, SendRequest
+from flintmq.broker.send.send_properties import mark, waits_for_medium
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.put_message import wanted_level
+from flintmq.errors import LocalProtocolError, MalformedBody
+from flintmq.model import properties as names
+from flintmq.model.group import is_retry_topic
+from flintmq.model.host import Host
+from flintmq.model.java_hash import tags_code
+from flintmq.model.queue import LogOffset
+from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK
+from flintmq.protocol.bodies.topic import TopicConfig
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.records.batch import BatchColumns, split_batch
+from flintmq.protocol.records.properties import (
+    PROPERTIES_BYTES_MAX,
+    encode_properties,
+    parse_properties,
+)
+from flintmq.protocol.records.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
+from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.store.files.layout import BATCH_COUNT_MAX
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.queues.dispatch import keys_of
+
+BATCH_BYTES_MAX = RECORD_BYTES_MAX
+"""All records of a batch: what a full body of small messages grows to, and twice that."""
+
+PATTERNS_MAX = 1_024
+"""Queues whose records are remembered in outline."""
+
+_SEPARATOR = b"\x02"
+_UNIQUE = names.UNIQ_KEY.encode() + b"\x01"
+FOUND_BY = (names.TAGS, names.KEYS, names.UNIQ_KEY)
+"""What a record is filtered and found by."""
+
+
+def store_batch(
+    request: SendRequest, topic: TopicConfig, state: BrokerState, peer: Peer, now_ms: int
+) -> SentMessages:
+    """Take a batch for one queue."""
+    header = request.header
+    if is_retry_topic(header.topic):
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"batch request does not support retry group {header.topic}",
+        )
+    properties = parse_properties(header.properties or "")
+    mark(properties, state.config)
+    properties[names.CLUSTER] = state.config.cluster
+    is_inner = header.topic in state.log.batched and names.UNIQ_KEY in properties
+    _check_kind(request, properties, state, INNER_BATCH if is_inner else 0)
+    if is_inner:
+        return _store_inner(request, topic, properties, state, peer, now_ms)
+    try:
+        common = encode_properties(properties)
+    except LocalProtocolError:
+        raise illegal(state) from None
+    try:
+        parts = split_checked(request.body, header.topic, common, state.config.store)
+    except MalformedBody as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
+    if parts is None:
+        raise illegal(state)
+    queue_id = header.queue_id
+    if queue_id < 0:
+        queue_id = state.pick(topic.write_queue_nums)
+    sys_flag = header.sys_flag
+    if topic.topic_filter_type == MULTI_TAG:
+        sys_flag |= MULTI_TAGS
+    found_by = {name: properties[name] for name in FOUND_BY if name in properties}
+    codes, keys = looked_at(parts.properties, found_by)
+    batch = state.log.plain.append_batch(
+        _pattern(
+            header.topic,
+            queue_id,
+            peer.host.is_v6,
+            state.host,
+            sys_flag,
+            header.reconsume_times,
+        ),
+        parts,
+        common,
+        header.born_timestamp,
+        packed_host(peer.host),
+        tags_codes=codes,
+        keys=keys,
+        now_ms=now_ms,
+    )
+    size_bytes = batch.stop - batch.log_offsets[0]
+    count = len(batch.log_offsets)
+    state.stats.sent(header.topic, count, size_bytes, now_ms)
+    ids = message_ids(state.host, batch.log_offsets)
+    unique_id = properties.get(names.UNIQ_KEY)
+    return SentMessages(
+        sent_answer(state, ids, queue_id, batch.queue_offset, unique_id),
+        batch.stop if waits_for_medium(properties) else None,
+        ids,
+        count,
+        size_bytes,
+    )
+
+
+def _store_inner(
+    request: SendRequest,
+    topic: TopicConfig,
+    properties: dict[str, str],
+    state: BrokerState,
+    peer: Peer,
+    now_ms: int,
+) -> SentMessages:
+    """Take a batch as one record."""
+    header = request.header
+    try:
+        count = len(split_batch(request.body).bodies)
+    except MalformedBody as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
+    if count > BATCH_COUNT_MAX:
+        raise illegal(state)
+    properties[names.INNER_NUM] = str(count)
+    sys_flag = header.sys_flag | INNER_BATCH | NEED_UNWRAP
+    if topic.topic_filter_type == MULTI_TAG:
+        sys_flag |= MULTI_TAGS
+    queue_id = header.queue_id
+    if queue_id < 0:
+        queue_id = state.pick(topic.write_queue_nums)
+    message = NewMessage(
+        header.topic,
+        queue_id,
+        request.body,
+        properties,
+        header.born_timestamp,
+        peer.host,
+        state.host,
+        header.flag,
+        sys_flag,
+        header.reconsume_times,
+    )
+    appended = append(state, message, now_ms)
+    state.stats.sent(header.topic, count, appended.size_bytes, now_ms)
+    id_text = message_ids(state.host, [appended.log_offset])
+    unique_id = properties[names.UNIQ_KEY]
+    stop = LogOffset(appended.log_offset + appended.size_bytes)
+    return SentMessages(
+        sent_answer(
+            state, id_text, queue_id, appended.queue_offset, unique_id, is_inner_batch=True
+        ),
+        stop if waits_for_medium(properties) else None,
+        id_text,
+        count,
+        appended.size_bytes,
+    )
+
+
+def _check_kind(
+    request: SendRequest, properties: dict[str, str], state: BrokerState, allowed: int = 0
+) -> None:
+    """Refuse what cannot be done to several messages at once; ``allowed`` flags may be set."""
+    is_delayed = wanted_level(properties) > 0 or any(name in properties for name in TIMER_NAMES)
+    is_special = request.header.sys_flag & ~allowed & (TRANSACTION_MASK | INNER_BATCH)
+    is_large = len(request.body) > state.config.store.message_bytes_max
+    if is_delayed or is_special or is_large:
+        raise illegal(state)
+
+
+def split_checked(
+    body: bytes, topic: str, common: bytes, config: StoreConfig
+) -> BatchColumns | None:
+    """The messages of a batch; nothing when they take too much room.
+
+    ``common`` is what the properties of all end with.  Raises `MalformedBody`.
+    """
+    parts = split_batch(body)
+    each_bytes = RECORD_BYTES_MIN + len(topic) + len(common)
+    limit = min(BATCH_BYTES_MAX, config.batch_bytes_max)
+    texts = parts.properties
+    if len(body) + each_bytes * len(texts) > limit:
+        return None
+    if not all(map(bytes.endswith, texts, repeat(_SEPARATOR))):
+        texts = list(map(_ended, texts))
+        parts = parts._replace(properties=texts)
+    if max(map(len, texts)) + len(common) > PROPERTIES_BYTES_MAX:
+        return None
+    return parts
+
+
+def _ended(text: bytes) -> bytes:
+    return text + _SEPARATOR if text and text[-1:] != _SEPARATOR else text
+
+
+def looked_at(
+    texts: Sequence[bytes], common: Mapping[str, str]
+) -> tuple[list[int], list[list[str]]]:
+    """What each message is filtered by and found by: the code of its tag, and its keys.
+
+    ``common`` is what the header says of that.  Where it has a unique id, as all clients write
+    one, that of a message does not count; and what else it has is mostly the same for all.
+    """
+    has_id = names.UNIQ_KEY in common
+    rest = _rest_of_all(texts) if has_id else None
+    if rest is not None:
+        code, own_keys = _found_by(rest, common)
+        return [code] * len(texts), [own_keys] * len(texts)
+    known: dict[bytes, tuple[int, list[str]]] = {}
+    codes, keys = [], []
+    for text in texts:
+        if has_id and text.startswith(_UNIQUE):
+            text = text[text.find(_SEPARATOR) :]
+        found = known.get(text)
+        if found is None:
+            found = known[text] = _found_by(text, common)
+        codes.append(found[0])
+        keys.append(found[1])
+    return codes, keys
+
+
+def _rest_of_all(texts: Sequence[bytes]) -> bytes | None:
+    """What follows the unique id in all properties, where they begin with one and agree in it."""
+    first = texts[0]
+    rest = first[first.find(_SEPARATOR) :]
+    if (
+        all(map(bytes.startswith, texts, repeat(_UNIQUE)))
+        and all(map(bytes.endswith, texts, repeat(rest)))
+        and b"".join(texts).count(_SEPARATOR) == rest.count(_SEPARATOR) * len(texts)
+    ):
+        return rest
+    return None
+
+
+def _found_by(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:
+    properties = {**parse_properties(text), **common}
+    return tags_code(properties.get(names.TAGS)), keys_of(properties)
+
+
+@lru_cache(maxsize=PATTERNS_MAX)
+def _pattern(
+    topic: str, queue_id: int, born_is_v6: bool, host: Host, sys_flag: int, reconsume_times: int
+) -> RecordPattern:
+    return RecordPattern(
+        topic,
+        queue_id=queue_id,
+        born_host=Host(bytes(16 if born_is_v6 else 4), 0),
+        store_host=host,
+        sys_flag=sys_flag,
+        reconsume_times=reconsume_times,
+    )

@@ -1,0 +1,1 @@
+"""Tables and schedules together, and how a message gets into either."""

@@ -1,0 +1,1 @@
+"""What a broker knows, a table for each kind of thing."""

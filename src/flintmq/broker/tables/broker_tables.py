@@ -1,0 +1,99 @@
+"""What a broker knows: its settings, its log, and a table for each kind of thing.
+
+`BrokerState` adds the schedules that work on these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.limits.compile_budget import CompileBudget
+from flintmq.broker.requests.hooks import Hooks
+from flintmq.broker.requests.outcome import Tell
+from flintmq.broker.tables.broker_stats import Stats
+from flintmq.broker.tables.clients import Clients
+from flintmq.broker.tables.filters import ConsumerFilters
+from flintmq.broker.tables.groups import Groups
+from flintmq.broker.tables.held_pulls import HeldPulls
+from flintmq.broker.tables.offsets import Offsets
+from flintmq.broker.tables.own_ids import OwnIds
+from flintmq.broker.tables.put_times import PutTimes
+from flintmq.broker.tables.queue_locks import QueueLocks
+from flintmq.broker.tables.topics import Topics
+from flintmq.errors import DiskFailed
+from flintmq.model.host import Host
+from flintmq.net.channels.watchdog import Stalls
+from flintmq.protocol.bodies.common_bodies import DataVersion
+from flintmq.store.message_log import MessageLog
+
+AfterWrite: TypeAlias = Callable[[DiskFailed | None], None]
+"""Told how the write of its turn ended: None when everything is stored."""
+
+
+class Told(NamedTuple):
+    """The encoded list of all topics that name servers got, and the state it was made of."""
+
+    version: DataVersion
+    permission: int
+    body: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerTables:
+    """What one broker knows, without its sockets and its schedules."""
+
+    config: BrokerConfig
+    """Replaced as a whole when an admin changes a setting."""
+    address: str
+    """``host:port`` as clients are told."""
+    host: Host
+    """The same as records and ids hold it."""
+    log: MessageLog
+    topics: Topics
+    groups: Groups
+    offsets: Offsets
+    clients: Clients
+    locks: QueueLocks
+    filters: ConsumerFilters
+    held: HeldPulls
+    stats: Stats
+    put_times: PutTimes
+    pick: Callable[[int], int]
+    """A random number from 0 to below the argument."""
+    started_ms: int
+    own_ids: OwnIds
+    """For messages whose sender gave them none."""
+    compiling: CompileBudget = field(default_factory=CompileBudget)
+    hooks: Hooks = field(default_factory=Hooks)
+    outbox: list[Tell] = field(default_factory=list)
+    after_write: list[AfterWrite] = field(default_factory=list)
+    pull_ms_max: int = 0
+    """How long the slowest pull took to be served."""
+    unsynced_count: int = 0
+    unsynced_bytes: int = 0
+    """Sends that wait for the medium now."""
+    config_version: DataVersion = field(default_factory=DataVersion)
+    """Which settings are in force, for tools that ask."""
+    told: Told | None = None
+    """What the name servers were told last, so that it need not be encoded again."""
+    failed_saves: int = 0
+    """How often names or tables could not be saved."""
+    stalls: Stalls = field(default_factory=Stalls)
+    """How often the loop was blocked."""
+    is_stopping: bool = False
+    """No new sends: the broker is about to stop."""
+
+    @property
+    def has_new_names(self) -> bool:
+        """Whether topics or groups changed since they were last saved."""
+        return self.topics.is_dirty or self.groups.is_dirty
+
+    def carry(self, delta_ms: int) -> None:
+        """The clock is about to move by so much: what is alive stays as alive as it was."""
+        self.clients.carry(delta_ms)
+        self.locks.carry(delta_ms)
+        self.stats.carry(delta_ms)
+        self.put_times.carry(delta_ms)

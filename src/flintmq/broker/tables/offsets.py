@@ -1,0 +1,226 @@
+"""How far every group has come in every queue.
+
+A commit is stored as given, also when it is smaller than the last one; that is logged with
+both numbers and counted.  -1 counts as unknown.  A pending reset, the 5.x way of resetting,
+is handed out once to the next pull and keeps commits out until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from flintmq.errors import Overloaded
+from flintmq.logs import logger
+from flintmq.model.queue import QueueOffset
+from flintmq.protocol.bodies.common_bodies import DataVersion
+from flintmq.protocol.bodies.offset import ConsumerOffsets
+
+log = logger(__name__)
+
+SEPARATOR = "@"
+"""Between topic and group in the saved table; neither name may hold it."""
+
+QUEUES_MAX = 65_536
+"""Queues of one topic a group may have offsets in: nobody checks the ids clients commit for."""
+
+OFFSETS_MAX = 1_000_000
+"""Offsets of all groups: about 150 MB, and 20 MB whenever they are saved."""
+
+Place: TypeAlias = tuple[str, str]
+"""A topic and a group."""
+
+NO_QUEUES: Mapping[int, int] = MappingProxyType({})
+
+
+class Offsets:
+    """Offsets by topic and group, then queue id."""
+
+    def __init__(self, saved: ConsumerOffsets | None) -> None:
+        self._table: dict[Place, dict[int, int]] = {}
+        self._pulled: dict[Place, dict[int, int]] = {}
+        self._resets: dict[Place, dict[int, QueueOffset]] = {}
+        self._topics_of: dict[str, dict[str, None]] = {}  # of every place in any of the three
+        self._groups_of: dict[str, dict[str, None]] = {}
+        self._count = 0
+        self._written: dict[str, dict[int, int]] = {}  # as `table` gave it last
+        self._changed: set[Place] = set()  # since then
+        for key, queues in (saved.offset_table if saved else {}).items():
+            topic, separator, group = key.partition(SEPARATOR)
+            if separator:
+                self._note(topic, group)
+                self._table[topic, group] = dict(queues)
+                self._count += len(queues)
+                self._changed.add((topic, group))
+            else:
+                log.warning("offsets of %r belong to nobody and are left out", key)
+        self.version = (saved.data_version if saved else None) or DataVersion()
+        self.is_dirty = False
+        self.backward_count = 0
+        """Commits that went back."""
+
+    def __len__(self) -> int:
+        """How many offsets are stored."""
+        return self._count
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, who: str) -> None:
+        """Store an offset; ``who`` is the client, for the log."""
+        queues = self._table.get((topic, group), NO_QUEUES)
+        before = queues.get(queue_id)
+        if before == offset:
+            return
+        if before is None:
+            self._require_room(group, topic, queues)
+        elif offset < before:
+            self.backward_count += 1
+            log.warning(
+                "%s: offset of %s in %s queue %d goes back from %d to %d",
+                who, group, topic, queue_id, before, offset,
+            )  # fmt: skip
+        self._store(group, topic, queue_id, offset)
+
+    def query(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
+        """The stored or pending offset, or nothing when there is none or it is negative."""
+        if self._resets and (reset := self._reset(group, topic, queue_id)) is not None:
+            return reset
+        offset = self._table.get((topic, group), NO_QUEUES).get(queue_id, -1)
+        return QueueOffset(offset) if offset >= 0 else None
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Offsets by queue id as they were stored."""
+        return dict(self._table.get((topic, group), NO_QUEUES))
+
+    def places(self) -> list[Place]:
+        """Every topic and group that have offsets."""
+        return list(self._table)
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics in which the group has offsets."""
+        topics = self._topics_of.get(group, ())
+        return [topic for topic in topics if (topic, group) in self._table]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have offsets in the topic."""
+        groups = self._groups_of.get(topic, ())
+        return [group for group in groups if (topic, group) in self._table]
+
+    # Pulls
+
+    def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
+        """Where the last pull of the group will go on."""
+        pulled = self._pulled.get((topic, group))
+        if pulled is None:
+            self._note(topic, group)
+            pulled = self._pulled[topic, group] = {}
+        pulled[queue_id] = next_offset
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int | None:
+        return self._pulled.get((topic, group), NO_QUEUES).get(queue_id)
+
+    # Resets
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: QueueOffset) -> None:
+        """Store an offset that the next pull is told."""
+        if queue_id not in (queues := self._table.get((topic, group), NO_QUEUES)):
+            self._require_room(group, topic, queues)
+        self._store(group, topic, queue_id, offset)
+        self._resets.setdefault((topic, group), {})[queue_id] = offset
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return bool(self._resets) and self._reset(group, topic, queue_id) is not None
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
+        """The pending reset of a queue, once."""
+        resets = self._resets.get((topic, group)) if self._resets else None
+        if resets is None:
+            return None
+        reset = resets.pop(queue_id, None)
+        if not resets:
+            del self._resets[topic, group]
+        return reset
+
+    # Removing and copying
+
+    def clone(self, source: str, target: str, topics: Iterable[str]) -> None:
+        """Let a group stand where another one stands."""
+        for topic in topics:
+            queues = self._table.get((topic, source))
+            if queues is not None:
+                copy = dict(queues)
+                self._remove(topic, target)
+                if self._count + len(copy) > OFFSETS_MAX:
+                    raise Overloaded("offsets of all groups", OFFSETS_MAX, "OFFSETS_MAX")
+                self._note(topic, target)
+                self._table[topic, target] = copy
+                self._count += len(copy)
+                self._changed.add((topic, target))
+                self.is_dirty = True
+
+    def remove_topic(self, topic: str) -> None:
+        for group in list(self._groups_of.get(topic, ())):
+            self._remove(topic, group)
+
+    def remove_group(self, group: str) -> None:
+        for topic in list(self._topics_of.get(group, ())):
+            self._remove(topic, group)
+
+    def table(self, now_ms: int) -> ConsumerOffsets:
+        """All of it, to be saved or sent.  Only what changed since the last one is copied."""
+        if self.is_dirty:
+            self.version = self.version.next(now_ms)
+        for topic, group in self._changed:
+            key = f"{topic}{SEPARATOR}{group}"
+            queues = self._table.get((topic, group))
+            if queues is None:
+                self._written.pop(key, None)
+            else:
+                self._written[key] = dict(queues)
+        self._changed.clear()
+        return ConsumerOffsets(data_version=self.version, offset_table=dict(self._written))
+
+    # Inside
+
+    def _store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        place = (topic, group)
+        queues = self._table.get(place)
+        if queues is None:
+            self._note(topic, group)
+            queues = self._table[place] = {}
+        self._count += queue_id not in queues
+        queues[queue_id] = offset
+        self._changed.add(place)
+        self.is_dirty = True
+
+    def _note(self, topic: str, group: str) -> None:
+        self._topics_of.setdefault(group, {})[topic] = None
+        self._groups_of.setdefault(topic, {})[group] = None
+
+    def _reset(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
+        resets = self._resets.get((topic, group))
+        return None if resets is None else resets.get(queue_id)
+
+    def _require_room(self, group: str, topic: str, queues: Mapping[int, int]) -> None:
+        if len(queues) >= QUEUES_MAX:
+            raise Overloaded(f"offsets of {group} in {topic}", QUEUES_MAX, "QUEUES_MAX")
+        if self._count >= OFFSETS_MAX:
+            raise Overloaded("offsets of all groups", OFFSETS_MAX, "OFFSETS_MAX")
+
+    def _remove(self, topic: str, group: str) -> None:
+        """Forget all about a group in a topic."""
+        place = (topic, group)
+        queues = self._table.pop(place, None)
+        pulled = self._pulled.pop(place, None)
+        self._resets.pop(place, None)
+        if queues is not None:
+            self._count -= len(queues)
+            self._changed.add(place)
+        self.is_dirty |= queues is not None or pulled is not None
+        for index, one, other in (
+            (self._topics_of, group, topic),
+            (self._groups_of, topic, group),
+        ):
+            names = index.get(one, {})
+            names.pop(other, None)
+            if not names:
+                index.pop(one, None)

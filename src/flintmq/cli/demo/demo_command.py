@@ -1,0 +1,199 @@
+"""`flintmq demo`: see it work, in about a minute, on this machine alone.
+
+    exit 0   the story ended, and everything that was checked is so
+    exit 1   something that was checked is not so, or the demo could not be played: why is on stderr
+    exit 2   the command line makes no sense
+    exit 130 it was interrupted
+
+What it needs is looked for before anything is started: Spark, Java, matplotlib, a directory, room
+on its disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from flintmq.cli.shared.output import As, Output, print_json
+from flintmq.cli.shared.server_process import give_up, say
+from flintmq.errors import DiskFailed, FlintError, InvalidSetting, MissingExtra, WrongState
+from flintmq.net.address import Address
+
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+MESSAGES: Final = 10_000
+MESSAGES_MIN: Final = 100
+"""With fewer there is no order that nobody can bill."""
+
+MESSAGES_MAX: Final = 200_000
+"""All of them are remembered, to be checked."""
+
+LISTENERS: Final = 8
+
+ANYWHERE: Final = Address("127.0.0.1", 0)
+"""A port of loopback that the system chooses."""
+
+ROOM_BYTES: Final = 256 * 1024 * 1024
+"""What a run may write, with its log and Spark's scratch files."""
+
+MESSAGE_BYTES: Final = 2_048
+"""What one message may take on disk, in all files together."""
+
+
+def demo(
+    messages: Annotated[
+        int,
+        typer.Option("--messages", min=MESSAGES_MIN, max=MESSAGES_MAX, help="How many to send."),
+    ] = MESSAGES,
+    listeners: Annotated[
+        int,
+        typer.Option("--listeners", min=1, max=64, help="How many run at once on threads."),
+    ] = LISTENERS,
+    directory: Annotated[
+        Path,
+        typer.Option("--directory", metavar="DIR", help="Where a directory for the run is made."),
+    ] = Path("flintmq-demo"),
+    keep: Annotated[
+        bool, typer.Option("--keep/--no-keep", help="Keep what the run wrote, or remove it.")
+    ] = True,
+    namesrv_listen: Annotated[
+        str | None,
+        typer.Option(
+            "--namesrv-listen",
+            metavar="HOST:PORT",
+            help="Where the name server listens; a free port unless told otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    broker_listen: Annotated[
+        str | None,
+        typer.Option(
+            "--broker-listen",
+            metavar="HOST:PORT",
+            help="Where the broker listens; a free port unless told otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Play a shop on Spark and threads, check that nothing was lost, and show it."""
+    console = Console(stderr=output is Output.JSON)
+    listens = (
+        _address("--namesrv-listen", namesrv_listen),
+        _address("--broker-listen", broker_listen),
+    )
+    try:
+        require_all()
+        place = make_place(directory, messages)
+    except FlintError as error:
+        give_up(error)
+    try:
+        is_good = _play(place, messages, listeners, listens, console, output, keep)
+    finally:
+        if not keep:
+            shutil.rmtree(place, ignore_errors=True)
+    if not is_good:
+        raise typer.Exit(FAILED)
+
+
+def _address(option: str, text: str | None) -> Address:
+    try:
+        return ANYWHERE if text is None else Address.parse(text)
+    except InvalidSetting as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _play(
+    place: Path,
+    messages: int,
+    listeners: int,
+    listens: tuple[Address, Address],
+    console: Console,
+    output: Output,
+    keep: bool,
+) -> bool:
+    """Play it and tell how it went; whether all is well."""
+    # only who plays waits for Spark to load
+    from flintmq.cli.demo.demo_report import facts, print_report
+    from flintmq.cli.demo.show import Wishes, show
+    from flintmq.cli.demo.story import Interrupted
+
+    try:
+        ending = show(Wishes(place, messages, listeners, *listens), console)
+    except (Interrupted, KeyboardInterrupt):
+        say(f"stopped before the end; what there is, is in {place}" if keep else "stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    except FlintError as error:
+        give_up(error)
+    except OSError as error:
+        give_up(disk_failed(error, place, "use"))
+    except Exception as error:  # whatever Spark says; all of it is in the log
+        told = (str(error) or type(error).__name__).splitlines()[0]
+        reason = f"{told}; all of it is in {place / 'demo.log'}" if keep else told
+        give_up(WrongState("the demo", "over before its end", reason))
+    if output is Output.JSON:
+        print_json(facts(ending, is_kept=keep))
+    else:
+        print_report(console, ending, is_kept=keep)
+    return ending.is_good
+
+
+def require_all() -> None:
+    """Raise what says how to get it, if something is missing that the demo needs."""
+    from flintmq.spark.environment.java import use_java
+    from flintmq.spark.environment.requirements import require_pyspark
+
+    require_pyspark()
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "demo")
+    use_java()
+
+
+def make_place(parent: Path, messages: int) -> Path:
+    """A new directory for a run, on a disk with room."""
+    name = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"-{number}" for number in range(2, 100))):
+            place = parent.absolute() / f"{name}{suffix}"
+            try:
+                place.mkdir(0o700)
+            except FileExistsError:
+                continue
+            check_room(place, ROOM_BYTES + messages * MESSAGE_BYTES)
+            return place
+    except OSError as error:
+        raise disk_failed(error, parent, "make a directory in") from None
+    raise DiskFailed(str(parent), "make a directory in", "there are too many", errno.EEXIST)
+
+
+def disk_failed(error: OSError, place: Path, operation: str) -> DiskFailed:
+    path = str(error.filename or place)
+    return DiskFailed(path, operation, error.strerror or str(error), error.errno or 0)
+
+
+def check_room(place: Path, needed_bytes: int) -> None:
+    """`DiskFailed` when the demo would fill the disk, or the broker would find it too full."""
+    from flintmq.store.files.disk import Disk
+    from flintmq.store.files.store_config import StoreConfig
+
+    with Disk() as disk:
+        used_bytes, free_bytes = disk.usage(place)
+    limit = StoreConfig().refuse_percent
+    percent = 100 * used_bytes // max(1, used_bytes + free_bytes)
+    if free_bytes < needed_bytes:
+        reason = f"{free_bytes >> 20} MiB are free, and {needed_bytes >> 20} MiB may be needed"
+    elif percent > limit:
+        reason = f"the disk is {percent} % full, and a broker stops at {limit} %"
+    else:
+        return
+    place.rmdir()
+    raise DiskFailed(str(place), "play in", reason, errno.ENOSPC)

@@ -1,0 +1,298 @@
+"""`flintmq dlq report` and `flintmq dlq bulk-replay`: dead letters by the million, on Spark.
+
+For a few of them `dlq list` and `dlq replay` are quicker: they need no Spark.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from flintmq.cli.dlq.dlq_commands import RATE, app
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import DryRun, Group, Sql, Tags, Yes
+from flintmq.cli.shared.output import (
+    MAKES_NO_SENSE,
+    SAYS_NO,
+    As,
+    Output,
+    give_up,
+    print_json,
+    print_line,
+    print_table,
+    say,
+)
+from flintmq.cli.shared.spark_job import (
+    HERE,
+    Master,
+    MoreOptions,
+    Out,
+    SparkConf,
+    Store,
+    Where,
+    source_options,
+    spark_for,
+)
+from flintmq.cli.shared.times import Since, Until
+from flintmq.client.engine.client_config import ClientSettings
+from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.errors import NoRoute
+
+if TYPE_CHECKING:
+    from flintmq.spark.pipelines.dead_letter_replay import Replayed, ReplayPlan
+
+SHOWN_MAX = 30
+"""Lines of a table on the screen; the file has all."""
+
+Outcomes = Annotated[
+    str | None,
+    typer.Option(
+        "--outcomes",
+        metavar="PATH",
+        help="Parquet that flintmq run --spark --sink wrote: it says why messages died.",
+        show_default=False,
+    ),
+]
+ReasonProperty = Annotated[
+    str | None,
+    typer.Option(
+        "--reason-property",
+        metavar="NAME",
+        help="A property in which messages say why they died.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("report")
+@connected
+def report(
+    settings: ClientSettings,
+    group: Group,
+    out: Out = None,
+    since: Since = None,
+    until: Until = None,
+    tag: Tags = None,
+    sql: Sql = None,
+    where: Where = None,
+    outcomes: Outcomes = None,
+    reason_property: ReasonProperty = None,
+    store: Store = None,
+    more: MoreOptions = None,
+    spark: Master = HERE,
+    conf: SparkConf = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Count the dead letters of a group by topic, reason and day, as a table and a picture.
+
+    RocketMQ does not write down why a message died. The reason is known where outcomes or a
+    property tell it; else it is how often the message was tried.
+    """
+    options = source_options(
+        settings, store, since=since, until=until, more=more, tags=tag, sql=sql
+    )
+    _look(group, options)
+    from flintmq.spark.pipelines.dead_letter_report import PICTURE, dead_letter_report
+    from flintmq.spark.pipelines.report_output import ready_directory
+
+    if out is not None:
+        ready_directory(out, PICTURE)
+    with spark_for("dlq report", spark, conf) as session:
+        found = dead_letter_report(
+            session,
+            group,
+            outcomes=outcomes,
+            reason_property=reason_property,
+            where=where,
+            **options,
+        )
+    files = () if out is None else found.write(out)
+    table = found.table()
+    if output is Output.JSON:
+        print_json(
+            {
+                "group": group,
+                "messages": found.messages,
+                "groups": table.facts(),
+                "left_out": found.left_out,
+                "files": [str(path) for path in files],
+            }
+        )
+        return
+    print_table(table.head, table.rows[:SHOWN_MAX])
+    print_line(f"{found.messages} dead letters in {len(table.rows)} lines")
+    if files:
+        print_line(f"written to {', '.join(path.name for path in files)} in {files[0].parent}")
+
+
+To = Annotated[
+    ReplayTo,
+    typer.Option("--to", help="The group alone, or everybody who reads the original topic."),
+]
+Rate = Annotated[float, typer.Option("--rate", help="How many a second.", min=0.001)]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        help="Only of this original topic; may be given several times.",
+        show_default=False,
+    ),
+]
+Days = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--day",
+        metavar="YYYY-MM-DD",
+        help="Only buried on this day, in UTC; may be given several times.",
+        show_default=False,
+    ),
+]
+LogFile = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Write what was sent to this CSV file, and pass over what it has as sent.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("bulk-replay")
+@connected
+def bulk_replay(
+    settings: ClientSettings,
+    group: Group,
+    to: To = ReplayTo.GROUP,
+    topics: Topics = None,
+    days: Days = None,
+    since: Since = None,
+    until: Until = None,
+    tag: Tags = None,
+    sql: Sql = None,
+    where: Where = None,
+    outcomes: Outcomes = None,
+    reason_property: ReasonProperty = None,
+    rate: Rate = RATE,
+    log: LogFile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    more: MoreOptions = None,
+    spark: Master = HERE,
+    conf: SparkConf = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Send many dead letters again, from tasks of Spark. Shows first which, and asks.
+
+    --where sees the columns topic, day, reason, tries, message_id, tags, keys, properties, body,
+    born_time, store_time and bad_reason. Dead letters that cannot be decoded are not sent. The dead
+    letters themselves stay: who replays twice sends twice, unless the second run has the log of
+    the first.
+    """
+    if output is Output.JSON and not yes and not dry_run:
+        give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
+    options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
+    _look(group, options)
+    from flintmq.spark.pipelines.dead_letter_replay import plan_replay
+
+    result: Replayed | None = None
+    with spark_for("dlq bulk-replay", spark, conf) as session:
+        plan = plan_replay(
+            session,
+            group,
+            topics=topics or (),
+            days=days or (),
+            where=where,
+            outcomes=outcomes,
+            reason_property=reason_property,
+            **options,
+        )
+        if not plan.messages:
+            bad = f" that can be decoded; {plan.bad_records} cannot" if plan.bad_records else ""
+            give_up(f"{group} has no such dead letter{bad}", SAYS_NO)
+        if output is Output.TABLE:
+            _show(plan, to, rate)
+            if not dry_run and not yes:
+                typer.confirm("Send them?", abort=True, err=True)
+        if not dry_run:
+            result = _run(plan, to, rate, log)
+    if output is Output.JSON:
+        _print_facts(plan, to, result)
+    elif result is not None:
+        print_line(_sentence(result))
+    if result is not None and (result.failed or result.not_tried):
+        for error, count in sorted(result.errors.items(), key=lambda item: -item[1])[:SHOWN_MAX]:
+            say(f"{count} times: {error}")
+        raise typer.Exit(SAYS_NO)
+
+
+def _look(group: str, options: dict[str, str]) -> None:
+    """See that there is something to read before Spark starts."""
+    from flintmq.spark.environment.requirements import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.pipelines.dead_letter_report import dead_letter_options
+    from flintmq.spark.source.preflight import look_first
+
+    there = False
+    with suppress(NoRoute):
+        look_first(dead_letter_options(group, options), stream=False)
+        there = True
+    if not there:
+        give_up(f"{group} has no dead letters", SAYS_NO, "flintmq dlq list shows who has")
+
+
+def _show(plan: ReplayPlan, to: ReplayTo, rate: float) -> None:
+    lines = [(each.topic, each.day, each.messages) for each in plan.chosen]
+    print_table(("topic", "day", "dead letters"), lines[:SHOWN_MAX])
+    if plan.without_topic:
+        say(f"{plan.without_topic} do not say which topic they came from and are left out")
+    if plan.bad_records:
+        say(f"{plan.bad_records} cannot be decoded and are left out")
+    seconds = round(plan.messages / rate)
+    print_line(
+        f"{plan.messages} dead letters to the {to}, {rate:g} a second: {seconds} seconds or more"
+    )
+
+
+def _run(plan: ReplayPlan, to: ReplayTo, rate: float, log: str | None) -> Replayed:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("replaying", total=None)
+        return plan.run(
+            to=to,
+            rate=rate,
+            log=log,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+
+
+def _print_facts(plan: ReplayPlan, to: ReplayTo, result: Replayed | None) -> None:
+    print_json(
+        {
+            "group": plan.group,
+            "to": to,
+            "chosen": plan.chosen,
+            "without_topic": plan.without_topic,
+            "bad_records": plan.bad_records,
+            "sent": 0 if result is None else result.sent,
+            "failed": 0 if result is None else result.failed,
+            "passed_over": 0 if result is None else result.passed_over,
+        }
+    )
+
+
+def _sentence(result: Replayed) -> str:
+    parts = [f"{result.sent} dead letters are sent again"]
+    if result.passed_over:
+        parts.append(f"{result.passed_over} were sent before")
+    if result.failed:
+        parts.append(f"{result.failed} failed")
+    if result.not_tried:
+        parts.append(f"{result.not_tried} were not tried")
+    return ", ".join(parts)

@@ -1,0 +1,111 @@
+"""`flintmq group`: consumer groups of a cluster.  Exit codes are those of `output`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flintmq.cli.group.group_lag import lag
+from flintmq.cli.group.group_reset import clone, reset
+from flintmq.cli.group.group_show import connections, show
+from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.options import Group, InCluster, OnBroker, Yes, require_group
+from flintmq.cli.shared.output import EXIT_CODES, As, Output, print_json, print_line, print_table
+from flintmq.client.engine.client_config import ClientSettings
+
+app = typer.Typer(
+    help="List, show, move and delete consumer groups.", no_args_is_help=True, epilog=EXIT_CODES
+)
+
+
+@app.command("list")
+@connected
+def list_groups(
+    settings: ClientSettings,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also system groups.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """List the groups that brokers are set up for."""
+    from flintmq.client.admin import Admin
+
+    with Admin(**settings) as admin:
+        groups = [group for group in admin.groups() if everything or not group.is_system]
+    if output is Output.JSON:
+        print_json(
+            [
+                {
+                    "group": group.name,
+                    "brokers": group.brokers,
+                    "retry_max": group.retry_max,
+                    "enabled": group.is_enabled,
+                }
+                for group in groups
+            ]
+        )
+        return
+    print_table(
+        ("group", "brokers", "tries", "enabled"),
+        (
+            (
+                group.name,
+                ", ".join(group.brokers),
+                group.retry_max,
+                "yes" if group.is_enabled else "no",
+            )
+            for group in groups
+        ),
+    )
+
+
+@app.command()
+@connected
+def create(
+    settings: ClientSettings,
+    group: Group,
+    retry_max: Annotated[int, typer.Option("--tries", help="How often a message is retried.")] = 16,
+    broker: OnBroker = None,
+    cluster: InCluster = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Set brokers up for a group, or change how they are."""
+    from flintmq.client.admin import Admin
+
+    with Admin(**settings) as admin:
+        brokers = admin.create_group(group, retry_max=retry_max, broker=broker, cluster=cluster)
+    if output is Output.JSON:
+        print_json({"group": group, "brokers": brokers, "retry_max": retry_max})
+    else:
+        print_line(f"{group} is set up on {', '.join(brokers)}")
+
+
+app.command()(show)
+app.command()(connections)
+app.command()(lag)
+app.command()(reset)
+app.command()(clone)
+
+
+@app.command()
+@connected
+def delete(
+    settings: ClientSettings,
+    group: Group,
+    keep_topics: Annotated[
+        bool, typer.Option("--keep-topics", help="Keep its retry and dead letter topics.")
+    ] = False,
+    yes: Yes = False,
+    output: As = Output.TABLE,
+) -> None:
+    """Delete a group, its offsets, its retries and its dead letters."""
+    from flintmq.client.admin import Admin
+
+    if not yes:
+        typer.confirm(f"Delete {group} and its offsets?", abort=True, err=True)
+    with Admin(**settings) as admin:
+        require_group(admin, group)
+        brokers = admin.delete_group(group, with_topics=not keep_topics)
+    if output is Output.JSON:
+        print_json({"group": group, "deleted_from": brokers})
+    else:
+        print_line(f"{group} is deleted from {', '.join(brokers)}")

@@ -1,0 +1,1 @@
+"""What several commands need: connection options, output, times, server processes."""

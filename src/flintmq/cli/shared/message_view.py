@@ -1,0 +1,88 @@
+"""A message as the commands show it: as JSON, in a table, as a page."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from flintmq.cli.shared.output import moment, print_line, print_table, say
+from flintmq.model.bad_record import BadRecord
+from flintmq.model.message import ReceivedMessage
+from flintmq.printable import printable_lines
+
+BODY_SHOWN = 60
+"""Characters of a body in a table."""
+
+
+def facts_of(message: ReceivedMessage) -> dict[str, object]:
+    """Every field under its name.  A body that is no UTF-8 is ``body_base64`` instead."""
+    facts: dict[str, object] = {
+        "message_id": message.message_id,
+        "offset_message_id": message.offset_message_id,
+        "topic": message.topic,
+        "broker": message.broker,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "log_offset": message.log_offset,
+        "tags": message.tags,
+        "keys": list(message.keys),
+        "properties": dict(message.properties),
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "born_ms": message.born_ms,
+        "born_host": str(message.born_host),
+        "store_ms": message.store_ms,
+        "store_host": str(message.store_host),
+        "reconsume_times": message.reconsume_times,
+        "stored_bytes": message.stored_bytes,
+    }
+    try:
+        facts["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        facts["body_base64"] = b64encode(message.body).decode()
+    return facts
+
+
+def tell_bad(bad: BadRecord) -> None:
+    """Tell, on stderr, of a message that cannot be decoded; it is shown as it is stored."""
+    say(f"{bad}; it is shown as it is stored" if bad.raw else str(bad))
+
+
+def print_page(message: ReceivedMessage) -> None:
+    """Everything about one message, for people."""
+    facts = facts_of(message)
+    facts["born_ms"], facts["store_ms"] = moment(message.born_ms), moment(message.store_ms)
+    properties = facts.pop("properties")
+    body = facts.pop("body", None) or facts.pop("body_base64", "")
+    facts["keys"] = " ".join(message.keys) or None
+    assert isinstance(properties, dict)
+    rows = [*facts.items(), *sorted((f"property {name}", v) for name, v in properties.items())]
+    print_table(("field", "value"), ([name, None if v is None else str(v)] for name, v in rows))
+    print_line("")
+    print_line(Text(printable_lines(str(body))))  # with the lines it has
+
+
+def print_found(messages: Iterable[ReceivedMessage]) -> None:
+    """Several messages, a row for each."""
+    print_table(
+        ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
+        (
+            (
+                moment(message.store_ms),
+                message.broker,
+                message.queue_id,
+                message.queue_offset,
+                message.message_id,
+                message.tags,
+                " ".join(message.keys) or None,
+                short_body(message),
+            )
+            for message in messages
+        ),
+    )
+
+
+def short_body(message: ReceivedMessage) -> str:
+    return message.body[: 4 * BODY_SHOWN].decode(errors="backslashreplace")[:BODY_SHOWN]

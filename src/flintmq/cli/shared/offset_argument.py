@@ -1,0 +1,64 @@
+"""Places in a topic as people type them: the start, the end, an offset, the last few, a time.
+
+``s@1794803628010`` is a time as kcat's users write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flintmq.cli.shared.times import parse_time
+from flintmq.core.admin.spans import END, START, LocatedSpan, ToOffset, ToTime
+from flintmq.model.queue import QueueOffset, Span
+from flintmq.net.clock import wall_ms
+
+if TYPE_CHECKING:
+    from flintmq.core.admin.spans import Target
+
+PLACES = "start|end|OFFSET|TIME"
+PLACES_HELP = "a time is 2026-11-16T08:30, milliseconds, or 10m for ten minutes ago"
+
+_OFFSET = re.compile(r"[0-9]{1,10}")
+_LAST = re.compile(r"-([0-9]{1,10})")
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last messages of each queue."""
+
+    count: int
+
+    def of(self, spans: Iterable[LocatedSpan]) -> tuple[LocatedSpan, ...]:
+        """The ends of whole spans."""
+        return tuple(
+            LocatedSpan(
+                Span(
+                    each.span.queue,
+                    QueueOffset(max(each.span.start, each.span.stop - self.count)),
+                    each.span.stop,
+                ),
+                each.address,
+            )
+            for each in spans
+        )
+
+
+def parse_target(text: str) -> Target:
+    """``start``, ``end``, an offset, or a time; `InvalidSetting` for anything else."""
+    if text in ("start", "earliest", "beginning"):
+        return START
+    if text in ("end", "latest"):
+        return END
+    if _OFFSET.fullmatch(text):
+        return ToOffset(QueueOffset(int(text)))
+    return ToTime(parse_time(text.removeprefix("s@"), wall_ms()))
+
+
+def parse_beginning(text: str) -> Target | Last:
+    """The same, or ``-5`` for the last five of each queue."""
+    if last := _LAST.fullmatch(text):
+        return Last(int(last[1]))
+    return parse_target(text)

@@ -1,0 +1,1 @@
+"""What every client has: settings, connections, routes, heartbeats and its thread."""

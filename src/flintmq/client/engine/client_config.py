@@ -1,0 +1,143 @@
+"""What every client may be told, whether it sends or consumes.
+
+Where name servers are comes from ``namesrv`` or, without it, from the environment: it is read
+when a client starts, so a module may make its clients before the environment is complete.
+
+Invariant: a `ClientConfig` that exists has usable values; only the name server may be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final, TypedDict, TypeVar
+
+from flintmq.client.engine.account import Account
+from flintmq.client.engine.timing import SYSTEM, Timing
+from flintmq.client.hooks.request_hooks import RequestHook
+from flintmq.errors import InvalidSetting
+from flintmq.model.topic import NAME_PATTERN
+from flintmq.net.address import parse_addresses
+from flintmq.net.limits import CONNECT_MS
+from flintmq.net.tls import ClientTls
+
+NAMESRV_VARIABLE: Final = "NAMESRV_ADDR"
+"""The environment variable that all RocketMQ clients and tools know."""
+
+_WITHOUT_AT = re.compile(r"[^@\s]+")
+"""``@`` separates the parts of a client id."""
+
+
+C = TypeVar("C")
+
+
+class ClientSettings(TypedDict, total=False):
+    """The fields of `ClientConfig` as keyword arguments of every client."""
+
+    namesrv: str | None
+    namespace: str
+    access_key: str | None
+    secret_key: str | None
+    security_token: str | None
+    tls: ClientTls | bool
+    instance_name: str | None
+    unit_name: str | None
+    client_ip: str | None
+    route_ms: int
+    heartbeat_ms: int
+    call_timeout_ms: int
+    connect_ms: int
+    request_hooks: tuple[RequestHook, ...]
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """Settings of one client.  Without an ``instance_name`` its id is unlike any other."""
+
+    namesrv: str | None = None
+    """``host:port``, several separated by ``;``."""
+    namespace: str = ""
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    tls: ClientTls | bool = False
+    """True trusts the authorities of the system."""
+    instance_name: str | None = None
+    unit_name: str | None = None
+    client_ip: str | None = None
+    route_ms: int = 30_000
+    """How often the name server is asked again."""
+    heartbeat_ms: int = 30_000
+    """How often brokers hear from us; they forget a client after 120 seconds."""
+    call_timeout_ms: int = 3_000
+    """For every call that has no timeout of its own."""
+    connect_ms: int = CONNECT_MS
+    request_hooks: tuple[RequestHook, ...] = ()
+    timing: Timing = SYSTEM
+    """What the client waits by; an embedded broker gives one that it can move."""
+
+    def __post_init__(self) -> None:
+        for name in ("route_ms", "heartbeat_ms", "call_timeout_ms", "connect_ms"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value <= 0:
+                raise InvalidSetting(name, str(value), "give a number of milliseconds above 0")
+        for name in ("instance_name", "unit_name", "client_ip"):
+            text = getattr(self, name)
+            if text is not None and not _WITHOUT_AT.fullmatch(text):
+                raise InvalidSetting(name, str(text), "must not be empty or have an @ or a space")
+        if self.namespace and not NAME_PATTERN.fullmatch(self.namespace):
+            raise InvalidSetting(
+                "namespace", self.namespace, "has characters other than % | a-z A-Z 0-9 _ -"
+            )
+        if (self.access_key is None) != (self.secret_key is None):
+            raise InvalidSetting(
+                "access_key", self.access_key or "", "access_key and secret_key go together"
+            )
+        if self.security_token is not None and self.access_key is None:
+            raise InvalidSetting("security_token", "…", "it needs an access_key")
+        if self.namesrv is not None:
+            parse_addresses(self.namesrv)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Where the name servers are, from the setting or the environment."""
+        text = self.namesrv or os.environ.get(NAMESRV_VARIABLE, "")
+        if not text.strip():
+            raise InvalidSetting(
+                "namesrv", "", f"no name server is set: give namesrv= or set {NAMESRV_VARIABLE}"
+            )
+        return tuple(map(str, parse_addresses(text)))
+
+    @property
+    def account(self) -> Account | None:
+        if self.access_key is None or self.secret_key is None:
+            return None
+        return Account(self.access_key, self.secret_key, self.security_token)
+
+    @property
+    def client_tls(self) -> ClientTls | None:
+        if isinstance(self.tls, ClientTls):
+            return self.tls
+        return ClientTls() if self.tls else None
+
+
+def split_settings(settings: Mapping[str, Any], own: type[C]) -> tuple[ClientConfig, C]:
+    """Keyword arguments as settings of every client and of ``own``, a dataclass of one kind.
+
+    A name that neither has is `InvalidSetting`, which says what was probably meant.
+    """
+    common = {entry.name for entry in fields(ClientConfig)}
+    special = {entry.name for entry in fields(own)}  # type: ignore[arg-type]  # says the docstring
+    for name, value in settings.items():
+        if name not in common and name not in special:
+            near = get_close_matches(name, sorted(common | special), 1)
+            hint = f"did you mean {near[0]}?" if near else "there is no such setting"
+            raise InvalidSetting(name, str(value)[:80], hint)
+    return (
+        ClientConfig(**{name: value for name, value in settings.items() if name in common}),
+        own(**{name: value for name, value in settings.items() if name in special}),
+    )

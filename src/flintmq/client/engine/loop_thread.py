@@ -1,0 +1,226 @@
+"""The thread that clients of programs without asyncio live on: one for each process.
+
+    first client starts ─► thread and loop ─► last client stopped ─► both end
+    any thread ─► run(coroutine) ─► loop ─► result or error, back on the calling thread
+
+A thread that waits may be interrupted (Ctrl-C): what it waited for is cancelled, not leaked.
+The thread is a daemon: a program that forgets to stop its clients still ends.
+
+Invariant: the loop runs exactly while somebody holds a `Lease`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from flintmq.client.engine import fork
+from flintmq.errors import WrongState
+from flintmq.net.loop import new_event_loop
+
+T = TypeVar("T")
+
+
+class _Errand(Generic[T]):
+    """A coroutine that a thread waits for: a bare lock is the quickest way to be woken."""
+
+    __slots__ = ("_task", "_work", "done", "error", "result")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self.result: T
+        self.error: BaseException | None = None
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def begin(self) -> None:
+        """On the loop."""
+        if self.error is None:
+            self._task = asyncio.get_running_loop().create_task(self._work)
+            self._task.add_done_callback(self._end)
+        else:  # given up before it began
+            self._work.close()
+
+    def give_up(self) -> None:
+        """On the loop: whoever waited no longer does."""
+        if self._task is None:
+            self.error = asyncio.CancelledError()
+        else:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        self.error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if self.error is None:
+            self.result = task.result()
+        self.done.release()
+
+
+class LoopThread:
+    """An event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = new_event_loop()
+        self._errands: deque[_Errand[Any]] = deque()
+        self._is_woken = False
+        self._thread = threading.Thread(target=self._live, name="flintmq-client", daemon=True)
+        self._thread.start()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on this very thread, where waiting would never end."""
+        return threading.current_thread() is self._thread
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and wait for it on the calling thread."""
+        errand = _Errand(work)
+        self._errands.append(errand)
+        try:
+            if not self._is_woken:  # else it is about to look anyway
+                self._is_woken = True
+                self._loop.call_soon_threadsafe(self._begin)
+            errand.done.acquire()
+        except BaseException:
+            self._loop.call_soon_threadsafe(errand.give_up)
+            raise
+        error = errand.error
+        if error is not None:
+            raise error
+        return errand.result
+
+    def end(self) -> None:
+        """Stop the loop, wait for the thread, close what it had open."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if not self.is_current:
+            self._thread.join()
+
+    def _begin(self) -> None:
+        self._is_woken = False
+        while self._errands:
+            self._errands.popleft().begin()
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(_cancel_others())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """End what nobody waits for any more."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class Lease:
+    """The right to use the loop of the process, until `give_back`."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._born = fork.generation()
+        self._thread: LoopThread | None = _take()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._require().loop
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on the thread of the loop."""
+        return self._thread is not None and self._thread.is_current
+
+    def require_other(self) -> None:
+        """Raise `WrongState` on the thread of the loop, where nobody may wait."""
+        self._require_other()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it on this thread."""
+        try:
+            thread = self._require_other()
+        except BaseException:
+            work.close()
+            raise
+        return thread.run(work)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop; its future may be waited for on any thread but that."""
+        try:
+            thread = self._require_other()
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, thread.loop)
+
+    def call_soon(self, act: Callable[[], object]) -> None:
+        """Have something done on the loop."""
+        self._require().loop.call_soon_threadsafe(act)
+
+    def give_back(self) -> None:
+        """The loop is not needed here any more.  Giving it back twice is no error."""
+        thread, self._thread = self._thread, None
+        if thread is not None and self._born == fork.generation():
+            _leave(thread)
+
+    def _require_other(self) -> LoopThread:
+        thread = self._require()
+        if thread.is_current:
+            raise WrongState(
+                self._what, "in use", "this thread serves it; use flintmq.aio or another thread"
+            )
+        return thread
+
+    def _require(self) -> LoopThread:
+        fork.check_generation(self._born, self._what)
+        if self._thread is None:
+            raise WrongState(self._what, "stopped", "make a new one")
+        return self._thread
+
+
+_lock = threading.Lock()
+_thread: LoopThread | None = None
+_users = 0
+
+
+def _take() -> LoopThread:
+    global _thread, _users  # noqa: PLW0603  # one for each process, and this is where it is kept
+    with _lock:
+        if _thread is None:
+            _thread = LoopThread()
+        _users += 1
+        return _thread
+
+
+def _leave(thread: LoopThread) -> None:
+    global _thread, _users  # noqa: PLW0603
+    with _lock:
+        _users -= 1
+        if _users:
+            return
+        _thread = None
+    thread.end()
+
+
+def _forget() -> None:
+    """In a child: the thread is not there, and its lock may be held for ever."""
+    global _lock, _thread, _users  # noqa: PLW0603
+    _lock = threading.Lock()
+    _thread = None
+    _users = 0
+
+
+fork.in_every_child(_forget)

@@ -1,0 +1,1 @@
+"""What users may add around requests, sends and listener calls."""

@@ -1,0 +1,1 @@
+"""Producers, plain and transactional, on threads and asyncio, and message trace."""

@@ -1,0 +1,140 @@
+"""Sends that share requests, on the loop: `core.send_gather` says which and when.
+
+A message fails alone where it alone is at fault.  A request that was refused before anything was
+stored, for what is in it, is taken apart and its messages are sent one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from flintmq.core.producer.auto_batch import Gathering, Lane, gathered_bytes
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_draft import DraftRules
+from flintmq.errors import (
+    BodyTooLarge,
+    BrokerRefused,
+    InvalidSetting,
+    LocalProtocolError,
+    SendFailed,
+)
+from flintmq.model.message import Message
+from flintmq.protocol.codes import ResponseCode
+
+Outcome = SendReceipt | BaseException
+
+
+class Sends(Protocol):
+    """The part of a producer that is needed here."""
+
+    async def send(self, message: Message, *, timeout_ms: int) -> SendReceipt: ...
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, timeout_ms: int
+    ) -> list[SendReceipt]: ...
+
+
+class Waiting(NamedTuple):
+    """A message, when its time is over, and who wants to know how it went."""
+
+    message: Message
+    timeout_ms: int
+    until_ms: int
+    done: Callable[[Outcome], object]
+
+
+class Gather:
+    """The messages of one producer that may share requests."""
+
+    def __init__(self, sends: Sends, rules: DraftRules, stopwatch: Callable[[], int]) -> None:
+        self._sends = sends
+        self._rules = rules
+        self._stopwatch = stopwatch
+        self._gathering: Gathering[Waiting] = Gathering(rules)
+        self._is_leaving = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, message: Message, timeout_ms: int, done: Callable[[Outcome], object]) -> bool:
+        """Send a message soon and tell ``done``, on the loop; False when it has to go alone."""
+        size_bytes = gathered_bytes(message, self._rules)
+        if size_bytes is None:
+            return False
+        waiting = Waiting(message, timeout_ms, self._stopwatch() + timeout_ms, done)
+        self._gathering.add(message, size_bytes, waiting)
+        self._leave_soon()
+        return True
+
+    def start(self, message: Message, timeout_ms: int) -> asyncio.Future[SendReceipt] | None:
+        """The same, with a future to tell."""
+        future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+        return future if self.put(message, timeout_ms, partial(_tell, future)) else None
+
+    def _leave_soon(self) -> None:
+        if not self._is_leaving:
+            self._is_leaving = True
+            asyncio.get_running_loop().call_soon(self._leave)
+
+    def _leave(self) -> None:
+        """At the end of a turn, so that all of it leaves together."""
+        self._is_leaving = False
+        for lane, group in self._gathering.take():
+            task = asyncio.get_running_loop().create_task(self._send(lane, group))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, lane: Lane, group: list[Waiting]) -> None:
+        try:
+            now_ms = self._stopwatch()
+            if any(each.until_ms <= now_ms for each in group):
+                for each in group:
+                    if each.until_ms <= now_ms:
+                        each.done(_too_late(each, now_ms))
+                group = [each for each in group if each.until_ms > now_ms]
+            for each, outcome in zip(group, await self._outcomes(group, now_ms), strict=True):
+                each.done(outcome)
+        except asyncio.CancelledError as error:
+            for each in group:
+                each.done(error)
+            raise
+        finally:
+            self._gathering.ended(lane)
+            self._leave_soon()
+
+    async def _outcomes(self, group: list[Waiting], now_ms: int) -> Sequence[Outcome]:
+        if len(group) > 1:
+            left_ms = min(each.until_ms for each in group) - now_ms
+            messages = [each.message for each in group]
+            try:
+                return await self._sends.send_batch(messages, timeout_ms=left_ms)
+            except Exception as error:
+                if not _is_for_one(error):
+                    return [error] * len(group)
+        alone = (
+            self._sends.send(each.message, timeout_ms=each.until_ms - now_ms) for each in group
+        )
+        return await asyncio.gather(*alone, return_exceptions=True)
+
+
+def _tell(future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
+    if future.done():  # whoever waited has gone
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def _is_for_one(error: Exception) -> bool:
+    """Whether one message of a batch may be the reason why none of it was stored."""
+    if isinstance(error, BrokerRefused):
+        return error.code == ResponseCode.MESSAGE_ILLEGAL
+    return isinstance(error, (BodyTooLarge, InvalidSetting, LocalProtocolError))
+
+
+def _too_late(each: Waiting, now_ms: int) -> SendFailed:
+    waited_ms = now_ms - each.until_ms + each.timeout_ms
+    reason = f"{each.timeout_ms} ms are over, and it had not left"
+    return SendFailed(each.message.topic, 0, waited_ms, "", 0, reason)

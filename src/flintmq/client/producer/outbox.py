@@ -1,0 +1,160 @@
+"""Messages on their way from any thread to the loop that sends them.
+
+    send_async ─► room? ─► queue ─► loop: sends ─► future, callback, room given back
+
+Waking the loop costs more than queueing, so it is woken once for all that was queued meanwhile.
+
+Invariant: at most ``in_flight_max`` messages are between `put` and their end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.producer.producer import Producer, Selector
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.errors import WrongState
+from flintmq.logs import logger
+from flintmq.model.message import Message
+from flintmq.model.queue import QueueRef
+
+log = logger(__name__)
+
+Callback: TypeAlias = Callable[[SendReceipt | BaseException], object]
+"""Called with the receipt, or with what went wrong."""
+
+
+class Job(NamedTuple):
+    """One message to send and who wants to know how it went."""
+
+    message: Message
+    timeout_ms: int
+    queue: QueueRef | None
+    selector: Selector | None
+    sharding_key: str | None
+    callback: Callback | None
+    future: Future[SendReceipt]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it may go to any queue."""
+        return self.queue is None and self.selector is None and self.sharding_key is None
+
+
+class Outbox:
+    """The queue of one producer."""
+
+    def __init__(self, producer: Producer, lease: Lease) -> None:
+        self._producer = producer
+        self._lease = lease
+        self._limit = producer.config.in_flight_max
+        self._count = 0
+        self._change = threading.Condition()
+        self._waiting_count = 0
+        self._is_telling = False
+        self._jobs: deque[Job] = deque()
+        self._is_woken = False
+        self._tasks: set[asyncio.Task[SendReceipt]] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._count
+
+    def put(self, job: Job) -> Future[SendReceipt]:
+        """Queue a message; wait while too many are under way."""
+        if self._lease.is_current and self._count >= self._limit:
+            raise WrongState("send_async", "full", "a callback must not wait for room")
+        with self._change:
+            while self._count >= self._limit:
+                self._wait()
+            self._count += 1
+        self._jobs.append(job)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._lease.call_soon(self._drain)
+            except BaseException:  # it was stopped meanwhile
+                self._jobs.remove(job)
+                self._ended()
+                raise
+        return job.future
+
+    def wait(self) -> None:
+        """Wait until nothing is under way."""
+        with self._change:
+            while self._count:
+                self._wait()
+
+    def _wait(self) -> None:
+        self._waiting_count += 1
+        try:
+            self._change.wait()
+        finally:
+            self._waiting_count -= 1
+
+    def _drain(self) -> None:
+        self._is_woken = False
+        loop, gather = asyncio.get_running_loop(), self._producer.gather
+        while self._jobs:
+            job = self._jobs.popleft()
+            if (
+                gather is not None
+                and job.is_plain
+                and gather.put(job.message, job.timeout_ms, partial(self._end, job))
+            ):
+                continue
+            work = self._producer.send(
+                job.message,
+                timeout_ms=job.timeout_ms,
+                queue=job.queue,
+                selector=job.selector,
+                sharding_key=job.sharding_key,
+            )
+            task = loop.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._landed, job))
+
+    def _landed(self, job: Job, task: asyncio.Task[SendReceipt]) -> None:
+        self._tasks.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._end(job, task.result() if error is None else error)
+
+    def _end(self, job: Job, outcome: SendReceipt | BaseException) -> None:
+        if job.future.set_running_or_notify_cancel():
+            if isinstance(outcome, BaseException):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+        self._ended()
+        if job.callback is not None:
+            try:
+                job.callback(outcome)
+            except Exception:
+                log.exception("the callback of a message to %s failed", job.message.topic)
+
+    def _ended(self) -> None:
+        with self._change:
+            self._count -= 1
+            if self._waiting_count and not self._is_telling:
+                self._is_telling = True
+                self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """Wake who waits once for all that ends in this turn of the loop."""
+        if self._lease.is_current:
+            asyncio.get_running_loop().call_soon(self._tell)
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        with self._change:
+            self._is_telling = False
+            self._change.notify_all()

@@ -1,0 +1,398 @@
+"""The producer on asyncio.  The one for threads, `flintmq.Producer`, is a face of it.
+
+    async with Producer("shop", namesrv="127.0.0.1:9876") as producer:
+        receipt = await producer.send(Message("orders", b"…", tags="paid", keys=["o-1"]))
+
+`send` comes back when the broker has the message, or raises.  Sends may run side by side.
+`send_async` starts one and hands out its future; it waits only while ``in_flight_max`` are
+under way.  What may be tried again, and where, `core.send` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self, TypeAlias, Unpack
+
+from msgspec.structs import replace
+
+from flintmq.client.engine.client_config import split_settings
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_id import message_ids
+from flintmq.client.engine.direct_line import DirectLine, Runner
+from flintmq.client.engine.event_log import Event
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.engine.members import TransactionCheck
+from flintmq.client.hooks.send_hooks import SendHooks, SendWatch
+from flintmq.client.producer.auto_batch import Gather
+from flintmq.client.producer.direct_sends import DirectSends
+from flintmq.client.producer.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
+from flintmq.client.producer.request_reply import (
+    MemberOfProducer,
+    Replies,
+    reply_to,
+    request_properties,
+)
+from flintmq.client.producer.trace_hooks import SendTrace
+from flintmq.client.producer.tracer import Tracer, start_tracer
+from flintmq.core.conversation import PausingConversation
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_batches import send_batches
+from flintmq.core.producer.send_draft import Draft, draft_batches, draft_message
+from flintmq.errors import InvalidName, InvalidSetting, SendFailed
+from flintmq.model import properties as names
+from flintmq.model.group import check_group_name
+from flintmq.model.message import Message, ReceivedMessage
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.codes import RequestCode
+
+Selector: TypeAlias = Callable[[Sequence[QueueRef], Message], QueueRef]
+"""Chooses one of the queues that a message may go to."""
+
+PLACEHOLDER: Final = "DEFAULT_PRODUCER"
+"""The group of a RocketMQ producer that was given none; brokers could not tell such apart."""
+
+
+class Producer:
+    """Sends messages.  Made on any thread, used on the loop it is started on."""
+
+    def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
+        check_group_name(group)
+        if group == PLACEHOLDER:
+            raise InvalidName("group", group, "stands for no group at all; choose another name")
+        config, self.config = split_settings(settings, ProducerConfig)
+        self.group = group
+        self._engine = Engine(config, what=f"{type(self).__name__} {group!r}")
+        self._publisher = Publisher(
+            self._engine.wire_name(group),
+            self._engine.routes,
+            clock=self._engine.stopwatch,
+            chance=self._engine.chance,
+            rules=self.config.send_rules(),
+            on_trouble=self._note_trouble,
+            version_of=self._engine.known_version,
+        )
+        self._rules = self.config.draft_rules(config.namespace)
+        self._namespace = config.namespace
+        self._ids = message_ids()
+        self._replies = Replies()
+        self._engine.add_producer(
+            MemberOfProducer(self._publisher.group, self._replies, self._check)
+        )
+        self._hooks = self._send_hooks(None)
+        self._tracer: Tracer | None = None
+        self._room = asyncio.Semaphore(self.config.in_flight_max)
+        self._in_flight: set[asyncio.Future[SendReceipt]] = set()
+        self.gather: Gather | None = None
+        """Where messages wait that may share requests, if they may."""
+        if self.config.auto_batch:
+            self.gather = Gather(self, self._rules, self._engine.stopwatch)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
+
+    # Life
+
+    @property
+    def state(self) -> State:
+        return self._engine.state
+
+    @property
+    def client_id(self) -> str:
+        return self._engine.client_id
+
+    def require_running(self) -> None:
+        """Raise `WrongState` unless it runs."""
+        self._engine.life.require_running()
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """The last things that went wrong or changed, oldest first."""
+        return self._engine.events.latest(kind=kind)
+
+    def direct_sends(self, runner: Runner) -> DirectSends | None:
+        """Sends on the threads that wait for them; None where the loop has to see each."""
+        engine, faults = self._engine, self._publisher.faults
+        if self._hooks is not None or engine.config.request_hooks or faults.is_on:
+            return None
+        parts = (self._draft, self._draft_all, self._publisher.send, self._send_all, self._given)
+        return DirectSends(DirectLine(engine, runner), engine.routes, *parts)
+
+    async def start(self) -> Self:
+        await self._engine.start()
+        self._tracer = await start_tracer(
+            Producer, self._engine, self.config, self.group, "PRODUCE"
+        )
+        self._hooks = self._send_hooks(self._tracer)
+        return self
+
+    async def stop(self) -> None:
+        """Wait for what is under way, leave the brokers, close.  Stopping twice is no error."""
+        if self._engine.life.is_running:
+            await self.flush()
+        self._replies.stop(self._engine.life.what)
+        try:
+            if self._tracer is not None:
+                await self._tracer.stop()
+        finally:
+            await self._engine.stop()
+
+    async def flush(self) -> None:
+        """Wait until every message given to `send_async` is stored or has failed."""
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # Sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+    ) -> SendReceipt:
+        """Send one message and wait until it is stored.
+
+        At most one of the last three: ``queue`` is where to send it, ``selector`` chooses among
+        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
+        tried once, since another queue would break its order.
+        """
+        if queue is None and selector is None and sharding_key is None:
+            return await self._send(self._draft(message), timeout_ms, (message,))
+        self._engine.life.require_running()
+        extra = None if sharding_key is None else {names.SHARDING_KEY: sharding_key}
+        draft = self._draft(message, extra)
+        start_ms = self._engine.stopwatch()
+        chosen = await self._choose(message, draft.topic, queue, selector, sharding_key)
+        left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
+        conversation = self._publisher.send_to(draft, chosen, left_ms, self._watch((message,)))
+        return self._given(await self._engine.hold(conversation))
+
+    async def send_async(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+    ) -> asyncio.Future[SendReceipt]:
+        """Start a send and give its future; wait only while too many are under way."""
+        self._engine.life.require_running()
+        await self._room.acquire()
+        future: asyncio.Future[SendReceipt] | None = None
+        if self.gather is not None and queue is None and selector is None and sharding_key is None:
+            future = self.gather.start(message, timeout_ms)
+        if future is None:
+            work = self.send(
+                message,
+                timeout_ms=timeout_ms,
+                queue=queue,
+                selector=selector,
+                sharding_key=sharding_key,
+            )
+            future = asyncio.get_running_loop().create_task(work)
+        self._in_flight.add(future)
+        future.add_done_callback(self._landed)
+        return future
+
+    async def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
+        """Send one message and do not ask whether it was stored."""
+        self._engine.life.require_running()
+        draft = self._draft(message)
+        queues = await self._engine.publish_queues(draft.topic)
+        if draft.is_timed:
+            await self._engine.meet_brokers()
+        watch = self._watch((message,))
+        await self._engine.hold(self._publisher.tell(draft, queues, timeout_ms, watch))
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+    ) -> list[SendReceipt]:
+        """Send messages of one topic, many in one request; a receipt for each of them.
+
+        More than ``batch_bytes_max`` become several requests, one after the other, each with
+        the whole timeout.  When not the first of them fails it is `PartlySent`.
+        """
+        self._engine.life.require_running()
+        chosen = list(messages)
+        drafts = self._draft_all(chosen)
+        await self._engine.publish_queues(drafts[0].topic)
+        conversation = self._send_all(chosen, drafts, timeout_ms, queue)
+        return list(map(self._given, await self._engine.hold(conversation)))
+
+    async def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
+        """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
+        self._engine.life.require_running()
+        start_ms = self._engine.stopwatch()
+        await self._engine.publish_queues(self._engine.wire_name(message.topic))
+        await self._engine.meet_brokers()  # the reply may come by any of them
+        correlation_id = self._replies.expect()
+        try:
+            extra = request_properties(correlation_id, self.client_id, timeout_ms)
+            draft = self._draft(message, extra)
+            left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
+            await self._send(draft, left_ms, (message,))
+            left_ms = timeout_ms - (self._engine.stopwatch() - start_ms)
+            return await self._replies.wait(correlation_id, message.topic, left_ms, timeout_ms)
+        except SendFailed:
+            self._engine.life.require_running()  # that is why, if it was stopped meanwhile
+            raise
+        finally:
+            self._replies.forget(correlation_id)
+
+    async def reply(
+        self, request: ReceivedMessage, body: bytes, *, timeout_ms: int = SEND_MS
+    ) -> SendReceipt:
+        """Reply to a request message.  `BrokerRefused` when its sender no longer waits."""
+        self._engine.life.require_running()
+        message, extra = reply_to(request, body)
+        draft = draft_message(
+            message,
+            message.topic,
+            unique_id=self._ids.make(self._engine.wall()),
+            now_ms=self._engine.wall(),
+            rules=self._rules,
+            extra=extra,
+            code=RequestCode.SEND_REPLY_MESSAGE_V2,
+        )
+        queues = await self._engine.publish_queues(draft.topic)
+        near = [queue for queue in queues if queue.broker == request.broker]
+        chosen, watch = (near or queues)[0], self._watch((message,))
+        return await self._engine.hold(self._publisher.send_to(draft, chosen, timeout_ms, watch))
+
+    async def queues(self, topic: str) -> list[QueueRef]:
+        """The queues that messages to a topic may go to now."""
+        self._engine.life.require_running()
+        return [
+            replace_topic(queue, topic)
+            for queue in await self._engine.publish_queues(self._engine.wire_name(topic))
+        ]
+
+    # Inside
+
+    def _draft(self, message: Message, extra: Mapping[str, str] | None = None) -> Draft:
+        topic = self._engine.wire_name(message.topic) if self._namespace else message.topic
+        now_ms = self._engine.wall()
+        return draft_message(
+            message,
+            topic,
+            unique_id=self._ids.make(now_ms),
+            now_ms=now_ms,
+            rules=self._rules,
+            extra=extra,
+        )
+
+    def _draft_all(self, messages: Sequence[Message]) -> list[Draft]:
+        topic = self._engine.wire_name(messages[0].topic) if messages else ""
+        now_ms = self._engine.wall()
+        ids = self._ids.make_many(now_ms, len(messages))
+        return draft_batches(messages, topic, unique_ids=ids, now_ms=now_ms, rules=self._rules)
+
+    def _send_all(
+        self,
+        messages: Sequence[Message],
+        drafts: Sequence[Draft],
+        timeout_ms: int,
+        queue: QueueRef | None = None,
+    ) -> PausingConversation[list[SendReceipt]]:
+        return send_batches(
+            self._publisher,
+            self._engine.routes,
+            drafts,
+            timeout_ms,
+            queue=None if queue is None else self._wire_queue(queue, drafts[0].topic),
+            watch=lambda start, stop: self._watch(messages[start:stop]),
+        )
+
+    async def _send(
+        self, draft: Draft, timeout_ms: int, messages: Sequence[Message]
+    ) -> SendReceipt:
+        engine = self._engine
+        queues = engine.routes.publish_queues(draft.topic)
+        if not queues or draft.is_timed:
+            start_ms = engine.stopwatch()
+            queues = await engine.publish_queues(draft.topic)
+            if draft.is_timed:
+                await engine.meet_brokers()
+            timeout_ms = max(1, timeout_ms - (engine.stopwatch() - start_ms))
+        conversation = self._publisher.send(draft, queues, timeout_ms, self._watch(messages))
+        return self._given(await engine.hold(conversation))
+
+    def _watch(self, messages: Sequence[Message]) -> SendWatch | None:
+        return None if self._hooks is None else SendWatch(self._hooks, messages)
+
+    def _send_hooks(self, tracer: Tracer | None) -> SendHooks | None:
+        engine, hooks = self._engine, self.config.send_hooks
+        if tracer is not None:
+            hooks = (*hooks, SendTrace(tracer, engine.known_version))
+        if not hooks:
+            return None
+        return SendHooks(hooks, self.group, self._namespace, engine.wall, engine.stopwatch)
+
+    async def _choose(
+        self,
+        message: Message,
+        topic: str,
+        queue: QueueRef | None,
+        selector: Selector | None,
+        sharding_key: str | None,
+    ) -> QueueRef:
+        if sum(given is not None for given in (queue, selector, sharding_key)) > 1:
+            raise InvalidSetting("queue", topic, "give one of queue, selector and sharding_key")
+        queues = await self._engine.publish_queues(topic)
+        if selector is not None:
+            queue = selector([replace_topic(each, message.topic) for each in queues], message)
+        elif sharding_key is not None:
+            return queue_of_key(queues, sharding_key)
+        assert queue is not None
+        if queue.topic != message.topic:
+            raise InvalidSetting("queue", str(queue), f"the message is for {message.topic!r}")
+        return self._wire_queue(queue, topic)
+
+    def _wire_queue(self, queue: QueueRef, topic: str) -> QueueRef:
+        return queue if queue.topic == topic else replace_topic(queue, topic)
+
+    def _given(self, receipt: SendReceipt) -> SendReceipt:
+        """A receipt as the user knows its topic."""
+        if not self._namespace:
+            return receipt
+        topic = self._engine.user_name(receipt.queue.topic)
+        return replace(receipt, queue=replace_topic(receipt.queue, topic))
+
+    def _landed(self, future: asyncio.Future[SendReceipt]) -> None:
+        self._in_flight.discard(future)
+        self._room.release()
+
+    def _note_trouble(self, topic: str, broker: str, text: str) -> None:
+        """On whatever thread the send is held."""
+        self._engine.events.add("retry", f"{topic} at {broker}", text)
+        with suppress(RuntimeError):  # the loop is closed
+            self._engine.loop.call_soon_threadsafe(self._engine.doubt_route, topic)
+
+    def _check(self, check: TransactionCheck) -> None:
+        self._engine.events.add("check", check.address, "this producer has no transactions")
+
+
+def replace_topic(queue: QueueRef, topic: str) -> QueueRef:
+    return QueueRef(topic, queue.broker, queue.queue_id)

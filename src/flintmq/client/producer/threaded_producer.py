@@ -1,0 +1,265 @@
+"""The producer for programs without asyncio: `flintmq.Producer`.
+
+    with Producer("shop", namesrv="127.0.0.1:9876") as producer:
+        receipt = producer.send(Message("orders", b"…"))
+
+Every method may be called from any thread, and comes back when it is done.  `send_async` comes
+back at once with a future, or calls ``callback`` with the receipt or the error; it waits only
+while ``in_flight_max`` messages are under way.  Callbacks run on the thread that serves all
+clients of the process, so they must be quick and must not wait for a client.
+
+A thread that sends while no other does asks the broker on a connection of its own, without the
+way to that thread and back; see `client.direct_line`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self, Unpack
+
+from flintmq.client.engine.event_log import Event
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.producer import producer as aio
+from flintmq.client.producer import transaction_producer as aio_transactions
+from flintmq.client.producer.direct_sends import DirectSends
+from flintmq.client.producer.outbox import Callback, Job, Outbox
+from flintmq.client.producer.producer import Selector
+from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
+from flintmq.client.producer.transaction_producer import Check
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.transaction import (
+    TransactionReceipt,
+    TransactionState,
+    may_execute,
+    state_of,
+)
+from flintmq.errors import WrongState
+from flintmq.model.message import Message, ReceivedMessage
+from flintmq.model.queue import QueueRef
+
+
+class Producer:
+    """Sends messages from any thread."""
+
+    def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
+        self._inner = self._make(group, settings)
+        self._lease: Lease | None = None
+        self._outbox: Outbox | None = None
+        self._direct: DirectSends | None = None
+        self._lock = threading.Lock()
+
+    def _make(self, group: str, settings: ProducerSettings) -> aio.Producer:
+        return aio.Producer(group, **settings)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def _what(self) -> str:
+        return f"{type(self).__name__} {self._inner.group!r}"
+
+    # Life
+
+    @property
+    def group(self) -> str:
+        return self._inner.group
+
+    @property
+    def state(self) -> State:
+        return self._inner.state
+
+    @property
+    def client_id(self) -> str:
+        return self._inner.client_id
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """The last things that went wrong or changed, oldest first."""
+        return self._inner.events(kind)
+
+    def start(self) -> Self:
+        with self._lock:
+            lease = self._lease or Lease(self._what)
+            try:
+                lease.run(self._inner.start())
+            except BaseException:
+                if self._lease is None:
+                    lease.give_back()
+                raise
+            self._lease = lease
+            self._outbox = Outbox(self._inner, lease)
+            self._direct = self._inner.direct_sends(lease)
+        return self
+
+    def stop(self) -> None:
+        """Wait for what is under way, leave the brokers, close.  Stopping twice is no error."""
+        with self._lock:
+            lease, self._lease = self._lease or Lease(self._what), None
+            try:
+                if self._outbox is not None:
+                    self._outbox.wait()
+                if self._direct is not None:
+                    self._direct.line.close()
+                lease.run(self._inner.stop())
+            finally:
+                lease.give_back()
+
+    def flush(self) -> None:
+        """Wait until every message given to `send_async` is stored or has failed."""
+        self._require()
+        if self._outbox is not None:
+            self._outbox.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # Sending
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+    ) -> SendReceipt:
+        """Send one message and wait until it is stored.
+
+        At most one of the last three: ``queue`` is where to send it, ``selector`` chooses among
+        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
+        tried once, since another queue would break its order.
+        """
+        lease = self._require()
+        direct = self._past_loop(lease)
+        if direct is not None and queue is None and selector is None and sharding_key is None:
+            receipt = direct.send(message, timeout_ms)
+            if receipt is not None:
+                return receipt
+        return (lease.run if self._direct is None else self._direct.line.by_loop)(
+            self._inner.send(
+                message,
+                timeout_ms=timeout_ms,
+                queue=queue,
+                selector=selector,
+                sharding_key=sharding_key,
+            )
+        )
+
+    def send_async(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+        selector: Selector | None = None,
+        sharding_key: str | None = None,
+        callback: Callback | None = None,
+    ) -> Future[SendReceipt]:
+        """Start a send and give its future; ``callback`` is called with how it ended."""
+        self._require()
+        outbox = self._outbox
+        assert outbox is not None
+        return outbox.put(
+            Job(message, timeout_ms, queue, selector, sharding_key, callback, Future())
+        )
+
+    def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
+        """Send one message and do not ask whether it was stored."""
+        self._require().run(self._inner.send_oneway(message, timeout_ms=timeout_ms))
+
+    def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_ms: int = SEND_MS,
+        queue: QueueRef | None = None,
+    ) -> list[SendReceipt]:
+        """Send messages of one topic, many in one request; a receipt for each of them."""
+        lease, chosen = self._require(), list(messages)
+        direct = self._past_loop(lease)
+        if direct is not None and queue is None:
+            receipts = direct.send_batch(chosen, timeout_ms)
+            if receipts is not None:
+                return receipts
+        return lease.run(self._inner.send_batch(chosen, timeout_ms=timeout_ms, queue=queue))
+
+    def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
+        """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
+        return self._require().run(self._inner.request(message, timeout_ms=timeout_ms))
+
+    def reply(
+        self, request: ReceivedMessage, body: bytes, *, timeout_ms: int = SEND_MS
+    ) -> SendReceipt:
+        """Reply to a request message.  `BrokerRefused` when its sender no longer waits."""
+        return self._require().run(self._inner.reply(request, body, timeout_ms=timeout_ms))
+
+    def queues(self, topic: str) -> list[QueueRef]:
+        """The queues that messages to a topic may go to now."""
+        return self._require().run(self._inner.queues(topic))
+
+    def _past_loop(self, lease: Lease) -> DirectSends | None:
+        """None where a message could overtake one that `send_async` has."""
+        lease.require_other()
+        outbox = self._outbox
+        return self._direct if outbox is not None and outbox.is_empty else None
+
+    def _require(self) -> Lease:
+        self._inner.require_running()
+        lease = self._lease
+        if lease is None:  # another thread is just stopping it
+            raise WrongState(self._what, State.STOPPED, "make a new one")
+        return lease
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages can be part of a transaction.
+
+    ``execute`` runs on the calling thread, ``check`` on one of its own.
+    """
+
+    _inner: aio_transactions.TransactionProducer
+
+    def __init__(self, group: str, check: Check, **settings: Unpack[ProducerSettings]) -> None:
+        self._check = check
+        super().__init__(group, **settings)
+
+    def _make(self, group: str, settings: ProducerSettings) -> aio.Producer:
+        return aio_transactions.TransactionProducer(group, self._check, **settings)
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        execute: Callable[[Message, str], TransactionState | None],
+        *,
+        timeout_ms: int = SEND_MS,
+    ) -> TransactionReceipt:
+        """Store a message unseen, do the work, and show or drop the message accordingly.
+
+        An ``execute`` that raises leaves the end unknown, so the broker will ask; the
+        exception comes out.
+        """
+        lease, inner = self._require(), self._inner
+        receipt = lease.run(inner.send_half(message, timeout_ms=timeout_ms))
+        state, remark = TransactionState.ROLLBACK, ""
+        try:
+            if may_execute(receipt):
+                state = TransactionState.UNKNOWN
+                state = state_of(execute(message, receipt.transaction_id or receipt.message_id))
+        except BaseException as error:
+            remark = f"executeLocalTransactionBranch exception: {error!r}"
+            raise
+        finally:
+            lease.run(inner.end_half(receipt, message, state, remark))
+        return TransactionReceipt(receipt, state)

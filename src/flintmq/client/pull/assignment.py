@@ -1,0 +1,183 @@
+"""Which queues are ours, kept up to date: the driver of `core.rebalance` for pulling consumers.
+
+    topic added ──► route ──► Rebalance ──► members asked ──► Share ──► ``on_share``
+
+Topics come and go while the consumer runs, so each has a `Rebalance` of its own.  A topic that
+has no route is asked for again, less and less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.pull.pull_calls import Pulling
+from flintmq.core.group.actions import AskMembers, Report
+from flintmq.core.group.rebalance import Rebalance, Share
+from flintmq.core.pull.lite_settings import PullSettings
+from flintmq.errors import FlintError
+from flintmq.model.route import Route
+
+ROUTE_FIRST_MS: Final = 500
+ROUTE_MAX_MS: Final = 30_000
+"""How long a topic without a route is left alone: twice as long each time, up to this."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    rebalance: Rebalance
+    has_route: bool = False
+    route_due_ms: int = 0
+    route_wait_ms: int = ROUTE_FIRST_MS
+    is_asking: bool = False
+
+
+class Assignment:
+    """The shares of one consumer.  Topics are named as on the wire."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        pulling: Pulling,
+        settings: PullSettings,
+        on_share: Callable[[Share], None],
+    ) -> None:
+        self._engine = engine
+        self._pulling = pulling
+        self._settings = settings
+        self._on_share = on_share
+        self._topics: dict[str, _Topic] = {}
+        self._shares: dict[str, Share] = {}
+        self._change = asyncio.Event()
+        engine.on_route_change(self._route_changed)
+
+    @property
+    def topics(self) -> list[str]:
+        return list(self._topics)
+
+    def start(self) -> None:
+        """Begin to share out; until then topics are only remembered."""
+        self._engine.spawn(self._run(), "rebalance")
+
+    def add(self, topic: str) -> None:
+        if topic in self._topics:
+            return
+        settings, now_ms = self._settings, self._engine.clock()
+        rebalance = Rebalance(
+            self._engine.client_id,
+            [topic],
+            settings.strategy,
+            settings.rebalance_interval_ms,
+            now_ms,
+            is_broadcasting=not settings.is_clustering,
+        )
+        found = self._topics[topic] = _Topic(rebalance, route_due_ms=now_ms)
+        route = self._engine.routes.find(topic)
+        if route is not None:
+            found.has_route = True
+            rebalance.route_known(topic, route.subscribe_queues(topic), now_ms)
+        self._change.set()
+
+    def remove(self, topic: str) -> None:
+        self._topics.pop(topic, None)
+        self._shares.pop(topic, None)
+
+    def share(self, topic: str) -> Share | None:
+        """What is ours of a topic; None before it was shared out the first time."""
+        return self._shares.get(topic)
+
+    def trouble(self, topic: str) -> str:
+        """Why a topic could not be shared out, or nothing."""
+        found = self._topics.get(topic)
+        return "not subscribed" if found is None else found.rebalance.trouble(topic)
+
+    def troubles(self) -> dict[str, str]:
+        """The topics that could not be shared out, and why."""
+        told = {topic: self.trouble(topic) for topic in self._topics}
+        return {topic: text for topic, text in told.items() if text}
+
+    def wake(self) -> None:
+        """Members came or went: look at everything now."""
+        for found in self._topics.values():
+            found.rebalance.wake(self._engine.clock())
+        self._change.set()
+
+    # Inside
+
+    async def _run(self) -> None:
+        while True:
+            self._change.clear()
+            now_ms = self._engine.clock()
+            for topic, found in list(self._topics.items()):
+                if not found.has_route and not found.is_asking and found.route_due_ms <= now_ms:
+                    found.is_asking = True
+                    self._engine.spawn(self._ask_route(topic, found), f"route of {topic}")
+                for step in found.rebalance.due(now_ms):
+                    if isinstance(step, Share):
+                        self._take(step)
+                    else:
+                        self._engine.spawn(self._ask_members(found, step), f"members, {topic}")
+            due_ms = self._next_due_ms()
+            wait_ms = None if due_ms is None else max(0, due_ms - self._engine.clock())
+            with suppress(TimeoutError):
+                async with self._engine.timing.limit(wait_ms):
+                    await self._change.wait()
+
+    def _next_due_ms(self) -> int | None:
+        times = [found.rebalance.next_due_ms() for found in self._topics.values()]
+        times += [
+            found.route_due_ms
+            for found in self._topics.values()
+            if not found.has_route and not found.is_asking
+        ]
+        return min((time for time in times if time is not None), default=None)
+
+    async def _ask_route(self, topic: str, found: _Topic) -> None:
+        try:
+            route = await self._engine.refresh_route(topic)
+            if route is not None:
+                self._route_changed(topic, route)
+        except FlintError as error:
+            self._engine.events.add("route", topic, str(error))
+        finally:
+            found.is_asking = False
+            found.route_due_ms = self._engine.clock() + found.route_wait_ms
+            found.route_wait_ms = min(2 * found.route_wait_ms, ROUTE_MAX_MS)
+            self._change.set()
+
+    def _route_changed(self, topic: str, route: Route) -> None:
+        found = self._topics.get(topic)
+        if found is not None:
+            found.has_route = True
+            queues = route.subscribe_queues(topic)
+            found.rebalance.route_known(topic, queues, self._engine.clock())
+            self._change.set()
+
+    async def _ask_members(self, found: _Topic, ask: AskMembers) -> None:
+        out: list[Share | Report]
+        try:
+            members = await self._pulling.members(ask.topic)
+        except FlintError as error:
+            self._engine.doubt_route(ask.topic)
+            out = [*found.rebalance.members_failed(ask, str(error), self._engine.clock())]
+        else:
+            out = found.rebalance.members_known(ask, members, self._engine.clock())
+        self._change.set()
+        if self._topics.get(ask.topic) is not found:
+            return
+        for each in out:
+            if isinstance(each, Share):
+                self._take(each)
+            else:
+                self._engine.events.add(each.kind, each.subject, each.text, each.level)
+
+    def _take(self, share: Share) -> None:
+        if self._shares.get(share.topic) != share:
+            self._shares[share.topic] = share
+            text = f"{len(share.own)} of {len(share.queues)} queues are ours"
+            self._engine.events.add("rebalance", share.topic, text)
+            self._on_share(share)

@@ -1,0 +1,381 @@
+"""The driver of `core.lite_pull`: carries its pulls out, tells it how they ended, waits for it.
+
+    machine ──Pull──► task ──answer──► machine ──ready──► poll
+
+Every queue has at most one task.  A pull that a seek has made needless is cancelled, since a
+broker may keep it for 20 seconds.
+
+Everything happens on the loop but `poll_here`, which takes messages on the thread that wants
+them: going to the loop and back wakes two threads for a handful of messages.  Where more is
+behind what came, it is woken for several answers at once.
+
+Invariant: whoever calls the machine has the guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from flintmq.client.engine.timing import Timer
+from flintmq.client.pull.pull_client import StreamClient
+from flintmq.client.pull.pull_settings import LiteConfig
+from flintmq.client.push.push_status import QueueStatus, queue_statuses
+from flintmq.core.consumer.assigned_queue import as_listeners_see
+from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.pull_answers import Found, OffsetMoved
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.stream_requests import StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.lite_pull import Batch, LiteAction, LitePull, Release
+from flintmq.errors import FlintError, UndecodableRecord, Unreachable
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, QueueRef
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+Settled: TypeAlias = tuple[QueueRef, QueueOffset]
+
+
+GATHER_S: Final = 0.004
+"""How long answers are gathered for a thread that waits, where more is sure to come."""
+
+GATHERED_MAX: Final = 16
+"""Answers that are worth to wake it at once."""
+
+
+class LitePuller:
+    """The queues of one lite pull consumer.  Names are those of the wire."""
+
+    def __init__(self, client: StreamClient, settings: LiteConfig) -> None:
+        self._client = client
+        self._engine = client.engine
+        self._settings = settings
+        self._machine = LitePull(settings, client.group, self._engine.clock())
+        self._tasks: dict[QueueRef, Task[None]] = {}
+        self._timer: Timer | None = None
+        self._timer_ms = 0
+        self._ready: asyncio.Future[None] | None = None
+        self._polling = asyncio.Lock()
+        self._guard = threading.RLock()
+        self._polling_here = threading.Lock()
+        self._waiter: threading.Lock | None = None  # of the thread that polls, while it waits
+        self._waker: asyncio.TimerHandle | None = None
+        self._is_running = False
+        self._is_behind = False  # whether the queue that was answered last has more
+
+    # Life
+
+    def start(self) -> None:
+        self._is_running = True
+
+    async def stop(self, *, settle: bool) -> None:
+        """Pull no more, and commit what is done if the consumer commits by itself."""
+        with self._guard:  # nobody begins to wait from here on
+            self._is_running = False
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+        self._wake()
+        if self._settings.auto_commit:
+            with self._guard:
+                if settle:
+                    self._machine.settle()
+                settled = self._machine.settled()
+            self._remember(settled)
+
+    # Queues
+
+    @property
+    def queues(self) -> frozenset[QueueRef]:
+        return self._machine.queues
+
+    def require(self, queue: QueueRef) -> None:
+        self._machine.consumed(queue)
+
+    def apply(
+        self, wanted: Mapping[QueueRef, TopicSubscription], *, topic: str | None = None
+    ) -> None:
+        """These queues are ours now, once the consumer runs."""
+        if self._is_running:
+            with self._guard:
+                actions = self._machine.apply(wanted, self._engine.clock(), topic=topic)
+            self._carry_out(actions)
+
+    def pause(self, queues: Iterable[QueueRef]) -> None:
+        with self._guard:
+            self._machine.pause(queues)
+
+    def resume(self, queues: Iterable[QueueRef]) -> None:
+        with self._guard:
+            actions = self._machine.resume(queues, self._engine.clock())
+        self._carry_out(actions)
+
+    def seek(self, queue: QueueRef, offset: QueueOffset) -> None:
+        with self._guard:
+            actions = self._machine.seek(queue, offset, self._engine.clock())
+        if queue in self._tasks:
+            self._tasks.pop(queue).cancel()
+        self._carry_out(actions)
+
+    def status(self) -> tuple[QueueStatus, ...]:
+        with self._guard:
+            return queue_statuses(self._machine.status(), self._engine.clock())
+
+    # Messages
+
+    async def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
+        """One batch; polls of several tasks wait for each other."""
+        deadline_ms = self._engine.clock() + timeout_ms
+        async with self._polling:
+            while True:
+                now_ms = self._engine.clock()
+                batch, actions, settled = self._take(now_ms)
+                self._remember(settled)
+                self._carry_out(actions)
+                if batch is not None:
+                    return self._seen(batch)
+                if now_ms >= deadline_ms or not self._is_running:
+                    return []
+                await self._wait(deadline_ms - now_ms)
+
+    def poll_here(self, timeout_ms: int) -> list[ReceivedMessage] | None:
+        """The same on a thread that is not the loop's; None while another one does it."""
+        if not self._polling_here.acquire(blocking=False):
+            return None
+        try:
+            deadline_ms = self._engine.clock() + timeout_ms
+            while self._is_running:
+                now_ms = self._engine.clock()
+                with self._guard:
+                    batch, actions, settled = self._take(now_ms)
+                    waits = batch is None and now_ms < deadline_ms and self._is_running
+                    waiter = threading.Lock()
+                    if waits:
+                        waiter.acquire()
+                        self._waiter = waiter
+                if actions or settled:
+                    self._engine.loop.call_soon_threadsafe(self._follow, actions, settled)
+                if batch is not None:
+                    return self._seen(batch)
+                if not waits:
+                    break
+                waiter.acquire(timeout=(deadline_ms - now_ms) / 1000)
+            return []
+        finally:
+            self._waiter = None
+            self._polling_here.release()
+
+    def _take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction], list[Settled]]:
+        with self._guard:
+            try:
+                batch, actions = self._machine.take(now_ms)
+            except UndecodableRecord as stop:
+                topic, *place = stop.args
+                raise UndecodableRecord(self._engine.user_name(topic), *place) from None
+            return batch, actions, self._machine.auto_commit(now_ms)
+
+    def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:
+        """What follows from a batch that a thread took."""
+        if self._is_running:
+            self._remember(settled)
+            self._carry_out(actions)
+
+    def _wake(self) -> None:
+        """Have the thread that waits look again."""
+        if self._waker is not None:
+            self._waker.cancel()
+            self._waker = None
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and waiter.locked():
+            waiter.release()
+
+    async def _wait(self, timeout_ms: int) -> None:
+        self._ready = asyncio.get_running_loop().create_future()
+        try:
+            with suppress(TimeoutError):
+                async with self._engine.timing.limit(timeout_ms):
+                    await self._ready
+        finally:
+            self._ready = None
+
+    def _seen(self, batch: Batch) -> list[ReceivedMessage]:
+        client = self._client
+        messages = as_listeners_see(
+            batch.messages,
+            batch.queue,
+            is_retry=batch.queue.topic == client.retry_topic,
+            namespace=client.namespace,
+        )
+        return messages if isinstance(messages, list) else list(messages)
+
+    # Offsets
+
+    def position(self, queue: QueueRef) -> QueueOffset | None:
+        return self._machine.consumed(queue)
+
+    def offsets(self, topic: str | None) -> Mapping[QueueRef, int]:
+        """How far each queue is handed out."""
+        return {
+            queue: offset
+            for queue in self._machine.queues
+            if topic is None or queue.topic == topic
+            if (offset := self._machine.consumed(queue)) is not None
+        }
+
+    def done(self) -> dict[QueueRef, QueueOffset]:
+        """All that was handed out counts as done."""
+        with self._guard:
+            self._machine.settle()
+            return dict(self._machine.settled())
+
+    async def commit(self, offsets: Mapping[QueueRef, QueueOffset], *, persist: bool) -> None:
+        keeper = self._client.keeper
+        for queue, offset in offsets.items():
+            keeper.update(queue, offset)
+        if not persist:
+            return
+        failure: FlintError | None = None
+        for queue, offset in offsets.items():
+            try:
+                await keeper.commit(queue, offset)
+            except FlintError as error:
+                with self._guard:
+                    self._machine.commit_failed(queue)
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _remember(self, offsets: Iterable[tuple[QueueRef, QueueOffset]]) -> None:
+        changed = list(offsets)
+        for queue, offset in changed:
+            self._client.keeper.update(queue, offset)
+        if changed and self._is_running:
+            queues = [queue for queue, _ in changed]
+            self._engine.spawn(self._client.keeper.persist(queues), "auto commit")
+
+    # Actions
+
+    def _carry_out(self, actions: Iterable[LiteAction]) -> None:
+        for action in actions:
+            if isinstance(action, Pull):
+                self._run(action.queue, self._pull(action), "pull")
+            elif isinstance(action, AskStartOffset):
+                self._run(action.queue, self._locate(action), "start offset")
+            elif isinstance(action, Report):
+                self._engine.events.add(action.kind, action.subject, action.text, action.level)
+            else:
+                self._release(action)
+        with self._guard:
+            self._arm()
+            ready_count = self._machine.ready_count
+        if not ready_count:
+            return
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+        if self._waiter is None:
+            return
+        if not self._is_behind or ready_count >= GATHERED_MAX:
+            self._wake()
+        elif self._waker is None:
+            self._waker = self._engine.loop.call_later(GATHER_S, self._wake)
+
+    def _run(self, queue: QueueRef, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._tasks[queue] = self._engine.spawn(work, f"{what} of {queue}")
+
+    async def _pull(self, pull: Pull) -> None:
+        """Pull a queue, and go on as long as one pull follows from the answer to another."""
+        following: Pull | None = pull
+        while following is not None:
+            actions = await self._pull_once(following)
+            queue, following = following.queue, None
+            if self._is_running:
+                pulls = (each for each in actions if isinstance(each, Pull))
+                following = next((each for each in pulls if each.queue is queue), None)
+                self._carry_out(each for each in actions if each is not following)
+
+    async def _pull_once(self, pull: Pull) -> list[LiteAction]:
+        settings, machine = self._settings, self._machine
+        wanted = StreamPull(
+            pull.queue,
+            pull.offset,
+            pull.subscription,
+            pull.count_max,
+            settings.suspend_ms,
+            bytes_max=pull.bytes_max,
+        )
+        try:
+            answer = await self._client.pulling.pull(
+                wanted, settings.suspend_timeout_ms, is_lite=True, broker_id=pull.broker_id
+            )
+        except FlintError as error:
+            if isinstance(error, Unreachable):
+                self._engine.doubt_route(pull.queue.topic)
+            with self._guard:
+                return machine.pull_failed(pull, error, self._engine.clock())
+        if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
+            self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
+        self._is_behind = isinstance(answer, Found) and answer.is_part
+        with self._guard:
+            return machine.pulled(pull, answer, self._engine.clock())
+
+    async def _locate(self, ask: AskStartOffset) -> None:
+        try:
+            start = await self._start_offset(ask.queue)
+        except FlintError as error:
+            with self._guard:
+                actions = self._machine.start_failed(ask, str(error), self._engine.clock())
+        else:
+            with self._guard:
+                actions = self._machine.start_known(ask, start, self._engine.clock())
+        if self._is_running:
+            self._carry_out(actions)
+
+    async def _start_offset(self, queue: QueueRef) -> StartOffset:
+        keeper = self._client.keeper
+        await keeper.persist([queue])  # what we know better comes first
+        stored = await keeper.read(queue, from_store=True)
+        if stored is not None:
+            return StartOffset(stored, is_stored=True)
+        settings = self._settings
+        start_at_ms = settings.starts_at_ms(self._engine.wall())
+        address = await self._client.pulling.master(queue)
+        conversation = choose_start_offset(address, queue, settings.start_from, start_at_ms)
+        return StartOffset(await self._engine.hold(conversation), is_stored=False)
+
+    def _release(self, release: Release) -> None:
+        task = self._tasks.pop(release.queue, None)
+        if task is not None:
+            task.cancel()
+        if release.offset is not None:
+            self._client.keeper.update(release.queue, release.offset)
+        self._engine.spawn(self._client.keeper.release(release.queue), "offset of a lost queue")
+
+    def _arm(self) -> None:
+        """Come back when the machine wants to look at a queue again."""
+        due_ms = self._machine.next_due_ms()
+        if self._timer is not None:
+            if due_ms == self._timer_ms and self._is_running:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None and self._is_running:
+            wait_ms = max(0, due_ms - self._engine.clock())
+            self._timer_ms = due_ms
+            self._timer = self._engine.timing.call_later(wait_ms, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._is_running and self._engine.life.is_running:
+            with self._guard:
+                actions = self._machine.due(self._engine.clock())
+            self._carry_out(actions)

@@ -1,0 +1,250 @@
+"""What every consumer that pulls by itself stands on: engine, offsets, and its place in a group.
+
+To brokers it is a consumer that pulls (its client id ends in ``@STREAM``, and its requests carry
+a mark).  Users name topics and queues without the namespace; `to_wire` and `to_user` translate.
+
+In broadcasting the client id is the same after a restart, since the offset file is found by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from flintmq.client.engine.client_config import ClientConfig
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.event_log import Event
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.offsets.offset_keeper import OffsetKeeper
+from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
+from flintmq.client.pull.pull_calls import Pulling
+from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
+from flintmq.client.push.push_status import PullingStatus, QueueStatus
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.pull.lite_settings import check_group
+from flintmq.errors import WrongState
+from flintmq.model.group import ConsumeFromWhere, ConsumeType, retry_topic
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
+from flintmq.model.topic import check_topic_name
+from flintmq.protocol.bodies.client import ConsumerGroup, Subscription
+from flintmq.protocol.bodies.client_call import (
+    CLIENT_VERSION,
+    CONSUME_ORDERLY,
+    CONSUME_TYPE,
+    NAME_SERVERS,
+    START_TIMESTAMP,
+    DirectResult,
+    QueueState,
+    RunningConsumer,
+)
+from flintmq.protocol.command import VERSION, Command
+from flintmq.protocol.headers.stream_mark import mark_stream
+from flintmq.protocol.version import version_name
+
+STABLE_INSTANCE: Final = "DEFAULT"
+"""The instance name of a broadcasting consumer that was given none, as in RocketMQ."""
+
+DELAY_LEVEL_MAX: Final = 1_000
+"""More levels than any broker has; -1 stands for the dead letters."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StreamOwner:
+    """What a consumer tells of itself to brokers that ask.  Names are those of the wire."""
+
+    subscriptions: Callable[[], tuple[Subscription, ...]]
+    """What the heartbeat says."""
+    wake: Callable[[], None]
+    """The members of the group changed."""
+    offsets: Callable[[str | None], Mapping[QueueRef, int]]
+    """How far it is in the queues of a topic, or in all."""
+    reset: Callable[[Mapping[QueueRef, int]], Awaitable[None] | None]
+    """Go on from these offsets."""
+
+
+class StreamClient:
+    """The common part of one consumer.  It is a member of its engine."""
+
+    def __init__(
+        self, kind: str, group: str, config: ClientConfig, settings: PullConfig | LiteConfig
+    ) -> None:
+        check_group(group)
+        name = config.instance_name
+        if name is None and not settings.is_clustering:
+            name = STABLE_INSTANCE
+        hooks = (*config.request_hooks, _StreamMark())
+        config = dataclasses.replace(config, instance_name=name, request_hooks=hooks)
+        self.is_hooked = len(hooks) > 1
+        """Whether the program wants to see requests."""
+        self.own_group = group
+        self.settings = settings
+        self.engine = Engine(config, what=f"{kind} {group!r}", stream=True)
+        self.group = self.engine.wire_name(group)
+        self.retry_topic = retry_topic(self.group)
+        self.pulling = Pulling(self.engine, self.group)
+        self.keeper = OffsetKeeper(
+            self._store(), self.engine.events, settings.commit_interval_ms, self.engine.timing
+        )
+        self._owner: StreamOwner
+        self._started_ms = 0
+
+    def join(self, owner: StreamOwner) -> None:
+        """Be the consumer ``owner`` to brokers."""
+        self._owner = owner
+        self.engine.add_consumer(self)
+
+    # Life
+
+    @property
+    def state(self) -> State:
+        return self.engine.state
+
+    @property
+    def namespace(self) -> str:
+        return self.engine.config.namespace
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        return self.engine.events.latest(kind=kind)
+
+    def require_running(self) -> None:
+        self.engine.life.require_running()
+
+    async def start(self) -> None:
+        life = self.engine.life
+        if life.state in (State.CREATED, State.FAILED):
+            try:
+                await self.keeper.load()
+            except BaseException:
+                life.state = State.FAILED
+                raise
+        await self.engine.start()
+        self._started_ms = self.engine.wall()
+        self.engine.spawn(self.keeper.run(), "offsets")
+
+    async def stop(self) -> None:
+        """Store the offsets and leave.  It may be called in any state, and twice."""
+        try:
+            if self.engine.life.is_running:
+                await self.keeper.persist()
+        finally:
+            await self.engine.stop()
+
+    def status(self, queues: Iterable[QueueStatus], troubles: Mapping[str, str]) -> PullingStatus:
+        """What is given by the names of the wire, and which brokers refuse us."""
+        engine = self.engine
+        return PullingStatus(
+            self.own_group,
+            engine.client_id,
+            self.state.value,
+            tuple(dataclasses.replace(each, queue=self.to_user(each.queue)) for each in queues),
+            {
+                **{engine.user_name(topic): text for topic, text in troubles.items()},
+                **{address: str(error) for address, error in engine.refusals.items()},
+            },
+        )
+
+    # Names
+
+    def wire_topic(self, topic: str) -> str:
+        check_topic_name(topic)
+        return self.engine.wire_name(topic)
+
+    def to_wire(self, queue: QueueRef) -> QueueRef:
+        if not self.namespace:
+            return queue
+        return dataclasses.replace(queue, topic=self.engine.wire_name(queue.topic))
+
+    def to_user(self, queue: QueueRef) -> QueueRef:
+        if not self.namespace:
+            return queue
+        return dataclasses.replace(queue, topic=self.engine.user_name(queue.topic))
+
+    async def queues(self, topic: str) -> list[QueueRef]:
+        """All queues of a topic that may be read."""
+        self.require_running()
+        return [
+            self.to_user(queue)
+            for queue in await self.engine.subscribe_queues(self.wire_topic(topic))
+        ]
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> None:
+        """Have a message come again to the group, on its retry topic."""
+        self.require_running()
+        check_range("delay_level", delay_level, (-1, DELAY_LEVEL_MAX))
+        on_wire = message._replace(topic=self.engine.wire_name(message.topic))
+        await self.pulling.send_back(
+            on_wire, delay_level, self.settings.retry_max, unit_mode=self.settings.unit_mode
+        )
+
+    # What the engine asks of a member
+
+    def heartbeat(self) -> ConsumerGroup:
+        settings = self.settings
+        start_from = ConsumeFromWhere.LAST_OFFSET
+        if isinstance(settings, LiteConfig):
+            start_from = settings.start_from
+        return ConsumerGroup(
+            group_name=self.group,
+            consume_type=ConsumeType.PULL,
+            message_model=settings.model,
+            consume_from_where=start_from,
+            subscription_data_set=self._owner.subscriptions(),
+            unit_mode=settings.unit_mode,
+        )
+
+    def notified(self) -> None:
+        self._owner.wake()
+
+    def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> Awaitable[None] | None:
+        return self._owner.reset({q: at for q, at in offsets.items() if q.topic == topic})
+
+    def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
+        return self._owner.offsets(topic)
+
+    def running_info(self, *, with_stacks: bool) -> RunningConsumer:
+        """Pulling consumers have no listeners, so no stacks either."""
+        del with_stacks
+        settings = self.settings
+        names = [each.name for each in dataclasses.fields(settings)]
+        return RunningConsumer(
+            properties={
+                **{name: str(getattr(settings, name)) for name in names},
+                NAME_SERVERS: ";".join(self.engine.name_servers),
+                CONSUME_ORDERLY: "false",
+                START_TIMESTAMP: str(self._started_ms),
+                CONSUME_TYPE: ConsumeType.PULL.value,
+                CLIENT_VERSION: version_name(VERSION),
+            },
+            subscription_set=self._owner.subscriptions(),
+            mq_table={
+                queue: QueueState(commit_offset=offset)
+                for queue, offset in self._owner.offsets(None).items()
+            },
+        )
+
+    def consume_directly(self, message: ReceivedMessage) -> DirectResult:
+        del message
+        raise WrongState(self.engine.life.what, "pulling", "it has no listener to give it to")
+
+    # Inside
+
+    def _store(self) -> OffsetStore:
+        settings = self.settings
+        if settings.offset_store is not None:
+            return settings.offset_store
+        if settings.is_clustering:
+            return RemoteOffsets(self.group, call=self.engine.make, address_of=self.pulling.master)
+        return FileOffsets(self.engine.client_id, self.group, directory=settings.offsets_dir)
+
+
+class _StreamMark:
+    """The hook that marks every request."""
+
+    def before(self, address: str, request: Command) -> Command:
+        del address
+        return mark_stream(request)
+
+    def after(self, address: str, request: Command, answer: Command | None) -> None:
+        """Nothing depends on the answer."""

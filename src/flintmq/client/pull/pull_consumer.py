@@ -1,0 +1,379 @@
+"""The pull consumer on asyncio.  The one for threads, `flintmq.PullConsumer`, is a face of it.
+
+    async with PullConsumer("audit", namesrv="127.0.0.1:9876") as consumer:
+        for queue in await consumer.queues("orders"):
+            offset = await consumer.committed(queue) or await consumer.min_offset(queue)
+            result = await consumer.pull(queue, offset, tags="paid")
+            ...
+            consumer.update(queue, result.next_offset)      # stored every 5 s and at the end
+
+It decides nothing: which queue, from where, how often are the program's to say.  A topic that it
+registers, or whose queues it listens to, is shared out among the members of the group;
+`own_queues` are this one's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from flintmq.client.engine.client_config import split_settings
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.direct_line import DirectLine, Runner
+from flintmq.client.engine.event_log import Event
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.direct_pulls import DirectPulls
+from flintmq.client.pull.pull_client import StreamClient, StreamOwner
+from flintmq.client.pull.pull_settings import PullConfig, PullConsumerSettings
+from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
+from flintmq.client.push.push_status import PullingStatus, idle_queue
+from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
+from flintmq.core.group.actions import QueuesChanged
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.stream_requests import COUNT_MAX, StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.pull_result import PullResult, given_up, result_of
+from flintmq.filter.sql_eval import compile_sql
+from flintmq.filter.tags import ALL
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.protocol.bodies.client import Subscription
+from flintmq.protocol.headers.stream_mark import mark_stream
+
+PULL_COUNT: Final = 32
+"""Messages of a pull that says nothing else; the most a broker of RocketMQ gives."""
+
+_OFFSETS: Final = (0, 2**63 - 1)
+
+
+class PullConsumer:
+    """Pulls when it is told to.  Made on any thread, used on the loop it is started on."""
+
+    def __init__(self, group: str, **settings: Unpack[PullConsumerSettings]) -> None:
+        config, self.config = split_settings(settings, PullConfig)
+        self._client = client = StreamClient(type(self).__name__, group, config, self.config)
+        self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
+        self._listeners = QueueListeners(client.engine)
+        self._own: dict[str, frozenset[QueueRef]] = {}
+        self._bad: dict[QueueRef, int] = {}  # records that could not be decoded
+        self._pulls: dict[QueueRef, tuple[int, int]] = {}  # offset, and since when
+        client.join(
+            StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
+
+    # Life
+
+    @property
+    def group(self) -> str:
+        return self._client.own_group
+
+    @property
+    def retry_topic(self) -> str:
+        """Where messages come again that were sent back.  Nobody pulls it by itself."""
+        return self._client.engine.user_name(self._client.retry_topic)
+
+    @property
+    def state(self) -> State:
+        return self._client.state
+
+    @property
+    def client_id(self) -> str:
+        return self._client.engine.client_id
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """The last things that went wrong or changed, oldest first."""
+        return self._client.events(kind)
+
+    @property
+    def engine(self) -> Engine:
+        """For what is built on it."""
+        return self._client.engine
+
+    def require_running(self) -> None:
+        self._client.require_running()
+
+    async def status(self) -> PullingStatus:
+        """Own queues, those it knows offsets of, and those with a pull under way."""
+        self._client.require_running()
+        known = self._offsets(None)
+        own = {queue for share in self._own.values() for queue in share}
+        queues = []
+        pulls = self._pulls.copy()  # other threads pull, too
+        for queue in sorted(own | pulls.keys() | known.keys() | self._bad.keys()):
+            waits_for, why = "program", "pulled when the program asks"
+            if queue in pulls:
+                offset, since_ms = pulls[queue]
+                since_ms = self.engine.clock() - since_ms
+                waits_for, why = "pull", f"pulls from {offset} since {since_ms} ms"
+            settled_to = known.get(queue)
+            at = None if settled_to is None else QueueOffset(settled_to)
+            bad_count = self._bad.get(queue, 0)
+            queues.append(idle_queue(queue, waits_for, why, settled_to=at, bad_count=bad_count))
+        return self._client.status(queues, self._assignment.troubles())
+
+    async def start(self) -> Self:
+        await self._client.start()
+        self._assignment.start()
+        return self
+
+    async def stop(self) -> None:
+        """Store what was updated, leave the group, close.  Stopping twice is no error."""
+        await self._client.stop()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # Queues
+
+    async def queues(self, topic: str) -> list[QueueRef]:
+        """All queues of a topic that may be read."""
+        return await self._client.queues(topic)
+
+    def register(self, topic: str) -> None:
+        """Take part in sharing out a topic.  Before the start or after it."""
+        self._assignment.add(self._client.wire_topic(topic))
+        self._tell_brokers()
+
+    def listen(self, topic: str, listener: QueueListener) -> None:
+        """Register a topic, and have ``listener(topic, queues, own)`` called when either changes.
+
+        A function runs on the loop and must be quick; a coroutine function may take its time.
+        """
+        self._listeners.add(topic, listener)
+        self.register(topic)
+
+    def own_queues(self, topic: str) -> list[QueueRef]:
+        """Our share of a registered topic as far as it is known."""
+        share = self._assignment.share(self._client.wire_topic(topic))
+        return [] if share is None else sorted(map(self._client.to_user, share.own))
+
+    # Pulling
+
+    async def pull(
+        self,
+        queue: QueueRef,
+        offset: int,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        count_max: int = PULL_COUNT,
+        timeout_ms: int | None = None,
+    ) -> PullResult:
+        """What the queue has from ``offset`` on; comes back at once when there is nothing.
+
+        Brokers of RocketMQ give 32 messages at most; ours gives what is asked for.
+        """
+        return await self._pull(
+            queue, offset, tags, sql, count_max, 0, timeout_ms or self.config.pull_timeout_ms
+        )
+
+    async def pull_blocking(
+        self,
+        queue: QueueRef,
+        offset: int,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        count_max: int = PULL_COUNT,
+    ) -> PullResult:
+        """The same, but the broker waits up to ``suspend_ms`` for a message."""
+        config = self.config
+        return await self._pull(
+            queue, offset, tags, sql, count_max, config.suspend_ms, config.suspend_timeout_ms
+        )
+
+    async def _pull(
+        self,
+        queue: QueueRef,
+        offset: int,
+        tags: str | None,
+        sql: str | None,
+        count_max: int,
+        suspend_ms: int,
+        timeout_ms: int,
+    ) -> PullResult:
+        wanted = self._wanted(queue, offset, tags, sql, count_max, suspend_ms)
+        with self._shown(wanted):
+            for _ in range(FRAME_TRIES):
+                answer = await self._client.pulling.pull(wanted, timeout_ms)
+                if not isinstance(answer, Unreadable):
+                    break
+        return self._given(answer, wanted)
+
+    def pull_past_loop(
+        self,
+        direct: DirectPulls,
+        queue: QueueRef,
+        offset: int,
+        tags: str | None,
+        sql: str | None,
+        count_max: int,
+        timeout_ms: int | None,
+    ) -> PullResult | None:
+        """`pull` on the calling thread, or None where the loop has to do it."""
+        wanted = self._wanted(queue, offset, tags, sql, count_max, 0)
+        with self._shown(wanted):
+            answer = direct.pull(wanted, timeout_ms or self.config.pull_timeout_ms)
+        if answer is None or isinstance(answer, Unreadable):
+            return None
+        return self._given(answer, wanted)
+
+    def direct_pulls(self, runner: Runner) -> DirectPulls | None:
+        """Pulls on the threads that wait for them; None where hooks have to see each."""
+        client = self._client
+        if client.is_hooked:
+            return None
+        return DirectPulls(DirectLine(client.engine, runner, mark_stream), client.pulling)
+
+    @contextmanager
+    def _shown(self, pull: StreamPull) -> Iterator[None]:
+        """Have `status` tell of a pull while it is under way."""
+        self._pulls[pull.queue] = (pull.offset, self._client.engine.clock())
+        try:
+            yield
+        finally:
+            self._pulls.pop(pull.queue, None)
+
+    def _wanted(
+        self,
+        queue: QueueRef,
+        offset: int,
+        tags: str | None,
+        sql: str | None,
+        count_max: int,
+        suspend_ms: int,
+    ) -> StreamPull:
+        client = self._client
+        client.require_running()
+        check_range("offset", offset, _OFFSETS)
+        check_range("count_max", count_max, (1, COUNT_MAX))
+        on_wire = client.to_wire(queue)
+        subscription = subscription_to(on_wire.topic, tags, sql)
+        return StreamPull(on_wire, QueueOffset(offset), subscription, count_max, suspend_ms)
+
+    def _given(self, answer: PullAnswer, wanted: StreamPull) -> PullResult:
+        client, on_wire = self._client, wanted.queue
+        if isinstance(answer, Unreadable):
+            answer = given_up(answer, on_wire, wanted.offset)
+        if isinstance(answer, Found) and answer.bad:
+            self._note_bad(answer, on_wire)
+        return result_of(
+            answer,
+            on_wire,
+            wanted.subscription,
+            is_retry=on_wire.topic == client.retry_topic,
+            namespace=client.namespace,
+            rule=self.config.on_bad_record,
+        )
+
+    def _note_bad(self, answer: Found, queue: QueueRef) -> None:
+        """Report records that cannot be decoded, up to one behind which nothing is given."""
+        rule = self.config.on_bad_record
+        for one in answer.bad:
+            is_end = stops(rule, one)
+            level = logging.ERROR if is_end else logging.WARNING
+            self.engine.events.add(KIND, str(queue), f"{one}; {fate_of(rule, one)}", level)
+            self._bad[queue] = self._bad.get(queue, 0) + 1
+            if is_end:
+                break
+
+    # Offsets
+
+    async def min_offset(self, queue: QueueRef) -> QueueOffset:
+        """The oldest message that is kept."""
+        self._client.require_running()
+        return await self._client.pulling.min_offset(self._client.to_wire(queue))
+
+    async def max_offset(self, queue: QueueRef) -> QueueOffset:
+        """What the next message will get."""
+        self._client.require_running()
+        return await self._client.pulling.max_offset(self._client.to_wire(queue))
+
+    async def offset_at(self, queue: QueueRef, time_ms: int) -> QueueOffset:
+        """The first message stored at a time (ms since 1970) or after it."""
+        self._client.require_running()
+        return await self._client.pulling.offset_at(self._client.to_wire(queue), time_ms)
+
+    async def committed(self, queue: QueueRef, *, from_store: bool = False) -> QueueOffset | None:
+        """Where the group stands, None if nobody knows.
+
+        What was updated here counts before it is stored, unless ``from_store`` asks past it.
+        """
+        self._client.require_running()
+        return await self._client.keeper.read(self._client.to_wire(queue), from_store=from_store)
+
+    def update(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
+        """Remember how far the group is; it is stored within ``commit_interval_ms``."""
+        self._client.require_running()
+        check_range("offset", offset, _OFFSETS)
+        self._client.keeper.update(
+            self._client.to_wire(queue), QueueOffset(offset), increase_only=increase_only
+        )
+
+    async def commit(self, queue: QueueRef, offset: int) -> None:
+        """Store how far the group is, and come back when it is stored."""
+        self._client.require_running()
+        check_range("offset", offset, _OFFSETS)
+        await self._client.keeper.commit(self._client.to_wire(queue), QueueOffset(offset))
+
+    async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
+        """Have a message come again on the group's `retry_topic`.
+
+        With level 0 the broker chooses the delay, -1 makes it a dead letter at once.
+        """
+        await self._client.send_back(message, delay_level)
+
+    # Inside
+
+    def _tell_brokers(self) -> None:
+        if self._client.engine.life.is_running:
+            self._client.engine.spawn(self._client.engine.heartbeat(), "heartbeat")
+
+    def _shared(self, share: Share) -> None:
+        client = self._client
+        for queue in self._own.get(share.topic, frozenset()) - share.own:
+            client.engine.spawn(client.keeper.release(queue), "offset of a lost queue")
+        self._own[share.topic] = share.own
+        change = QueuesChanged(
+            client.engine.user_name(share.topic),
+            tuple(map(client.to_user, share.queues)),
+            tuple(sorted(map(client.to_user, share.own))),
+        )
+        self._listeners.tell(change)
+
+    def _subscriptions(self) -> tuple[Subscription, ...]:
+        return tuple(TopicSubscription(topic).to_wire(0) for topic in self._assignment.topics)
+
+    def _offsets(self, topic: str | None) -> Mapping[QueueRef, int]:
+        return self._client.keeper.store.clone(topic)
+
+    def _reset(self, offsets: Mapping[QueueRef, int]) -> None:
+        """Where to pull is the program's to say, so only what is remembered is corrected."""
+        for queue, offset in offsets.items():
+            self._client.keeper.update(queue, QueueOffset(offset))
+
+
+@lru_cache(maxsize=256)
+def subscription_to(topic: str, tags: str | None, sql: str | None) -> TopicSubscription:
+    """What is wanted of a topic; an expression that no broker would take is refused."""
+    if sql is not None:
+        compile_sql(sql)
+    return TopicSubscription(topic, ALL if tags is None else tags, sql)

@@ -1,0 +1,76 @@
+"""What consumers that pull by themselves may be told beyond what every client is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.offsets.offset_store import OffsetStore
+from flintmq.core.bad_record_rule import OnBadRecord
+from flintmq.core.group.allocate import Strategy
+from flintmq.core.producer.trace_records import traced_to
+from flintmq.core.pull.lite_settings import LiteSettings, PullSettings
+from flintmq.model.group import ConsumeFromWhere, MessageModel
+
+
+class PullConsumerSettings(ClientSettings, total=False):
+    """Keyword arguments of a pull consumer: the fields of `PullConfig` and `ClientConfig`."""
+
+    model: MessageModel
+    strategy: Strategy
+    commit_interval_ms: int
+    rebalance_interval_ms: int
+    retry_max: int
+    suspend_ms: int
+    suspend_timeout_ms: int
+    pull_timeout_ms: int
+    unit_mode: bool
+    on_bad_record: OnBadRecord
+    offset_store: OffsetStore | None
+    offsets_dir: Path | str | None
+
+
+class LitePullSettings(PullConsumerSettings, total=False):
+    """Keyword arguments of a lite pull consumer."""
+
+    start_from: ConsumeFromWhere
+    start_at_ms: int | None
+    auto_commit: bool
+    auto_commit_ms: int
+    pull_batch_max: int
+    queue_count_max: int
+    queue_mib_max: int
+    total_count_max: int
+    span_max: int
+    pull_error_delay_ms: int
+    trace: bool
+    trace_topic: str | None
+
+
+class ScheduledPullSettings(PullConsumerSettings, total=False):
+    """Keyword arguments of a scheduled pull."""
+
+    threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullConfig(PullSettings):
+    offset_store: OffsetStore | None = None
+    """A store of one's own in place of the brokers, or of the file in broadcasting."""
+    offsets_dir: Path | str | None = None
+    """Where a broadcasting consumer keeps its file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteConfig(LiteSettings):
+    offset_store: OffsetStore | None = None
+    offsets_dir: Path | str | None = None
+    trace: bool = False
+    """Leave traces of every message that is handed out, in RocketMQ's trace topic."""
+    trace_topic: str | None = None
+    """Leave them in this topic instead."""
+
+    def __post_init__(self) -> None:
+        LiteSettings.__post_init__(self)  # `super` does not know a class with slots
+        traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be

@@ -1,0 +1,1 @@
+"""The push consumer: it pulls by itself and calls listeners."""

@@ -1,0 +1,170 @@
+"""What is asked before a consumer joins its group.
+
+    routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join ──► rights?
+
+Nothing before the joining introduces us to a broker, so a consumer that is refused leaves no
+trace.  Whether an account has the rights it needs shows only then: in the answers to heartbeats
+and to the first questions that every consumer asks.  A topic
+that does not exist yet is no reason to refuse: it is looked for until it does.
+
+Topics that no name server knew at the start: asked for until one does.
+
+The retry topic of a new group is made by its first heartbeat, so it is there soon; a topic that
+nobody made yet may take for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.push.push_settings import PushConfig
+from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
+from flintmq.core.ask import refusal
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.consumer_requests import members_request, read_members
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.broker_offsets import group_offset
+from flintmq.core.refusals import explain_access, is_access_refusal
+from flintmq.errors import FlintError, GroupConflict, InvalidSetting
+from flintmq.model.group import is_retry_topic
+from flintmq.protocol.bodies.client import CheckClientConfig
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import request
+
+OLD_SELF_S: Final = 3.0
+"""How long an earlier process with our client id may take to disappear from a broker."""
+
+LOOK_AGAIN_S: Final = 0.1
+
+
+async def check_start(engine: Engine, machine: GroupConsumer, config: PushConfig) -> None:
+    """Raise what stands against joining the group."""
+    wanted = list(machine.subscriptions)
+    await asyncio.gather(*(engine.refresh_route(each.topic) for each in wanted))
+    for each in wanted:
+        if each.sql is not None and engine.routes.find(each.topic) is not None:
+            await _check_sql(engine, each, config)
+    brokers = dict.fromkeys(
+        address
+        for each in wanted
+        if (route := engine.routes.find(each.topic)) is not None
+        for replicas in route.brokers
+        if (address := replicas.addresses.get(0)) is not None
+    )
+    for address in brokers:
+        try:
+            await _check_group(engine, machine, config, address)
+        except (GroupConflict, InvalidSetting):
+            raise
+        except FlintError as error:  # a broker that is down is no reason not to start
+            engine.events.add("start", address, f"the group was not compared: {error}")
+
+
+async def check_rights(
+    engine: Engine, machine: GroupConsumer, config: PushConfig, beats: Mapping[str, FlintError]
+) -> None:
+    """Raise a refusal because of rights, with what to do; ``beats`` is how heartbeats went wrong.
+
+    Whatever else fails is no reason not to start: it is tried again.
+    """
+    topics = [each.topic for each in machine.subscriptions if not is_retry_topic(each.topic)]
+    outcomes: list[BaseException | None] = [*beats.values()]
+    if config.is_clustering:
+        known = [topic for topic in topics if engine.routes.find(topic) is not None]
+        group = config.wire_group
+        outcomes += await asyncio.gather(*(_first_questions(engine, group, t) for t in known))
+    for error in outcomes:
+        if is_access_refusal(error):
+            names = map(engine.user_name, topics)
+            account = engine.config.access_key
+            raise explain_access(error, account, config.group, names) from error
+
+
+async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError | None:
+    """38 and 14, as they will be asked; what went wrong, if anything."""
+    try:
+        address = await engine.some_broker(topic)
+        read_members(await engine.call(address, members_request(group)), address)
+        for queue in (await engine.subscribe_queues(topic))[:1]:
+            master = engine.address_of(queue.broker)
+            if master is not None:
+                await engine.hold(group_offset(master, group, queue))
+    except FlintError as error:
+        return error
+    return None
+
+
+async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConfig) -> None:
+    """46: would the brokers take this expression?"""
+    body = CheckClientConfig(
+        client_id=engine.client_id,
+        group=config.wire_group,
+        namespace=config.namespace or None,
+        subscription_data=wanted.to_wire(engine.wall()),
+    )
+    address = await engine.some_broker(wanted.topic)
+    reply = await engine.call(
+        address, request(RequestCode.CHECK_CLIENT_CONFIG, None, body.to_body())
+    )
+    if reply.code != ResponseCode.SUCCESS:
+        refused = refusal(reply, address)
+        if is_access_refusal(refused):
+            account, topic = engine.config.access_key, engine.user_name(wanted.topic)
+            raise explain_access(refused, account, config.group, [topic])
+        raise InvalidSetting("sql", wanted.text, refused.remark or f"{address} says {reply.code}")
+
+
+async def _check_group(
+    engine: Engine, machine: GroupConsumer, config: PushConfig, address: str
+) -> None:
+    group, client_id = config.wire_group, engine.client_id
+    own = wishes_of(group, machine.subscriptions.section().subscription_data_set)
+    wishes = await _wishes_without_us(engine, group, own, address)
+    if wishes is None:
+        return
+    if wishes.has_own_id:
+        reason = (
+            f"another live consumer has the client id {client_id}; "
+            "give one of them another instance_name"
+        )
+        raise GroupConflict(config.group, reason)
+    conflict = describe_conflict(client_id, own, config.model, wishes)
+    if conflict is not None:
+        if config.on_conflict == "error":
+            raise GroupConflict(config.group, conflict)
+        engine.events.add("conflict", config.group, conflict, logging.WARNING)
+
+
+async def _wishes_without_us(
+    engine: Engine, group: str, own: dict[str, str], address: str
+) -> GroupWishes | None:
+    """What the group wants.  A former self that is just going away is waited for."""
+    deadline_s = asyncio.get_running_loop().time() + OLD_SELF_S
+    while True:
+        wishes = await engine.hold(ask_wishes(address, group, engine.client_id, own))
+        if wishes is None or not wishes.has_own_id:
+            return wishes
+        if asyncio.get_running_loop().time() > deadline_s:
+            return wishes
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+SEEK_MS: Final = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
+"""How long to wait before each question; the last one again and again."""
+
+
+async def seek_routes(engine: Engine, topics: Sequence[str]) -> None:
+    """Come back when every topic has a route; whoever wants to know of it listens for changes."""
+    tries = 0
+    while missing := [topic for topic in topics if engine.routes.find(topic) is None]:
+        await engine.timing.sleep(SEEK_MS[min(tries, len(SEEK_MS) - 1)])
+        tries += 1
+        for topic in missing:
+            try:
+                await engine.refresh_route(topic)
+            except FlintError as error:
+                engine.events.add("route", topic, str(error))

@@ -1,0 +1,1 @@
+"""Conversations of an administrator: topics, groups, offsets, messages, dead letters."""

@@ -1,0 +1,1 @@
+"""The machine of a push consumer: queues, pulls, settling, offsets, locks."""

@@ -1,0 +1,1 @@
+"""What members of a consumer group share: requests, subscriptions, rebalance, results."""

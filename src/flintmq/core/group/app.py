@@ -1,0 +1,120 @@
+"""An application: listeners on topics, for one group, whoever runs them.
+
+    app = App("billing", namesrv="127.0.0.1:9876")
+
+    @app.listener("orders", tags="paid || refunded", batch_max=32)
+    def bill(messages): ...
+
+It holds what was declared and nothing that runs: threads, an event loop and Spark each run the
+same object.  Settings are those of a push consumer; who runs the app checks them.
+
+Invariant: each topic is declared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.subscriptions import TOPICS_MAX, TopicSubscription
+from flintmq.errors import InvalidSetting
+from flintmq.filter.tags import ALL
+from flintmq.model.group import check_group_name
+
+Function: TypeAlias = Callable[[Any], Any]
+"""What a listener gets is a tuple of `ReceivedMessage`, or a table where it asked for one."""
+
+F = TypeVar("F", bound=Function)
+
+_NOT_SETTINGS: Final = frozenset({"group", "listener"})
+
+_THREADS: Final = (1, 1_000)
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None:
+        check_range("threads", threads, _THREADS)
+
+
+@dataclass(frozen=True, slots=True)
+class AppListener:
+    """A function, and what it wants."""
+
+    subscription: TopicSubscription
+    function: Function
+    as_table: bool = False
+    """Whether it gets an Arrow table in place of a tuple of messages; on Spark only."""
+    threads: int | None = None
+    """How many calls may run at once inside one task of Spark."""
+
+
+class App:
+    """What a program consumes, and with which functions."""
+
+    def __init__(self, group: str, *, namesrv: str | None = None, **settings: Any) -> None:
+        check_group_name(group)
+        self.group = group
+        self._settings: dict[str, Any] = {}
+        self._listeners: dict[str, AppListener] = {}
+        self.use(**settings)
+        if namesrv is not None:
+            self.use(namesrv=namesrv)
+
+    def __repr__(self) -> str:
+        topics = ", ".join(self._listeners) or "no topics yet"
+        return f"<{type(self).__name__} {self.group!r} on {topics}>"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What was given besides the group."""
+        return dict(self._settings)
+
+    def use(self, **settings: Any) -> None:
+        """Set or change settings, as whoever runs the app knows better."""
+        for name in _NOT_SETTINGS & settings.keys():
+            raise InvalidSetting(name, str(settings[name]), "an app has no such setting")
+        self._settings.update(settings)
+
+    @property
+    def listeners(self) -> tuple[AppListener, ...]:
+        """In the order in which they were declared."""
+        return tuple(self._listeners.values())
+
+    def listener(
+        self,
+        topic: str,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        batch_max: int | None = None,
+        ordered: bool | None = None,
+        as_table: bool = False,
+        threads: int | None = None,
+    ) -> Callable[[F], F]:
+        """A decorator: the function gets the messages of the topic, chosen by tags or by SQL92.
+
+        It gets a tuple of at most ``batch_max``; ``ordered`` gives it those of a queue one
+        after the other.
+
+        Two are for Spark alone.  ``as_table`` gives an Arrow table in place of the tuple.
+        ``threads`` lets so many calls run at once inside a task, for listeners that wait for
+        something else; elsewhere the pool of the consumer decides.
+        """
+        if not isinstance(topic, str):
+            raise InvalidSetting("topic", repr(topic), 'write @app.listener("a topic")')
+        wanted = TopicSubscription(topic, tags, sql, batch_max, ordered)
+        _check_threads(threads)
+        if topic in self._listeners:
+            raise InvalidSetting("topic", topic, "has a listener already")
+        if len(self._listeners) >= TOPICS_MAX:
+            raise InvalidSetting("topic", topic, f"{TOPICS_MAX} at most")
+
+        def declare(function: F) -> F:
+            if not callable(function):
+                raise InvalidSetting("listener", repr(function), "must be a function")
+            self._listeners[topic] = AppListener(wanted, function, as_table, threads)
+            return function
+
+        return declare

@@ -1,0 +1,33 @@
+"""Makes a group known to a broker without being a member of it.
+
+Brokers learn of a group from heartbeats, and only then make its topic for messages that come
+again.  Tools that show lag find the brokers of a group by that topic, and brokers of 5.x take no
+offsets of a group they have not heard of.  So one heartbeat is sent, and taken back at once.
+
+A group that has its topic has had members, and is left alone: another one, even for a moment,
+would make them share out their queues anew.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+
+from flintmq.core.ask import ASK_MS, ask
+from flintmq.core.conversation import Call, Conversation
+from flintmq.core.group.consumer_requests import unregister_request
+from flintmq.core.group.heartbeat import heartbeat_body
+from flintmq.model.group import ConsumeType
+from flintmq.protocol.bodies.client import ConsumerGroup
+from flintmq.protocol.codes import RequestCode
+
+CLIENT_ID: Final = f"{socket.gethostname()}@{os.getpid()}#spark"
+
+
+def introduce(address: str, group: str) -> Conversation[None]:
+    """Come and go."""
+    told = ConsumerGroup(group_name=group, consume_type=ConsumeType.PULL)
+    body = heartbeat_body(CLIENT_ID, (), (told,))
+    yield from ask(address, RequestCode.HEART_BEAT, None, body)
+    yield Call(address, unregister_request(CLIENT_ID, group), ASK_MS)

@@ -1,0 +1,54 @@
+"""A message that failed, sent as a new one to the group's retry topic.
+
+Usually the broker itself stores it again (36).  Where that fails, for example because the
+broker that has the message is gone, another can take a copy.  The properties say what it is a
+copy of, how often it was tried, and how long it waits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL
+from flintmq.model import properties as names
+from flintmq.model.message import ReceivedMessage
+
+FIRST_LEVEL: Final = 3
+"""The delay level of the first try; every further one is a level higher."""
+
+EXPIRED_LEVEL: Final = 3
+"""The delay level of a message whose listener took too long."""
+
+_DROPPED: Final = frozenset(
+    {
+        names.TRAN_MSG,
+        names.MIN_OFFSET,
+        names.MAX_OFFSET,
+        names.CONSUME_START_TIME,
+        names.TIMER_DELAY_MS,
+        names.TIMER_DELAY_SEC,
+        names.TIMER_DELIVER_MS,
+    }
+)
+"""What was true of the message as it came to us, and is not of its copy."""
+
+
+def retry_properties(message: ReceivedMessage, delay_level: int, tries_max: int) -> dict[str, str]:
+    """The properties of the copy.
+
+    For the dead letters it says that it was tried more often than allowed: with that every
+    broker puts it there.
+    """
+    kept = {name: text for name, text in message.properties.items() if name not in _DROPPED}
+    times = message.reconsume_times + 1
+    if delay_level == DEAD_LETTER_LEVEL:
+        tries_max = min(tries_max, message.reconsume_times)
+    kept.setdefault(names.RETRY_TOPIC, message.topic)
+    if not kept.get(names.ORIGIN_MESSAGE_ID, "").strip():
+        kept[names.ORIGIN_MESSAGE_ID] = message.offset_message_id
+    kept[names.RECONSUME_TIME] = str(times)
+    kept[names.MAX_RECONSUME_TIMES] = str(tries_max)
+    kept[names.DELAY] = str(
+        delay_level if delay_level > 0 else FIRST_LEVEL + message.reconsume_times
+    )
+    return kept

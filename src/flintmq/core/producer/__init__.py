@@ -1,0 +1,1 @@
+"""What a producer decides: the message's form, its queue, retries, transactions, trace."""

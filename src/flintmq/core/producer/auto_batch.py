@@ -1,0 +1,101 @@
+"""Messages that leave together: which may, how many, and when.
+
+    put ─► waits with others of its topic ─► one request for all that wait
+                          ▲                          │
+                          └── two are under way ◄────┘
+
+Nothing waits for a clock.  A message leaves at once while its topic has room under way, and what
+comes meanwhile leaves together with the next room: the busier a topic, the larger its requests.
+A batch is stored whole or not at all, in one queue, and brokers take no delays in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Generic, TypeVar
+
+from flintmq.core.producer.send_draft import DraftRules
+from flintmq.model.group import is_retry_topic
+from flintmq.model.message import Message
+
+UNDER_WAY_MAX: Final = 2
+"""Requests of a topic: one that the broker works on, and one that is on its way there."""
+
+GATHERED_MAX: Final = 256
+GATHERED_BYTES_MAX: Final = 128 * 1024
+"""In one request.  It fails as a whole, so it should not be too much."""
+
+_ENTRY_BYTES = 160  # sizes, flag, checksum, and the properties that every message has
+_UTF8_BYTES_MAX = 4
+
+Item = TypeVar("Item")
+Lane = tuple[str, bool]
+"""Topic, and whether the broker is to wait until its messages are safe."""
+
+
+def gathered_bytes(message: Message, rules: DraftRules) -> int | None:
+    """At most how much a message takes of a shared request; None when it has to go alone.
+
+    Large ones do: they are packed then, and there is little to gain.
+    """
+    if (
+        not 0 < len(message.body) < rules.compress_from_bytes
+        or message.delay_level
+        or message.delay_ms is not None
+        or message.deliver_at_ms is not None
+        or is_retry_topic(message.topic)
+    ):
+        return None
+    letters = len(rules.instance_id) + len(message.tags or "")
+    if message.keys or message.properties:
+        letters += sum(map(len, message.keys)) + len(message.keys)
+        letters += sum(map(len, message.properties)) + 2 * len(message.properties)
+        letters += sum(map(len, message.properties.values()))
+    size_bytes = _ENTRY_BYTES + len(message.body) + _UTF8_BYTES_MAX * letters
+    return size_bytes if size_bytes <= min(GATHERED_BYTES_MAX, rules.batch_bytes_max) else None
+
+
+class Gathering(Generic[Item]):
+    """What waits and what is under way, topic by topic."""
+
+    def __init__(self, rules: DraftRules) -> None:
+        self._bytes_max = min(GATHERED_BYTES_MAX, rules.batch_bytes_max)
+        self._waiting: dict[Lane, deque[tuple[int, Item]]] = {}
+        self._under_way: dict[Lane, int] = {}
+
+    def add(self, message: Message, size_bytes: int, item: Item) -> None:
+        """Let a message wait; ``size_bytes`` is what `gathered_bytes` said of it."""
+        lane = (message.topic, message.wait_stored)
+        waiting = self._waiting.get(lane)
+        if waiting is None:
+            waiting = self._waiting[lane] = deque()
+        waiting.append((size_bytes, item))
+
+    def take(self) -> list[tuple[Lane, list[Item]]]:
+        """What may leave now, in the order it came; each group is one request, to be `ended`."""
+        groups: list[tuple[Lane, list[Item]]] = []
+        for lane in list(self._waiting):
+            waiting = self._waiting[lane]
+            while waiting and self._under_way.get(lane, 0) < UNDER_WAY_MAX:
+                self._under_way[lane] = self._under_way.get(lane, 0) + 1
+                groups.append((lane, self._group(waiting)))
+            if not waiting:
+                del self._waiting[lane]
+        return groups
+
+    def ended(self, lane: Lane) -> None:
+        """A request came to its end, whichever."""
+        left = self._under_way[lane] - 1
+        if left:
+            self._under_way[lane] = left
+        else:
+            del self._under_way[lane]
+
+    def _group(self, waiting: deque[tuple[int, Item]]) -> list[Item]:
+        items: list[Item] = []
+        room_bytes = self._bytes_max
+        while waiting and len(items) < GATHERED_MAX and waiting[0][0] <= room_bytes:
+            size_bytes, item = waiting.popleft()
+            room_bytes -= size_bytes
+            items.append(item)
+        return items

@@ -1,0 +1,1 @@
+"""Connections without a loop, for one thread."""

@@ -1,0 +1,1 @@
+"""The accept loop, work in parts, and a stop that ends within its limit."""

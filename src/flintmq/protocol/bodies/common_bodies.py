@@ -1,0 +1,124 @@
+"""A queue as bodies spell it: ``{"brokerName":"broker-a","queueId":0,"topic":"T"}``.
+
+The same object also stands as the key of a map.  Bodies hold a `QueueRef` of the model; the
+wire spelling ends here.  Pop consumers alone name "any queue of this broker", with the id -1,
+which is no queue: for them there is `PopQueue`.
+
+Which state of a table somebody has: `DataVersion`.
+
+Plain tables of text: `KvTable` travels (28, 103, 219), `KvConfig` is the file kvConfig.json.
+
+How a group consumes, as bodies say it: enums that come by name or by number.
+
+Java writes the name.  The C++ client writes the ordinal, and fastjson reads either, whatever
+the case of the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+
+from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.body import Body, RequestBody, custom
+from flintmq.protocol.fields import Int32, Int64
+
+ANY_QUEUE_ID = -1
+"""What pop consumers say instead of a queue id."""
+
+
+class PopQueue(Body, frozen=True, kw_only=True):
+    """A queue, or every queue of a topic on one broker."""
+
+    broker_name: str
+    queue_id: Int32
+    topic: str
+
+
+_queue_text = msgspec.json.Decoder(PopQueue, strict=False)
+
+
+def _read_pop_queue(value: Any) -> PopQueue:
+    if isinstance(value, str):
+        return _queue_text.decode(value)
+    return msgspec.convert(value, PopQueue, strict=False)
+
+
+def read_queue(value: Any) -> QueueRef:
+    """A queue from decoded JSON, or from the text of a key.  Raises `ValueError`."""
+    queue = _read_pop_queue(value)
+    return QueueRef(queue.topic, queue.broker_name, queue.queue_id)
+
+
+if TYPE_CHECKING:
+    QueueField: TypeAlias = QueueRef
+    PopQueueField: TypeAlias = PopQueue
+else:
+    QueueField = custom(read_queue)
+    PopQueueField = custom(_read_pop_queue)
+
+
+class DataVersion(RequestBody, frozen=True, kw_only=True):
+    """A counter and the time of the last change.  4.9 knows no ``state_version``."""
+
+    counter: Int64 = 0
+    state_version: Int64 | None = None
+    timestamp: Int64 = 0
+
+    def next(self, now_ms: int) -> DataVersion:
+        """The version after one more change."""
+        return DataVersion(
+            counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms
+        )
+
+    def matches(self, other: DataVersion) -> bool:
+        """Whether both mean the same state.  A missing ``state_version`` counts as 0."""
+        return (
+            self.counter == other.counter
+            and self.timestamp == other.timestamp
+            and (self.state_version or 0) == (other.state_version or 0)
+        )
+
+
+ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
+"""Where a name server keeps the fixed queues of ordered topics."""
+
+
+class KvTable(Body, frozen=True, kw_only=True):
+    table: dict[str, str] = {}
+
+
+class KvConfig(Body, frozen=True, kw_only=True):
+    """Everything a name server was told to remember, by namespace and key."""
+
+    config_table: dict[str, dict[str, str]] = {}
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _by_name_or_ordinal(kind: type[E]) -> Callable[[Any], E]:
+    members = list(kind)
+
+    def read(value: Any) -> E:
+        if isinstance(value, str):
+            return kind(value.upper())
+        if isinstance(value, int) and 0 <= value < len(members):
+            return members[value]
+        raise ValueError(f"no {kind.__name__} is {value!r:.40}")
+
+    return read
+
+
+if TYPE_CHECKING:
+    ConsumeTypeField: TypeAlias = ConsumeType
+    MessageModelField: TypeAlias = MessageModel
+    ConsumeFromWhereField: TypeAlias = ConsumeFromWhere
+else:
+    ConsumeTypeField = custom(_by_name_or_ordinal(ConsumeType))
+    MessageModelField = custom(_by_name_or_ordinal(MessageModel))
+    ConsumeFromWhereField = custom(_by_name_or_ordinal(ConsumeFromWhere))

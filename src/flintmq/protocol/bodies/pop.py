@@ -1,0 +1,99 @@
+"""Queues shared out by the broker (400), and how a group should take messages (401, 402).
+
+BATCH_ACK_MESSAGE (200151): many popped messages acknowledged at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from flintmq.model.group import MessageModel
+from flintmq.model.queue import QueueOffset
+from flintmq.protocol.bodies.body import Body, RequestBody
+from flintmq.protocol.bodies.common_bodies import MessageModelField, PopQueue
+from flintmq.protocol.fields import Int32, Int64
+
+PULL_MODE = "PULL"
+POP_MODE = "POP"
+
+
+class QueryAssignment(RequestBody, frozen=True, kw_only=True):
+    """Request 400."""
+
+    client_id: str
+    consumer_group: str
+    message_model: MessageModelField = MessageModel.CLUSTERING
+    strategy_name: str = "AVG"
+    topic: str
+
+
+class Assignment(Body, frozen=True, kw_only=True):
+    """One queue for the asking member.  With `POP_MODE` its id may be -1, any queue."""
+
+    attachments: dict[str, str] | None = None
+    message_queue: PopQueue
+    mode: str = PULL_MODE
+
+
+class Assignments(Body, frozen=True, kw_only=True):
+    """Answer to 400.  None at all when the broker has nothing to say."""
+
+    message_queue_assignments: tuple[Assignment, ...] | None = None
+
+
+class RequestMode(RequestBody, frozen=True, kw_only=True):
+    """Request 401: a group takes a topic by pull or by pop."""
+
+    consumer_group: str
+    mode: str = PULL_MODE
+    pop_share_queue_num: Int32 = 0
+    topic: str
+
+
+class RequestModes(Body, frozen=True, kw_only=True):
+    """Answer to 402: modes by topic and group."""
+
+    message_request_mode_map: dict[str, dict[str, RequestMode]] = {}
+
+
+class BatchAck(Body, frozen=True, kw_only=True):
+    """Acknowledgements for one pop of one queue.
+
+    ``bits`` is a set of numbers, lowest bit of the first byte first: each counts from
+    ``start_offset``.  ``retry`` is "0" for the topic itself, "1" and "2" for the two kinds of
+    retry topic.
+    """
+
+    bits: bytes = msgspec.field(name="b", default=b"")
+    consumer_group: str = msgspec.field(name="c")
+    invisible_ms: Int64 = msgspec.field(name="it", default=0)
+    pop_time_ms: Int64 = msgspec.field(name="pt", default=0)
+    queue_id: Int32 = msgspec.field(name="q")
+    retry: str = msgspec.field(name="r", default="0")
+    revive_queue_id: Int32 = msgspec.field(name="rq", default=0)
+    start_offset: Int64 = msgspec.field(name="so", default=0)
+    topic: str = msgspec.field(name="t")
+
+    def queue_offsets(self) -> Iterator[QueueOffset]:
+        """The offsets that are acknowledged, lowest first."""
+        for index, octet in enumerate(self.bits):
+            for bit in range(8):
+                if octet >> bit & 1:
+                    yield QueueOffset(self.start_offset + 8 * index + bit)
+
+
+class BatchAcks(RequestBody, frozen=True, kw_only=True):
+    """The request."""
+
+    acks: tuple[BatchAck, ...] = ()
+    broker_name: str
+
+
+def pack_bits(numbers: Iterable[int]) -> bytes:
+    """The bit set of ``numbers``, as short as it can be."""
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")

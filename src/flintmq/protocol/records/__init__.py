@@ -1,0 +1,1 @@
+"""Messages as brokers store them and send them out."""

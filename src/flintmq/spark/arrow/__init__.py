@@ -1,0 +1,1 @@
+"""Pages of records as Arrow columns, without a Python object for each row."""

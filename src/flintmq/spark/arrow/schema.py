@@ -1,0 +1,175 @@
+"""Which columns a source gives, and in which form; it travels with every task.
+
+The schema of a shape, for Spark and for Arrow.
+
+The two say the same: Spark refuses a batch whose Arrow schema is not the one it makes of its
+own.  It is written down here and not asked of pyspark, which does that in a function of no
+promise whose arguments change between versions.
+
+Every column may be null in the schema, as with Spark's Kafka source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+
+class Form(StrEnum):
+    """Whose columns: our own, or those of Spark's Kafka source."""
+
+    ROCKETMQ = "rocketmq"
+    KAFKA = "kafka"
+
+
+class Properties(StrEnum):
+    """What becomes of the properties of a message.  A map costs as much as all other columns."""
+
+    OFF = "off"
+    RAW = "raw"
+    MAP = "map"
+
+
+class OnBadRecord(StrEnum):
+    """What becomes of a record that cannot be decoded; see `flintmq.model.bad_record`.
+
+    The last three words mean what they mean to a consumer.
+    """
+
+    QUARANTINE = "quarantine"
+    DEAD_LETTER = "dead_letter"
+    SKIP = "skip"
+    STOP = "stop"
+
+
+COLUMNS: Final = (
+    "topic",
+    "broker",
+    "queue_id",
+    "queue_offset",
+    "message_id",
+    "tags",
+    "keys",
+    "body",
+    "flag",
+    "sys_flag",
+    "born_time",
+    "store_time",
+    "reconsume_times",
+)
+"""Ours, in their order.  ``properties`` follows where it is asked for."""
+
+PROPERTIES: Final = "properties"
+
+BAD_RECORD: Final = "bad_record"
+"""The last column, where it is asked for: why a record has no body, and its bytes."""
+
+KAFKA_COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of a row, in this order."""
+
+    columns: tuple[str, ...] = COLUMNS
+    form: Form = Form.ROCKETMQ
+    properties: Properties = Properties.OFF
+    bad_record: bool = False
+
+
+class _Type(NamedTuple):
+    """One type as both spell it."""
+
+    spark: DataType
+    arrow: pa.DataType
+
+
+_STRING = _Type(StringType(), pa.string())
+_BINARY = _Type(BinaryType(), pa.binary())
+_INT = _Type(IntegerType(), pa.int32())
+_LONG = _Type(LongType(), pa.int64())
+_TIME = _Type(TimestampType(), pa.timestamp("us", tz="UTC"))
+_STRINGS = _Type(ArrayType(StringType()), pa.list_(pa.field("element", pa.string())))
+_MAP = _Type(
+    MapType(StringType(), StringType()),
+    pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())),
+)
+_HEADERS = _Type(
+    ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+    pa.list_(pa.field("element", pa.struct({"key": pa.string(), "value": pa.binary()}))),
+)
+_BAD_RECORD = _Type(
+    StructType([StructField("reason", StringType()), StructField("raw", BinaryType())]),
+    pa.struct({"reason": pa.string(), "raw": pa.binary()}),
+)
+
+_TYPES: Final = {
+    Form.ROCKETMQ: {
+        "topic": _STRING,
+        "broker": _STRING,
+        "queue_id": _INT,
+        "queue_offset": _LONG,
+        "message_id": _STRING,
+        "tags": _STRING,
+        "keys": _STRINGS,
+        "body": _BINARY,
+        "flag": _INT,
+        "sys_flag": _INT,
+        "born_time": _TIME,
+        "store_time": _TIME,
+        "reconsume_times": _INT,
+    },
+    Form.KAFKA: {
+        "key": _BINARY,
+        "value": _BINARY,
+        "topic": _STRING,
+        "partition": _INT,
+        "offset": _LONG,
+        "timestamp": _TIME,
+        "timestampType": _INT,
+        "headers": _HEADERS,
+    },
+}
+
+_PROPERTIES: Final = {Properties.RAW: _BINARY, Properties.MAP: _MAP}
+
+
+def spark_schema(shape: Shape) -> StructType:
+    return StructType([StructField(name, kind.spark) for name, kind in _columns(shape)])
+
+
+def arrow_schema(shape: Shape) -> pa.Schema:
+    return pa.schema([pa.field(name, kind.arrow) for name, kind in _columns(shape)])
+
+
+def _columns(shape: Shape) -> list[tuple[str, _Type]]:
+    columns = [(name, _TYPES[shape.form][name]) for name in shape.columns]
+    if shape.properties is not Properties.OFF:
+        columns.append((PROPERTIES, _PROPERTIES[shape.properties]))
+    if shape.bad_record:
+        columns.append((BAD_RECORD, _BAD_RECORD))
+    return columns

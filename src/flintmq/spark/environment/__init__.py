@@ -1,0 +1,1 @@
+"""What Spark needs on this machine: pyspark, pyarrow and a Java."""

@@ -1,0 +1,1 @@
+"""Listeners of an app on Spark: the group's member, its tasks, their outcomes."""

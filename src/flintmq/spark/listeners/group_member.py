@@ -1,0 +1,370 @@
+"""A Spark query as a member of its consumer group, on the loop of a client engine.
+
+It beats, rebalances with all other members of the group, on threads or on Spark, keeps the locks
+of ordered queues and the offsets of the group.  What it never does is pull for listeners: that is
+for tasks.
+
+    Assignment ──shares──► Holdings ──actions──► brokers
+                              ▲                     │
+    batches planned, done ────┴──── answers ────────┘
+
+Invariant: brokers know the group before its members are asked for, and are told at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any, Final
+
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
+from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.pull_calls import Pulling
+from flintmq.client.push.push_calls import PushCalls, master_of
+from flintmq.client.push.push_start import check_start
+from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
+from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.rebalance import Share
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.pull.lite_settings import PullSettings
+from flintmq.errors import FlintError, WrongState
+from flintmq.logs import logger
+from flintmq.model.group import ConsumeType
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.protocol.bodies.client import ConsumerGroup
+from flintmq.protocol.bodies.client_call import (
+    CLIENT_VERSION,
+    CONSUME_ORDERLY,
+    CONSUME_TYPE,
+    NAME_SERVERS,
+    START_TIMESTAMP,
+    DirectResult,
+    QueueState,
+    RunningConsumer,
+)
+from flintmq.protocol.command import VERSION
+from flintmq.protocol.version import version_name
+from flintmq.spark.listeners.owned_queues import CommitLate, Held, Holding, HoldingAction, Holdings
+from flintmq.spark.listeners.packed_app import Program
+from flintmq.spark.reading.new_messages import Arrivals
+
+log = logger(__name__)
+
+_SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
+
+COMMIT_S: Final = 5.0
+"""How long to wait for the commits of a batch; they go on in the background."""
+
+LOOK_S: Final = 0.02
+
+TICK_S: Final = 0.5
+"""How often to look at the clock when nothing is due."""
+
+
+class GroupMember:
+    """One query in its group.  Made and used on one loop."""
+
+    def __init__(
+        self, program: Program, on_tick: Callable[[GroupMember], Awaitable[None]] | None = None
+    ) -> None:
+        config = program.config
+        self._config = config
+        self._on_tick = on_tick
+        self._engine = engine = Engine(program.common, what=f"the query of group {config.group!r}")
+        self.group = config.wire_group
+        self._asker = GroupConsumer(
+            config,
+            engine.client_id,
+            program.subscriptions,
+            strategy=config.strategy,
+            now_ms=engine.clock(),
+            wall_ms=engine.wall(),
+        )
+        """Only its subscriptions are of use here; the machine is never started."""
+        self._subscriptions = self._asker.subscriptions
+        self.holdings = Holdings(self._subscriptions, is_clustering=config.is_clustering)
+        self._pulling = Pulling(engine, self.group)
+        self._store = RemoteOffsets(
+            self.group, call=engine.make, address_of=lambda queue: master_of(engine, queue)
+        )
+        self._calls = PushCalls(engine, config, self._store)
+        settings = PullSettings(
+            model=config.model,
+            strategy=config.strategy,
+            rebalance_interval_ms=config.rebalance_interval_ms,
+        )
+        self._assignment = Assignment(engine, self._pulling, settings, self._share_changed)
+        self.arrivals = Arrivals(engine, self._pulling, self._moved)
+        self._started_ms = 0
+        self._wake = asyncio.Event()
+
+    # Life
+
+    @property
+    def client_id(self) -> str:
+        return self._engine.client_id
+
+    async def start(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
+        """Join the group; ``stops`` is how far the checkpoint says the query got."""
+        engine = self._engine
+        self.holdings.resume(stops)
+        await engine.start()
+        try:
+            await check_start(engine, self._asker, self._config)
+            self._started_ms = engine.wall()
+            engine.add_consumer(self)
+            await engine.heartbeat()
+        except BaseException:
+            await engine.stop()
+            raise
+        for each in self._subscriptions:
+            self._assignment.add(each.topic)
+        self._assignment.start()
+        engine.spawn(self._run(), "clock of the group")
+
+    async def stop(self) -> None:
+        """Unlock what is not worked on, and leave."""
+        try:
+            if self._engine.life.is_running:
+                await asyncio.gather(*self._carry_out(self.holdings.leave()))
+        finally:
+            await self._engine.stop()
+
+    async def settle(self, timeout_s: float) -> bool:
+        """Wait until our queues are known, and where each goes on; False when time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not self._is_settled():  # noqa: ASYNC110  # many things have to happen
+                    await asyncio.sleep(LOOK_S)
+                return True
+        return False
+
+    def _is_settled(self) -> bool:
+        known = [each.topic for each in self._subscriptions if self._has_route(each.topic)]
+        shared = all(self._assignment.share(topic) is not None for topic in known)
+        return bool(known) and shared and self.holdings.is_settled
+
+    def _has_route(self, topic: str) -> bool:
+        route = self._engine.routes.find(topic)
+        return route is not None and bool(route.subscribe_queues(topic))
+
+    def troubles(self) -> str:
+        """Why queues are not ours yet, for people."""
+        found = [
+            f"{each.topic}: {text}"
+            for each in self._subscriptions
+            if (text := self._assignment.trouble(each.topic))
+        ]
+        found += [
+            f"{each.queue}: {type(each.stage).__name__.lower()}"
+            for each in self.holdings
+            if not isinstance(each.stage, Held)
+        ]
+        return "; ".join(found) or "the group was not heard of in time"
+
+    # Batches
+
+    async def ready(self, stops: Mapping[QueueRef, QueueOffset]) -> Mapping[QueueRef, QueueOffset]:
+        """The batch up to ``stops`` is done.  Which queues the next may read, and from where."""
+        await self.finish(stops)
+        self._carry_out(self.holdings.forget_flights(self._engine.clock()))
+        return self.holdings.ready(self._engine.clock())
+
+    async def finish(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
+        """Commit what a finished batch has done."""
+        tasks = self._carry_out(self.holdings.finish(stops, self._engine.clock()))
+        if tasks:
+            await asyncio.wait(tasks, timeout=COMMIT_S)
+
+    async def plan(self, spans: Iterable[Span]) -> None:
+        """A batch with these spans runs from now on."""
+        self.holdings.plan(spans)
+
+    async def ahead_of(self, spans: Iterable[Span]) -> list[Span]:
+        """Of a batch that runs again: what is still ours to read, from where the group stands."""
+        ready = self.holdings.ready(self._engine.clock())
+        left = [span for span in spans if span.queue in ready]
+        if not self._config.is_clustering:
+            return left
+        return [Span(each.queue, min(ready[each.queue], each.stop), each.stop) for each in left]
+
+    async def broken(self) -> list[QueueRef]:
+        """Queues of the batch that runs whose locks were lost."""
+        return self.holdings.broken(self._engine.clock())
+
+    def lease_until_wall_ms(self) -> int | None:
+        """Until when the locks of the batch that runs can be relied on, in time of day."""
+        until_ms = self.holdings.lease_until_ms()
+        engine = self._engine
+        return None if until_ms is None else engine.wall() + until_ms - engine.clock()
+
+    # What brokers ask
+
+    def heartbeat(self) -> ConsumerGroup:
+        return self._subscriptions.section()
+
+    def notified(self) -> None:
+        """40."""
+        self._assignment.wake()
+
+    def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
+        """220."""
+        moved = {queue: QueueOffset(at) for queue, at in offsets.items() if queue.topic == topic}
+        self._carry_out(self.holdings.reset(moved))
+        self.arrivals.wake()
+
+    def _moved(self, queue: QueueRef, to: QueueOffset) -> None:
+        """A pull was sent elsewhere: brokers of 5.x reset a group that way."""
+        self._carry_out(self.holdings.reset({queue: to}))
+
+    def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
+        """221."""
+        return {
+            each.queue: each.stage.next_offset
+            for each in self.holdings
+            if each.queue.topic == topic and isinstance(each.stage, Held)
+        }
+
+    def running_info(self, *, with_stacks: bool) -> RunningConsumer:
+        """307.  Listeners run in tasks, so there are no stacks here."""
+        del with_stacks
+        config, engine = self._config, self._engine
+        ordered = any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions)
+        return RunningConsumer(
+            properties={
+                **{name: str(getattr(config, name)) for name in _SETTINGS},
+                NAME_SERVERS: ";".join(engine.name_servers),
+                CONSUME_ORDERLY: str(ordered).lower(),
+                START_TIMESTAMP: str(self._started_ms),
+                CONSUME_TYPE: ConsumeType.PUSH.value,
+                CLIENT_VERSION: version_name(VERSION),
+            },
+            subscription_set=self._subscriptions.section().subscription_data_set,
+            mq_table={each.queue: _queue_state(each) for each in self.holdings},
+        )
+
+    def consume_directly(self, message: ReceivedMessage) -> DirectResult:
+        """309."""
+        del message
+        raise WrongState(self._engine.life.what, "running", "its listeners run in tasks of Spark")
+
+    # Actions
+
+    def _share_changed(self, share: Share) -> None:
+        engine = self._engine
+        self._carry_out(self.holdings.apply(share, engine.clock()))
+        self._subscriptions.changed(share.topic, engine.wall())
+        engine.spawn(engine.heartbeat(), "heartbeat after a rebalance")
+        self.arrivals.wake()
+
+    def _carry_out(self, actions: Iterable[HoldingAction]) -> list[asyncio.Task[None]]:
+        """Begin what the machine asks for; the tasks."""
+        tasks = []
+        for action in actions:
+            match action:
+                case AskStartOffset():
+                    tasks.append(self._spawn(self._locate(action), action))
+                case CommitOffset() | CommitLate():
+                    tasks.append(self._spawn(self._commit(action), action))
+                case LockQueues():
+                    tasks.append(self._spawn(self._lock(action), action))
+                case UnlockQueues():
+                    tasks.append(self._spawn(self._unlock(action), action))
+                case _:
+                    self._engine.events.add(action.kind, action.subject, action.text, action.level)
+        self._wake.set()
+        return tasks
+
+    def _spawn(self, work: Any, action: object) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self._engine.spawn(work, type(action).__name__)
+        return task
+
+    async def _locate(self, ask: AskStartOffset) -> None:
+        machine, clock = self.holdings, self._engine.clock
+        try:
+            start = await self._start_offset(ask)
+        except FlintError as error:
+            self._carry_out(machine.start_failed(ask, str(error), clock()))
+        else:
+            self._carry_out(machine.start_known(ask, start))
+            self.arrivals.wake()
+
+    async def _start_offset(self, ask: AskStartOffset) -> StartOffset:
+        """Where the group stands or wants to begin; always a place that the queue has."""
+        config = self._config
+        if config.is_clustering:
+            start = await self._calls.start_offset(ask)
+        else:
+            address = await master_of(self._engine, ask.queue)
+            start_at_ms = config.starts_at_ms(self._engine.wall())
+            chosen = await self._engine.hold(
+                choose_start_offset(address, ask.queue, config.start_from, start_at_ms)
+            )
+            start = StartOffset(chosen, is_stored=False)
+        extent = await self._pulling.extent(ask.queue)
+        return start._replace(offset=min(max(start.offset, extent.start), extent.stop))
+
+    async def _commit(self, commit: CommitOffset | CommitLate) -> None:
+        machine, clock = self.holdings, self._engine.clock
+        try:
+            stored = None
+            if isinstance(commit, CommitLate):
+                stored = await self._store.read(commit.queue, ReadFrom.STORE)
+            if stored is None or stored < commit.offset:
+                await self._store.put(commit.queue, commit.offset)
+        except FlintError as error:
+            self._carry_out(machine.commit_failed(commit, str(error), clock()))
+        else:
+            self._carry_out(machine.committed(commit, clock()))
+
+    async def _lock(self, ask: LockQueues) -> None:
+        machine, clock = self.holdings, self._engine.clock
+        try:
+            granted = await self._calls.lock(ask)
+        except FlintError as error:
+            self._carry_out(machine.lock_failed(ask, str(error), clock()))
+        else:
+            self._carry_out(machine.locked(ask, granted, clock()))
+
+    async def _unlock(self, unlock: UnlockQueues) -> None:
+        try:
+            await self._calls.unlock(unlock)
+        except FlintError as error:
+            self._engine.events.add("lock", unlock.broker, f"not unlocked: {error}")
+
+    async def _run(self) -> None:
+        """The clock of the machine."""
+        while True:
+            self._wake.clear()
+            self._carry_out(self.holdings.tick(self._engine.clock()))
+            self._wake.clear()
+            if self._on_tick is not None:
+                try:
+                    await self._on_tick(self)
+                except Exception:  # a bug of ours must not stop the clock
+                    log.exception("the clock of group %s", self.group)
+            due_ms = self.holdings.next_due_ms()
+            wait_s = TICK_S
+            if due_ms is not None:
+                wait_s = min(wait_s, max(0, due_ms - self._engine.clock()) / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+
+
+def _queue_state(holding: Holding) -> QueueState:
+    """A batch that runs counts as what is cached."""
+    stage, flight = holding.stage, holding.flight
+    return QueueState(
+        cached_msg_count=0 if flight is None else len(flight),
+        cached_msg_min_offset=0 if flight is None else flight.start,
+        cached_msg_max_offset=0 if flight is None else flight.stop - 1,
+        commit_offset=stage.next_offset if isinstance(stage, Held) else 0,
+        dropped=not holding.is_own,
+        locked=holding.lock is not None and holding.lock.granted_ms is not None,
+    )

@@ -1,0 +1,259 @@
+"""What a task of Spark does with its part of a queue: listeners, and what they come to.
+
+    pages ──► messages ──► batches ──► listener ──► verdict ──┬─► consumed ──► row
+                ▲                                             ├─► sent back ──► row
+                └──── ordered: the same again, after a rest ──┘
+
+A record that cannot be decoded reaches no listener; `spark.bad_outcomes` has what becomes of it.
+
+The rules are those of consumers on threads (`core.settle_concurrent`, `core.settle_orderly`).
+Two things differ because a task has an end: a message that nobody takes back fails the task, and
+no listener is given up for taking too long.
+
+A task that fails runs again from its start, so what it had consumed is consumed once more.
+
+Invariant: every message of the part has one row, and is settled when that row is given out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+import pyarrow as pa
+
+from flintmq.client.hooks.consume_hooks import run_filters
+from flintmq.client.push.listeners import Surroundings
+from flintmq.core.consumer.assigned_queue import as_listeners_see
+from flintmq.core.consumer.process_queue import ProcessQueue
+from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleRules, settle_rules
+from flintmq.core.consumer.settle_orderly import OrderlySettling
+from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_results import (
+    Consumed,
+    Dead,
+    DeadLetter,
+    Outcome,
+    Retry,
+    Verdict,
+    outcomes_of,
+)
+from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
+from flintmq.logs import logger
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
+from flintmq.net.clock import monotonic_ms, wall_ms
+from flintmq.protocol.records.received import Received
+from flintmq.spark.listeners.bad_outcomes import BadOutcomes
+from flintmq.spark.listeners.listener_calls import Called, Callers
+from flintmq.spark.listeners.outcome_rows import (
+    CONSUMED,
+    ERROR_CHARACTERS_MAX,
+    Fate,
+    OutcomeColumns,
+    OutcomeKind,
+)
+from flintmq.spark.listeners.packed_app import Program
+from flintmq.spark.listeners.task_send_back import Returns
+from flintmq.spark.reading.cluster_pages import RemotePages, check_gap
+from flintmq.spark.reading.queue_source import PageReader, ReadPart
+
+log = logger(__name__)
+
+PULL_COUNT_MAX: Final = 1_024
+"""Messages asked for at once."""
+
+REST_MS_MAX: Final = 200
+"""How long to sleep at once while an ordered queue rests."""
+
+
+def listen(
+    program: Program, part: ReadPart, pages: PageReader | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Run the listeners on a part of a queue; the outcomes, page by page."""
+    config = program.config
+    subscriptions = Subscriptions(config, program.subscriptions, wall_ms())
+    queue = part.span.queue
+    rules = settle_rules(config, subscriptions, queue.topic)
+    is_retry = queue.topic == config.retry_topic
+    wanted = _wanted(subscriptions, queue.topic)
+    around = Surroundings(
+        config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
+    )
+    callers = Callers(program.listeners, around)
+    reader = pages or RemotePages(program.access)
+    try:
+        with program.access.open() as line:
+            returns = Returns(line, config)
+            bad = BadOutcomes(queue, config, rules.tries_max, line)
+            worker: _Concurrent | _Orderly
+            if subscriptions.is_ordered(queue.topic):
+                worker = _Orderly(queue, rules, callers, returns)
+            else:
+                worker = _Concurrent(queue, rules, callers, returns)
+            for page in reader.pages(part, wanted, PULL_COUNT_MAX):
+                check_gap(page, fail_on_data_loss=False)
+                for received in _received(page, wanted):
+                    outcomes = OutcomeColumns(queue)
+                    if received.bad:
+                        bad.settle(received.bad, outcomes)
+                    messages = as_listeners_see(
+                        _filtered(program, queue, received.messages),
+                        queue,
+                        is_retry=is_retry,
+                        namespace=config.namespace,
+                    )
+                    worker.consume(messages, outcomes)
+                    rows = outcomes.batch()
+                    if rows is not None:
+                        yield rows
+            bad.close()
+    finally:
+        callers.close()
+
+
+class _Concurrent:
+    """Messages of a queue in any order; those that fail go back to the broker."""
+
+    def __init__(
+        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
+    ) -> None:
+        self._rules = rules
+        self._callers = callers
+        self._returns = returns
+        self._cached = ProcessQueue()
+        self._settling = ConcurrentSettling(queue, self._cached, rules)
+
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
+        batches = self._settling.put(messages)
+        for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
+            for called in self._callers.call_all(list(some)):
+                fates = self._settle(called)
+                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
+        assert not self._cached.count, "every message is settled when its page is done"
+
+    def _settle(self, called: Called) -> Sequence[Fate] | None:
+        """What became of the messages of one call; None when all were consumed."""
+        batch = called.batch
+        if called.result is None and self._settling.consumed_all(batch):
+            return None
+        verdict = _judged(called)
+        actions = self._settling.consumed(batch, verdict, monotonic_ms())
+        self._returns.carry_out(self._settling, actions)
+        return _fates(called, verdict, self._rules)
+
+
+class _Orderly:
+    """Messages of a queue one batch after the other; those that fail are tried in place."""
+
+    def __init__(
+        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
+    ) -> None:
+        self._rules = rules
+        self._callers = callers
+        self._returns = returns
+        self._cached = ProcessQueue()
+        self._settling = OrderlySettling(queue, self._cached, rules)
+
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
+        self._settling.put(messages)
+        while self._cached.count:
+            batch = self._settling.next_batch()
+            if batch is None:
+                self._rest()
+            else:
+                self._deliver(batch, outcomes)
+
+    def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
+        (called,) = self._callers.call_all([batch])
+        verdict = _judged(called)
+        actions = self._settling.consumed(batch, verdict, monotonic_ms())
+        self._returns.carry_out(self._settling, actions)
+        fates = _fates(called, verdict, self._rules) or (CONSUMED,) * len(batch.messages)
+        done = [
+            (message, fate)
+            for message, fate in zip(batch.messages, fates, strict=True)
+            if message.queue_offset not in self._cached
+        ]
+        outcomes.add(
+            [message for message, _ in done],
+            called.started_us,
+            called.spent_ms,
+            [fate for _, fate in done],
+        )
+
+    def _rest(self) -> None:
+        due_ms = self._settling.next_due_ms()
+        assert due_ms is not None, self._settling.state
+        left_ms = due_ms - monotonic_ms()
+        if left_ms > 0:
+            time.sleep(min(left_ms, REST_MS_MAX) / 1000)
+        self._settling.tick(monotonic_ms())
+
+
+def _judged(called: Called) -> Verdict:
+    """What a listener's result means; what it raised is in the log of the executor."""
+    result, count = called.result, len(called.batch.messages)
+    if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
+        log.warning("the listener of %s failed", called.batch.queue, exc_info=result)
+    verdict = outcomes_of(result, count)
+    if verdict.fault is not None:
+        log.error("%s: %s", called.batch.queue, verdict.fault)
+    return verdict
+
+
+def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
+    """What became of each message of a call; None when all were consumed."""
+    if verdict.outcomes is None:
+        return None
+    return [
+        _fate(message, outcome, called.result, rules)
+        for message, outcome in zip(called.batch.messages, verdict.outcomes, strict=True)
+    ]
+
+
+def _fate(message: ReceivedMessage, outcome: Outcome, result: object, rules: SettleRules) -> Fate:
+    """A broker makes a dead letter of what comes back after the last try."""
+    if isinstance(outcome, Consumed):
+        return CONSUMED
+    text = outcome.reason
+    if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
+        text = f"{type(result).__name__}: {result}"
+    error = text[:ERROR_CHARACTERS_MAX] or None
+    if rules.is_broadcasting:
+        return Fate(OutcomeKind.FAILED, error)
+    if isinstance(outcome, Dead) or message.reconsume_times >= rules.tries_max:
+        return Fate(OutcomeKind.DEAD, error)
+    return Fate(OutcomeKind.SENT_BACK, error)
+
+
+def _wanted(subscriptions: Subscriptions, topic: str) -> Wanted:
+    found = subscriptions.find(topic)
+    if found is None:
+        return EVERYTHING
+    return Wanted(found.expression_type, found.text)
+
+
+def _received(page: Page, wanted: Wanted) -> Iterator[Received]:
+    """What a page has, in pieces where it unpacks to too much at once.  Raises `MalformedRecord`
+    where a frame is broken.
+    """
+    while page.records:
+        received = page.received(wanted)
+        if received.fault is not None and not received.fault.position:
+            raise received.fault
+        yield received
+        if received.fault is None:
+            return
+        page = replace(page, records=page.records[received.fault.position :])
+
+
+def _filtered(
+    program: Program, queue: QueueRef, messages: list[ReceivedMessage]
+) -> list[ReceivedMessage]:
+    hooks = program.config.filter_hooks
+    return run_filters(hooks, queue, messages) if hooks and messages else messages

@@ -1,0 +1,197 @@
+"""What became of each message: one row, for whatever sink wants to keep it.
+
+    consumed    its listener is done with it
+    sent back   the broker has it again and delivers it later
+    dead        it is a dead letter of the group now
+    failed      nobody has it any more: in broadcasting nothing is sent back
+    bad record  it cannot be decoded, and no listener saw it; its error says what became of it
+
+``topic`` is where the message was first sent to; ``queue_topic``, ``broker``, ``queue_id`` and
+``queue_offset`` say where it was read, which for a retry is the retry topic.  The time and the
+milliseconds are those of the call of its listener, which a batch shares.
+
+The outcomes of one page as columns: call after call goes in, one Arrow batch comes out.
+
+Most calls consume all they were given, so what is the same in all rows of a page or of a call is
+written once, and no object is made for a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
+
+ERROR_CHARACTERS_MAX: Final = 1_000
+"""How much of an error a row repeats."""
+
+
+class OutcomeKind(StrEnum):
+    CONSUMED = "consumed"
+    SENT_BACK = "sent back"
+    DEAD = "dead"
+    FAILED = "failed"
+    BAD_RECORD = "bad record"
+
+
+class OutcomeRow(NamedTuple):
+    """The columns, in their order.  ``started_us`` counts from 1970."""
+
+    topic: str
+    queue_topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    outcome: str
+    reconsume_times: int
+    started_us: int
+    milliseconds: float
+    error: str | None
+
+
+OUTCOME_SCHEMA: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("queue_topic", StringType()),
+        StructField("broker", StringType()),
+        StructField("queue_id", IntegerType()),
+        StructField("queue_offset", LongType()),
+        StructField("message_id", StringType()),
+        StructField("outcome", StringType()),
+        StructField("reconsume_times", IntegerType()),
+        StructField("started_time", TimestampType()),
+        StructField("milliseconds", DoubleType()),
+        StructField("error", StringType()),
+    ]
+)
+
+OUTCOME_ARROW: Final = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("queue_topic", pa.string()),
+        pa.field("broker", pa.string()),
+        pa.field("queue_id", pa.int32()),
+        pa.field("queue_offset", pa.int64()),
+        pa.field("message_id", pa.string()),
+        pa.field("outcome", pa.string()),
+        pa.field("reconsume_times", pa.int32()),
+        pa.field("started_time", pa.timestamp("us", tz="UTC")),
+        pa.field("milliseconds", pa.float64()),
+        pa.field("error", pa.string()),
+    ]
+)
+"""The same for Arrow, as Spark wants it."""
+
+
+def outcome_batch(rows: list[OutcomeRow]) -> pa.RecordBatch:
+    """Rows as one Arrow batch."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(OUTCOME_ARROW)
+    arrays = [
+        pa.array(column, type=field.type)
+        for column, field in zip(columns, OUTCOME_ARROW, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_ARROW)
+
+
+_FIELDS: Final = ReceivedMessage._fields
+_topic = itemgetter(_FIELDS.index("topic"))
+_queue_offset = itemgetter(_FIELDS.index("queue_offset"))
+_reconsume_times = itemgetter(_FIELDS.index("reconsume_times"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of one message."""
+
+    kind: OutcomeKind
+    error: str | None = None
+
+
+CONSUMED: Final = Fate(OutcomeKind.CONSUMED)
+
+
+class OutcomeColumns:
+    """The rows of one page."""
+
+    def __init__(self, queue: QueueRef) -> None:
+        self._queue = queue
+        self._messages: list[ReceivedMessage] = []
+        self._counts: list[int] = []
+        self._started_us: list[int] = []
+        self._spent_ms: list[float] = []
+        self._fates: dict[int, Fate] = {}  # of rows that were not simply consumed
+
+    def add(
+        self,
+        messages: Sequence[ReceivedMessage],
+        started_us: int,
+        spent_ms: float,
+        fates: Sequence[Fate] | None = None,
+    ) -> None:
+        """The messages of one call; all of them consumed, unless their fates are told."""
+        if fates is not None:
+            first = len(self._messages)
+            for place, fate in enumerate(fates, first):
+                if fate is not CONSUMED:
+                    self._fates[place] = fate
+        self._messages += messages
+        self._counts.append(len(messages))
+        self._started_us.append(started_us)
+        self._spent_ms.append(spent_ms)
+
+    def batch(self) -> pa.RecordBatch | None:
+        """All rows; None when there are none."""
+        messages, queue = self._messages, self._queue
+        if not messages:
+            return None
+        outcomes, errors = self._outcomes()
+        made = {
+            "topic": list(map(_topic, messages)),
+            "queue_topic": self._same(queue.topic, pa.string()),
+            "broker": self._same(queue.broker, pa.string()),
+            "queue_id": self._same(queue.queue_id, pa.int32()),
+            "queue_offset": list(map(_queue_offset, messages)),
+            "message_id": [message.message_id for message in messages],
+            "outcome": outcomes,
+            "reconsume_times": list(map(_reconsume_times, messages)),
+            "started_time": np.repeat(np.array(self._started_us, np.int64), self._counts),
+            "milliseconds": np.repeat(np.array(self._spent_ms, np.float64), self._counts),
+            "error": errors,
+        }
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for field in OUTCOME_ARROW
+            for column in (made[field.name],)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_ARROW)
+
+    def _outcomes(self) -> tuple[pa.Array, pa.Array]:
+        count = len(self._messages)
+        if not self._fates:
+            return self._same(CONSUMED.kind.value, pa.string()), pa.nulls(count, pa.string())
+        fates = [self._fates.get(place, CONSUMED) for place in range(count)]
+        return (
+            pa.array([fate.kind.value for fate in fates], pa.string()),
+            pa.array([fate.error for fate in fates], pa.string()),
+        )
+
+    def _same(self, value: str | int, kind: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, kind), len(self._messages))

@@ -1,0 +1,247 @@
+"""What the progress of a query tells in numbers: batches, rates, lag, and the time that is left.
+
+How a run is shown: a live line on a terminal, a line of log for each batch, a plot.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
+from flintmq.spark.source.stream_offset import StreamOffset
+
+POINTS_MAX: Final = 10_000
+"""Batches that are remembered for a plot; the oldest are forgotten first."""
+
+OBSERVED: Final = "flintmq"
+BAD_RECORDS: Final = "bad_records"
+"""Where the progress of a query has what was counted."""
+
+RECENT: Final = 5
+"""Batches over which the rate is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFigures:
+    """One batch.  ``lag`` is what was left in our queues when it was planned."""
+
+    batch_id: int
+    time: str
+    messages: int
+    duration_ms: int
+    lag: int | None
+    end: dict[str, Any] = field(repr=False)
+    bad_records: int = 0
+    """How many of the messages could not be decoded."""
+
+    @property
+    def per_second(self) -> float:
+        return self.messages * 1000 / self.duration_ms if self.duration_ms else 0.0
+
+
+def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
+    """A batch as Spark tells of it; None for what is no batch of listeners."""
+    sources = progress.get("sources") or []
+    if len(sources) != 1:
+        return None
+    end = _offset(sources[0].get("endOffset"))
+    if end is None:
+        return None
+    latest = _offset(sources[0].get("latestOffset"))
+    durations = progress.get("durationMs") or {}
+    return BatchFigures(
+        int(progress["batchId"]),
+        str(progress["timestamp"]),
+        int(progress.get("numInputRows") or 0),
+        int(durations.get("triggerExecution") or 0),
+        _lag(end, latest),
+        end,
+        _bad_records(progress),
+    )
+
+
+def observe_bad(frame: DataFrame, is_bad: Column) -> DataFrame:
+    """Have Spark count the bad records of each batch beside what it does anyway."""
+    return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS))
+
+
+def _bad_records(progress: Mapping[str, Any]) -> int:
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
+
+
+def _offset(told: Any) -> dict[str, Any] | None:
+    """Spark gives an offset as JSON text, as a tree, or not at all."""
+    tree = json.loads(told) if isinstance(told, str) else told
+    return tree if isinstance(tree, dict) else None
+
+
+def _lag(end: dict[str, Any], latest: dict[str, Any] | None) -> int | None:
+    if latest is None:
+        return None
+    done = StreamOffset.from_json(end).stops
+    return sum(
+        max(0, stop - done.get(queue, stop))
+        for queue, stop in StreamOffset.from_json(latest).stops.items()
+    )
+
+
+class Figures:
+    """All batches of a run so far."""
+
+    def __init__(self) -> None:
+        self.points: deque[BatchFigures] = deque(maxlen=POINTS_MAX)
+        self.batches = 0
+        self.messages = 0
+        self.bad_records = 0
+        self.lag: int | None = None
+        self.end: dict[str, Any] | None = None
+        self._last_id = -1
+
+    def take(self, all_progress: Iterable[Mapping[str, Any]]) -> list[BatchFigures]:
+        """What Spark remembers of a query; the batches that are new."""
+        new = []
+        for progress in all_progress:
+            found = read_figures(progress)
+            if found is None:
+                continue
+            self.end, self.lag = found.end, found.lag
+            if found.batch_id > self._last_id and found.messages:
+                self._last_id = found.batch_id
+                self.batches += 1
+                self.messages += found.messages
+                self.bad_records += found.bad_records
+                self.points.append(found)
+                new.append(found)
+        return new
+
+    @property
+    def per_second(self) -> float:
+        """The rate of the last batches."""
+        some = list(self.points)[-RECENT:]
+        spent_ms = sum(each.duration_ms for each in some)
+        return sum(each.messages for each in some) * 1000 / spent_ms if spent_ms else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the lag takes at this rate; None where one cannot say."""
+        if self.lag is None or not self.per_second:
+            return None
+        return self.lag / self.per_second
+
+
+log = logger("flintmq.spark")
+
+
+def log_batch(group: str, batch: BatchFigures) -> None:
+    lag = "" if batch.lag is None else f", lag {batch.lag}"
+    bad = f", {batch.bad_records} bad records" if batch.bad_records else ""
+    log.info(
+        "%s: batch %d, %d messages in %d ms, %.0f a second%s%s",
+        group,
+        batch.batch_id,
+        batch.messages,
+        batch.duration_ms,
+        batch.per_second,
+        lag,
+        bad,
+    )
+
+
+def progress_text(group: str, figures: Figures) -> str:
+    """The line: what was done, how fast, what is left."""
+    parts = [
+        group,
+        f"{figures.batches} batches",
+        f"{figures.messages:,} messages",
+        f"{figures.per_second:,.0f}/s",
+    ]
+    if figures.bad_records:
+        parts.append(f"{figures.bad_records:,} bad records")
+    if figures.lag is not None:
+        parts.append(f"lag {figures.lag:,}")
+    if figures.lag and figures.left_s is not None:
+        parts.append(f"{_duration(figures.left_s)} left")
+    return "  ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+class LiveLine:
+    """One line that changes, on stderr; where that is no terminal, nothing is shown."""
+
+    def __init__(self, group: str, console: Console | None = None) -> None:
+        self._group = group
+        console = console or Console(stderr=True)
+        self._live = Live(console=console, transient=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, figures: Figures) -> None:
+        if self._live is not None:
+            self._live.update(Text(progress_text(self._group, figures)))
+
+
+def require_plots(path: str) -> None:
+    """Say early that a plot cannot be made."""
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError:
+        reason = "plots need matplotlib: pip install matplotlib"
+        raise InvalidSetting("plot", path, reason) from None
+    parent = Path(path).resolve().parent
+    if not parent.is_dir():
+        raise InvalidSetting("plot", path, f"there is no directory {parent}")
+
+
+def plot(points: Sequence[BatchFigures], path: str, title: str) -> None:
+    """Rate and lag over time, as a PNG."""
+    figure_class: Any = importlib.import_module("matplotlib.figure").Figure
+    figure = figure_class(figsize=(9, 5), layout="constrained")
+    rate, lag = figure.subplots(2, 1, sharex=True)
+    times = [datetime.fromisoformat(each.time) for each in points]
+    rate.plot(times, [each.per_second for each in points], marker=".")
+    rate.set_ylabel("messages a second")
+    rate.set_title(title)
+    known = [(time, each.lag) for time, each in zip(times, points, strict=True)]
+    shown = [(time, value) for time, value in known if value is not None]
+    lag.plot([time for time, _ in shown], [value for _, value in shown], marker=".", color="C1")
+    lag.set_ylabel("lag, messages")
+    for axis in (rate, lag):
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+    figure.autofmt_xdate()
+    figure.savefig(path, format="png", dpi=120)

@@ -1,0 +1,1 @@
+"""What `.option(…)` may say: tables of options, their values and their errors."""

@@ -1,0 +1,201 @@
+"""What the sink may be told, beyond where the cluster is.
+
+Which columns a frame may have is in `spark.sink_rows`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flintmq.client.producer.producer_settings import ProducerSettings
+from flintmq.core.producer.publisher import RETRIES
+from flintmq.core.producer.send_draft import BATCH_BYTES_MAX
+from flintmq.errors import InvalidSetting
+from flintmq.model.group import check_group_name
+from flintmq.model.topic import check_sendable_topic
+from flintmq.spark.options.connection_options import ACCESS, access_of
+from flintmq.spark.options.option_table import (
+    NotAllowed,
+    Option,
+    OptionTable,
+    duration_ms,
+    read_options,
+    text,
+    true_or_false,
+    whole,
+)
+from flintmq.spark.reading.access import Access
+
+PRODUCER_GROUP: Final = "FLINTMQ_SPARK_SINK"
+"""Groups of producers matter for transactions only, and the sink has none."""
+
+SEND_MS: Final = 10_000
+"""How long a request may take, retries included: one that carries a full batch to a busy broker
+takes longer than a single message."""
+
+IN_FLIGHT: Final = 4
+"""Requests a task has under way: enough to keep a broker busy while rows are packed."""
+
+IN_FLIGHT_MAX: Final = 64
+"""Every request is waited for by a thread."""
+
+BATCH_BYTES_LEAST: Final = 4_096
+BATCH_BYTES_MOST: Final = 4 * 1024 * 1024
+"""More than a broker takes unless it is told to."""
+
+SINGLES_IN_FLIGHT: Final = 1_000
+"""Messages that cannot be in a batch, under way at once."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+def _topic(given: str) -> str:
+    check_sendable_topic(text(given))
+    return text(given)
+
+
+def _group(given: str) -> str:
+    check_group_name(text(given))
+    return text(given)
+
+
+def _run_id(given: str) -> str:
+    if not _RUN_ID.fullmatch(given):
+        raise NotAllowed("give 1 to 64 letters, digits, _ and -")
+    return given
+
+
+def _timeout_ms(given: str) -> int:
+    found = duration_ms(given)
+    if not found:
+        raise NotAllowed("give a time above 0")
+    return found
+
+
+TOPIC: Final = Option[str | None](
+    "topic", _topic, None, "a topic", "Where all rows go; without it the column topic says it."
+)
+SHARDING_KEY: Final = Option[str | None](
+    "shardingKey",
+    text,
+    None,
+    "a column",
+    "Rows with the same text in this column go to one queue, in the order of their partition.",
+)
+RUN_ID: Final = Option[str | None](
+    "runId",
+    _run_id,
+    None,
+    "a name",
+    "Of a batch: the same name when the same rows are written again, so that consumers can drop "
+    "repeats; without it every write has a new one.",
+)
+GROUP: Final = Option[str](
+    "producerGroup", _group, PRODUCER_GROUP, "a group", "The group of the producers in the tasks."
+)
+BATCH_BYTES: Final = Option[int](
+    "batchBytes",
+    whole(BATCH_BYTES_LEAST, BATCH_BYTES_MOST),
+    BATCH_BYTES_MAX,
+    "bytes",
+    "How much one request carries.",
+)
+IN_FLIGHT_REQUESTS: Final = Option[int](
+    "inFlight",
+    whole(1, IN_FLIGHT_MAX),
+    IN_FLIGHT,
+    "a number",
+    "How many requests a task has under way.",
+)
+TIMEOUT: Final = Option[int](
+    "sendTimeout",
+    _timeout_ms,
+    SEND_MS,
+    "a time, such as 10s",
+    "How long a request may take, its retries at other brokers included.",
+)
+TRIES_MORE: Final = Option[int](
+    "retries", whole(0, 100), RETRIES, "a number", "Further tries of a request that failed."
+)
+DROP_SYSTEM: Final = Option[bool](
+    "dropSystemProperties",
+    true_or_false,
+    False,
+    "true or false",
+    "Leave out properties whose names belong to RocketMQ, as those of messages that were read; "
+    "else they are an error.",
+)
+
+SINK_OPTIONS: Final = OptionTable(
+    (
+        *ACCESS,
+        TOPIC,
+        SHARDING_KEY,
+        RUN_ID,
+        GROUP,
+        BATCH_BYTES,
+        IN_FLIGHT_REQUESTS,
+        TIMEOUT,
+        TRIES_MORE,
+        DROP_SYSTEM,
+    ),
+    {
+        "kafka.bootstrap.servers": "give namesrv, the name servers of the cluster",
+        "kafka.": "settings of Kafka's producer have no meaning here",
+        "tags": "tags are a column of the frame",
+        "keys": "keys are a column of the frame",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Options of one write; they travel with every task."""
+
+    access: Access
+    topic: str | None = None
+    sharding_column: str | None = None
+    run_id: str | None = None
+    group: str = PRODUCER_GROUP
+    batch_bytes: int = BATCH_BYTES_MAX
+    in_flight: int = IN_FLIGHT
+    timeout_ms: int = SEND_MS
+    retries: int = RETRIES
+    drop_system: bool = False
+
+    def producer_settings(self) -> ProducerSettings:
+        """What the producer of a task is made with."""
+        access, account = self.access, self.access.account
+        return ProducerSettings(
+            namesrv=";".join(access.name_servers),
+            namespace=access.namespace,
+            access_key=None if account is None else account.access_key,
+            secret_key=None if account is None else account.secret_key,
+            security_token=None if account is None else account.security_token,
+            tls=access.tls or False,
+            retries=self.retries,
+            batch_bytes_max=self.batch_bytes,
+            in_flight_max=SINGLES_IN_FLIGHT,
+        )
+
+
+def sink_options(given: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
+    """Read what a user gave; `InvalidSetting` says what is wrong with it."""
+    values = read_options(given, SINK_OPTIONS, what="the sink")
+    if streaming and RUN_ID in values:
+        raise InvalidSetting(RUN_ID.name, str(values[RUN_ID]), "a stream has its query id instead")
+    return SinkOptions(
+        access=access_of(values),
+        topic=values[TOPIC],
+        sharding_column=values[SHARDING_KEY],
+        run_id=values[RUN_ID],
+        group=values[GROUP],
+        batch_bytes=values[BATCH_BYTES],
+        in_flight=values[IN_FLIGHT_REQUESTS],
+        timeout_ms=values[TIMEOUT],
+        retries=values[TRIES_MORE],
+        drop_system=values[DROP_SYSTEM],
+    )

@@ -1,0 +1,263 @@
+"""Dead letters of a group as a frame, and how many there are by reason, topic and day.
+
+    topic         where the message was first sent to; null where it does not say
+    day           on which it was buried, in UTC
+    reason        why, see below
+    tries         how often it was sent back
+    and           message_id, origin_message_id, tags, keys, born_time, store_time, properties,
+                  and broker, queue_id, queue_offset of the dead letter itself
+    bad_reason    why it cannot be decoded; null where it can
+
+RocketMQ writes down nowhere why a message died.  The reason is, in this order: a property that
+the user names; the error of the message's last outcome, where the outcomes of `flintmq.spark.run`
+were kept; why it cannot be decoded, where it cannot; else only how often it was tried.  Numbers
+and ids in errors are written as ``#``, so that the same error with another order number is the
+same reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from flintmq.errors import InvalidSetting
+from flintmq.model import properties as names
+from flintmq.model.group import check_group_name, dead_letter_topic
+from flintmq.spark.arrow.schema import BAD_RECORD
+from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA, OutcomeKind
+from flintmq.spark.options import source_table as table
+from flintmq.spark.pipelines.dead_letter_plot import plot_dead_letters
+from flintmq.spark.pipelines.lake_query import by_day
+from flintmq.spark.pipelines.report_output import ReportTable, ready_directory, utc_text
+from flintmq.spark.source.data_source import RocketMQDataSource
+from flintmq.spark.source.preflight import as_texts, has_option, look_first
+
+GROUPS_MAX: Final = 100_000
+"""Rows of the table, the largest groups first; what a driver holds with ease."""
+
+REASON_CHARACTERS_MAX: Final = 200
+UNKNOWN: Final = "unknown, tries: %d"
+
+TABLE: Final = "dead_letters"
+PICTURE: Final = "dead_letters.png"
+HEAD: Final = ("topic", "reason", "day", "messages", "tries_max", "first", "last")
+
+_READ: Final = (
+    "broker,queue_id,queue_offset,message_id,tags,keys,born_time,store_time,"
+    "reconsume_times,properties"
+)
+_BAD_OPTIONS: Final = (table.ON_BAD_RECORD, table.INCLUDE_BAD_RECORD)
+_ID: Final = r"\b(?=[0-9A-Fa-f-]*[0-9])[0-9A-Fa-f]{2}[0-9A-Fa-f-]{6,}\b"
+_NUMBER: Final = r"[0-9]+"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterGroup:
+    """Dead letters that have topic, reason and day in common.  Times are in milliseconds."""
+
+    topic: str | None
+    reason: str
+    day: str
+    messages: int
+    tries_max: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterReport:
+    """How many dead letters a group has, the largest groups first.
+
+    ``left_out`` dead letters are in groups beyond `GROUPS_MAX`.
+    """
+
+    group: str
+    messages: int
+    groups: tuple[DeadLetterGroup, ...]
+    left_out: int = 0
+
+    def table(self) -> ReportTable:
+        rows = tuple(
+            (
+                each.topic,
+                each.reason,
+                each.day,
+                each.messages,
+                each.tries_max,
+                utc_text(each.first_ms),
+                utc_text(each.last_ms),
+            )
+            for each in self.groups
+        )
+        return ReportTable(TABLE, HEAD, rows)
+
+    def write(self, out: str) -> tuple[Path, ...]:
+        """The table as CSV and Parquet, and a picture; where they are."""
+        directory = ready_directory(out, PICTURE)
+        shown = self.table()
+        columns = list(zip(*shown.rows, strict=True)) or [()] * len(HEAD)
+        kinds = (pa.string(),) * 3 + (pa.int64(),) * 2 + (pa.string(),) * 2
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        parquet = directory / f"{TABLE}.parquet"
+        pq.write_table(pa.table(dict(zip(HEAD, arrays, strict=True))), parquet)
+        picture = directory / PICTURE
+        by_day_and_topic: Counter[tuple[str, str]] = Counter()
+        by_reason: Counter[str] = Counter()
+        for each in self.groups:
+            by_day_and_topic[each.day, each.topic or "unknown topic"] += each.messages
+            by_reason[each.reason] += each.messages
+        plot_dead_letters(self.group, by_day_and_topic, by_reason, picture)
+        return shown.write(directory), parquet, picture
+
+
+def dead_letter_report(
+    spark: SparkSession,
+    group: str,
+    out: str | None = None,
+    *,
+    outcomes: DataFrame | str | None = None,
+    reason_property: str | None = None,
+    where: str | None = None,
+    **options: object,
+) -> DeadLetterReport:
+    """Count the dead letters of a group; with ``out``, write table and picture there.
+
+    ``outcomes`` are the rows of `flintmq.spark.run`, or where they are as Parquet.  ``where`` is a
+    condition of Spark SQL on the columns of `dead_letters`.  ``options`` are those of the source,
+    such as ``namesrv``, ``store``, ``tags``, ``startingTimestamp``.
+    """
+    if out is not None:
+        ready_directory(out, PICTURE)
+    given = dead_letter_options(group, options)
+    look_first(given, stream=False)
+    frame = letter_frame(spark, given, outcomes, reason_property, body=False)
+    if where is not None:
+        frame = frame.where(where)
+    counted = frame.groupBy("topic", "reason", "day").agg(
+        f.count("*").alias("messages"),
+        f.max("tries").alias("tries_max"),
+        f.min(f.unix_millis("store_time")).alias("first_ms"),
+        f.max(f.unix_millis("store_time")).alias("last_ms"),
+    )
+    counted = counted.persist()
+    try:
+        total = counted.agg(f.sum("messages")).collect()[0][0] or 0
+        order = f.desc("messages"), f.col("day"), f.col("topic"), f.col("reason")
+        rows = counted.orderBy(*order).limit(GROUPS_MAX).collect()
+    finally:
+        counted.unpersist()
+    groups = tuple(
+        DeadLetterGroup(
+            row.topic,
+            row.reason,
+            row.day.isoformat(),
+            row.messages,
+            row.tries_max,
+            row.first_ms,
+            row.last_ms,
+        )
+        for row in rows
+    )
+    left_out = total - sum(each.messages for each in groups)
+    report = DeadLetterReport(group, total, groups, left_out)
+    if out is not None:
+        report.write(out)
+    return report
+
+
+def dead_letters(
+    spark: SparkSession,
+    group: str,
+    *,
+    outcomes: DataFrame | str | None = None,
+    reason_property: str | None = None,
+    body: bool = False,
+    **options: object,
+) -> DataFrame:
+    """The dead letters of a group, one row each; with ``body`` also their bodies and flags."""
+    given = dead_letter_options(group, options)
+    look_first(given, stream=False)
+    return letter_frame(spark, given, outcomes, reason_property, body=body)
+
+
+def dead_letter_options(group: str, given: Mapping[str, object]) -> dict[str, str]:
+    """The options of the source that reads the dead letters of a group."""
+    check_group_name(group)
+    options = as_texts(given, dead_letter_topic(group))
+    for option in (table.SCHEMA, table.COLUMNS_WANTED, table.PROPERTIES_AS, *_BAD_OPTIONS):
+        if has_option(options, option.name):
+            raise InvalidSetting(option.name, "", "dead letters have columns of their own")
+    return options
+
+
+def letter_frame(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    outcomes: DataFrame | str | None,
+    reason_property: str | None,
+    *,
+    body: bool,
+) -> DataFrame:
+    """The same from options that were looked at."""
+    columns = f"{_READ},body,flag" if body else _READ
+    spark.dataSource.register(RocketMQDataSource)
+    reader = spark.read.format("rocketmq").options(**options)
+    reader = reader.option("columns", f"{columns},{BAD_RECORD}").option("properties", "map")
+    frame = by_day(reader.load())
+    carried = f.col("properties")
+    frame = frame.select(
+        f.coalesce(
+            _filled(carried[names.DLQ_ORIGIN_TOPIC]), _filled(carried[names.RETRY_TOPIC])
+        ).alias("topic"),
+        "day",
+        f.col("reconsume_times").alias("tries"),
+        "message_id",
+        f.coalesce(
+            _filled(carried[names.DLQ_ORIGIN_MESSAGE_ID]),
+            _filled(carried[names.ORIGIN_MESSAGE_ID]),
+        ).alias("origin_message_id"),
+        *(name for name in columns.split(",") if name not in ("message_id", "reconsume_times")),
+        f.col(f"{BAD_RECORD}.reason").alias("bad_reason"),
+    )
+    known: list[Column] = []
+    if reason_property is not None:
+        known.append(_filled(carried[reason_property]))
+    if outcomes is not None:
+        frame = frame.join(_last_errors(spark, outcomes), "message_id", "left")
+        known.append(_filled(f.col("last_error")))
+    known.append(f.col("bad_reason"))
+    tried = f.format_string(UNKNOWN, f.col("tries"))
+    frame = frame.withColumn("reason", f.coalesce(*(same_words(each) for each in known), tried))
+    return frame.drop("last_error")
+
+
+def same_words(error: Column) -> Column:
+    """The first line of an error, without what differs from message to message."""
+    line = f.trim(f.substring_index(f.trim(error), "\n", 1))
+    alike = f.regexp_replace(f.regexp_replace(line, _ID, "#"), _NUMBER, "#")
+    return f.substring(alike, 1, REASON_CHARACTERS_MAX)
+
+
+def _last_errors(spark: SparkSession, outcomes: DataFrame | str) -> DataFrame:
+    """What the last outcome of each message says that died."""
+    rows = spark.read.parquet(outcomes) if isinstance(outcomes, str) else outcomes
+    missing = {"message_id", "outcome", "started_time", "error"} - set(rows.columns)
+    if missing:
+        reason = f"has no column {min(missing)}; outcomes have {', '.join(OUTCOME_SCHEMA.names)}"
+        raise InvalidSetting("outcomes", str(outcomes)[:80], reason)
+    dead = rows.where(f.col("outcome").isin(OutcomeKind.DEAD.value, OutcomeKind.BAD_RECORD.value))
+    last = f.max_by("error", "started_time").alias("last_error")
+    return dead.groupBy("message_id").agg(last)
+
+
+def _filled(text: Column) -> Column:
+    """Null where there is nothing to read."""
+    return f.when(f.trim(text) != "", text)

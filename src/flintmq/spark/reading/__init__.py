@@ -1,0 +1,1 @@
+"""Records from where they are, a cluster or a store directory, one page after the other."""

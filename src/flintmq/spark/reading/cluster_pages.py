@@ -1,0 +1,192 @@
+"""What a task does: read its parts of queues, page by page.
+
+The next pull is under way while a page is worked on.  A broker that was set to give few messages
+at a time makes many small pages; they are joined, because a page costs its reader as much as
+some hundred messages do.
+
+    pull ──► answer ──► next pull leaves ──► page given ──► answer …
+      ▲                       │ connection lost
+      └── waits, looks where the broker is now, and goes on from where it stands
+
+Invariant: the pages cover the part without a hole.  What the broker no longer has is in a page
+with a gap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from flintmq.core.admin.spans import queue_address
+from flintmq.core.reading.read_span import Page, SpanReader, Wanted
+from flintmq.errors import FlintError, MessagesLost, NoRoute, Unreachable
+from flintmq.logs import logger
+from flintmq.model.queue import Span
+from flintmq.spark.reading.access import Access, Line, Started
+from flintmq.spark.reading.queue_source import ReadPart
+
+TRIES: Final = 6
+"""How often in a row a pull is tried.  With the pauses this outlasts the restart of a broker."""
+
+PAUSE_MS: Final = 250
+"""Before the second try; doubled before each further one, so that all take about 8 seconds."""
+
+PAGE_BYTES_MIN: Final = 256 * 1024
+"""Smaller pages are joined while there is more to come."""
+
+PARTS_AHEAD: Final = 4
+"""Parts with a pull under way, in a task that has several."""
+
+_logger = logger(__name__)
+
+
+class RemotePages:
+    """Parts of queues, read from their brokers."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
+        with self._access.open() as line:
+            reading = _Reading(line, part, wanted, count_max)
+            try:
+                yield from _joined(reading)
+            finally:
+                reading.abandon()
+
+    def all_pages(
+        self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
+    ) -> Iterator[Page]:
+        """The pages of all parts, one part after the other, as they come from the brokers."""
+        left = iter(parts)
+        readings: deque[_Reading] = deque()
+        with self._access.open() as line:
+            try:
+                while True:
+                    for part in islice(left, PARTS_AHEAD - len(readings)):
+                        readings.append(_Reading(line, part, wanted, count_max))
+                    if not readings:
+                        return
+                    while (page := readings[0].next()) is not None:
+                        yield page
+                    readings.popleft()
+            finally:
+                for reading in readings:
+                    reading.abandon()
+
+
+def check_gap(page: Page, *, fail_on_data_loss: bool) -> None:
+    """Raise `MessagesLost` for a page with a gap, or log it."""
+    if page.gap is None:
+        return
+    lost = MessagesLost(
+        str(page.queue),
+        *page.gap,
+        "deleted, or never there; with failOnDataLoss=false they are skipped",
+    )
+    if fail_on_data_loss:
+        raise lost
+    _logger.warning("%s", lost)
+
+
+class _Reading:
+    """One part, with a pull under way."""
+
+    def __init__(self, line: Line, part: ReadPart, wanted: Wanted, count_max: int) -> None:
+        self._line = line
+        self._span = part.span
+        self._wanted = wanted
+        self._count_max = count_max
+        self._address = part.origin
+        self._reader = self._reader_from(part.span)
+        self._under_way: Started | None = None
+        self._failures = 0
+        self._failure: FlintError | None = None
+        self._start()
+
+    def next(self) -> Page | None:
+        """The page of the next answer, or None at the end; the pull after it has left then."""
+        while not self._reader.is_done:
+            if self._under_way is not None:
+                try:
+                    reply = self._under_way.finish()
+                except Unreachable as error:
+                    self._note(error)
+                else:
+                    self._failures = 0
+                    page = self._reader.answered(reply)
+                    self._under_way = None
+                    self._start()
+                    return self._with_end(page)
+            self._try_again()
+        return None
+
+    def abandon(self) -> None:
+        if self._under_way is not None:
+            self._under_way.abandon()
+
+    def _start(self) -> None:
+        call = self._reader.call()
+        if call is None:
+            return
+        try:
+            self._under_way = self._line.start(call)
+        except Unreachable as error:
+            self._note(error)
+
+    def _note(self, error: FlintError) -> None:
+        self._under_way = None
+        self._failures += 1
+        self._failure = error
+
+    def _try_again(self) -> None:
+        """Wait, look up the broker again, and go on from where the reading stands."""
+        assert self._failure is not None
+        if self._failures >= TRIES:
+            raise self._failure
+        time.sleep((PAUSE_MS << self._failures - 1) / 1000)
+        _logger.warning("%s: reading on after: %s", self._span.queue, self._failure)
+        with suppress(NoRoute, Unreachable):  # it may only be on its way back to where it was
+            self._address = self._line.hold(queue_address(self._line.namesrv, self._span.queue))
+        self._reader = self._reader_from(replace(self._span, start=self._reader.next_offset))
+        self._start()
+
+    def _reader_from(self, span: Span) -> SpanReader:
+        return SpanReader(span, self._address, wanted=self._wanted, count_max=self._count_max)
+
+    def _with_end(self, page: Page) -> Page:
+        """A queue that ends before the part does has lost what the plan saw in it."""
+        if self._reader.ended_at is None:
+            return page
+        return replace(page, stop=self._span.stop, gap=(page.start, self._span.stop))
+
+
+def _joined(reading: _Reading) -> Iterator[Page]:
+    """The same pages, small ones joined.  A gap stays a page of its own."""
+    small: list[Page] = []
+    size_bytes = 0
+    while (page := reading.next()) is not None:
+        if page.gap is not None or (small and page.offset_delta != small[0].offset_delta):
+            yield from _join(small)
+            small, size_bytes = [], 0
+        if page.gap is not None:
+            yield page
+            continue
+        small.append(page)
+        size_bytes += len(page.records)
+        if size_bytes >= PAGE_BYTES_MIN:
+            yield from _join(small)
+            small, size_bytes = [], 0
+    yield from _join(small)
+
+
+def _join(pages: list[Page]) -> Iterator[Page]:
+    if len(pages) == 1:
+        yield pages[0]
+    elif pages:
+        yield replace(pages[-1], start=pages[0].start, records=b"".join(p.records for p in pages))

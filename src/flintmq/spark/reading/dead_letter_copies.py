@@ -1,0 +1,64 @@
+"""Records that cannot be decoded, as dead letters of a group: their broker copies its own bytes.
+
+    36 with level -1 ──stored──► done
+          │ the group is not known there: it is made known, and the broker is asked again
+          └ refused, `REFUSED_MAX` times ──► `BrokerRefused`: whoever asked decides what then
+
+A broker that cannot be reached is `Unreachable`: the task fails, and Spark runs it again.  A task
+that runs again has its records copied again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from flintmq.core.ask import refusal
+from flintmq.core.conversation import Call
+from flintmq.core.group.actions import SEND_BACK_TIMEOUT_MS, DeadLetterRecord
+from flintmq.core.group.consumer_requests import dead_letter_request
+from flintmq.core.group.consumer_settings import RETRY_MAX
+from flintmq.core.group.group_introduction import introduce
+from flintmq.model.bad_record import BadRecord
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.codes import ResponseCode
+from flintmq.spark.reading.access import Line
+from flintmq.spark.reading.masters import Masters
+
+REFUSED_MAX: Final = 3
+"""How often a broker may say no to one record: its reason may pass, but a task cannot wait."""
+
+PAUSE_S: Final = 0.2
+"""Between two tries."""
+
+_SUCCESS: Final = int(ResponseCode.SUCCESS)
+_UNKNOWN_GROUP: Final = int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+
+
+class DeadLetterCopies:
+    """What one task asks of brokers.  ``group`` is the name on the wire."""
+
+    def __init__(
+        self, line: Line, group: str, *, tries_max: int = RETRY_MAX, unit_mode: bool = False
+    ) -> None:
+        self._line = line
+        self._group = group
+        self._tries_max = tries_max
+        self._unit_mode = unit_mode
+        self._masters = Masters(line)
+
+    def copy(self, bad: BadRecord, queue: QueueRef) -> None:
+        """Have a record copied to the dead letters; `BrokerRefused` when it is not."""
+        address = self._masters.address(queue)
+        ask = DeadLetterRecord(queue, bad, 0, None)
+        asked = dead_letter_request(ask, self._group, self._tries_max, unit_mode=self._unit_mode)
+        for left in reversed(range(REFUSED_MAX)):
+            reply = self._line.make(Call(address, asked, SEND_BACK_TIMEOUT_MS))
+            if reply.code == _SUCCESS:
+                return
+            if not left:
+                raise refusal(reply, address)
+            if reply.code == _UNKNOWN_GROUP:
+                self._line.hold(introduce(address, self._group))
+            else:
+                time.sleep(PAUSE_S)

@@ -1,0 +1,83 @@
+"""Notices new messages in queues without asking again and again.
+
+Each queue has one pull at its broker, which keeps it until a message arrives.  What such a pull
+brings is not used: it only says that there is something to plan a batch for.
+
+    watch(positions) ──► a pull for each queue ──kept up to 15 s──► nothing: again
+                                                    ├──► something: `wait` comes back
+                                                    └──► moved: somebody reset the group
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from flintmq.client.engine.client_engine import Engine
+from flintmq.client.pull.pull_calls import Pulling
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
+from flintmq.core.group.pull_answers import NoNewMessage, OffsetMoved
+from flintmq.core.group.stream_requests import StreamPull
+from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.errors import FlintError
+from flintmq.model.queue import QueueOffset, QueueRef
+
+AFTER_ERROR_S: Final = 1.0
+
+
+class Arrivals:
+    """Lives on the loop of its engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        pulling: Pulling,
+        on_moved: Callable[[QueueRef, QueueOffset], None],
+    ) -> None:
+        self._engine = engine
+        self._pulling = pulling
+        self._on_moved = on_moved
+        self._watches: dict[QueueRef, tuple[QueueOffset, asyncio.Task[None]]] = {}
+        self._change = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something else happened that whoever waits should look at."""
+        self._change.set()
+
+    async def wait(self, positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
+        """Wait until a queue has something at its position; whether that, or a wake, came."""
+        self._watch(positions)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._change.wait()
+        except TimeoutError:
+            return False
+        self._change.clear()
+        return True
+
+    def _watch(self, positions: Mapping[QueueRef, QueueOffset]) -> None:
+        for queue, (offset, task) in list(self._watches.items()):
+            if positions.get(queue) != offset or task.done():
+                task.cancel()
+                del self._watches[queue]
+        for queue, offset in positions.items():
+            if queue not in self._watches:
+                task = self._engine.spawn(self._look(queue, offset), f"arrivals in {queue}")
+                self._watches[queue] = offset, task
+
+    async def _look(self, queue: QueueRef, offset: QueueOffset) -> None:
+        pull = StreamPull(
+            queue, offset, TopicSubscription(queue.topic), 1, PULL_SUSPEND_MS, bytes_max=1
+        )
+        while True:
+            try:
+                answer = await self._pulling.pull(pull, PULL_TIMEOUT_MS)
+            except FlintError:
+                await asyncio.sleep(AFTER_ERROR_S)
+                break  # the brokers are asked, which tells what is wrong
+            if isinstance(answer, OffsetMoved) and answer.next_offset != offset:
+                self._on_moved(queue, answer.next_offset)
+            if not isinstance(answer, NoNewMessage):
+                break
+        self._change.set()

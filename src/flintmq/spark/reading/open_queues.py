@@ -1,0 +1,27 @@
+"""Where a source reads: a cluster, or a store directory.  Everybody else does not care which."""
+
+from __future__ import annotations
+
+from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.cluster_pages import RemotePages
+from flintmq.spark.reading.queue_source import PartsReader, Queues
+
+
+def open_queues(access: Access, store: str | None) -> Queues:
+    """For the driver.  Close it when it is no longer needed."""
+    if store is None:
+        from flintmq.spark.reading.cluster_queues import Cluster  # tasks do without
+
+        return Cluster(access)
+    from flintmq.spark.reading.store_queues import StoreQueues
+
+    return StoreQueues(store)
+
+
+def page_reader(access: Access, store: str | None) -> PartsReader:
+    """For a task."""
+    if store is None:
+        return RemotePages(access)
+    from flintmq.spark.reading.store_queues import StorePages
+
+    return StorePages()

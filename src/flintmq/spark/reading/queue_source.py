@@ -1,0 +1,76 @@
+"""What the driver asks of whoever holds the queues: a cluster, or a store directory.
+
+Both answer the same questions, so that planning does not know which of them it plans for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.core.reading.read_span import Page, Wanted
+from flintmq.model.queue import QueueOffset, QueueRef, Span
+
+
+class Queues(Protocol):
+    """The queues of a cluster or of a store directory, as the driver sees them."""
+
+    def topics(self) -> tuple[str, ...]:
+        """All topics of users, sorted; retry, dead-letter and system topics are not among them."""
+        ...
+
+    def queues(self, topics: Collection[str]) -> tuple[QueueRef, ...]:
+        """The readable queues of these topics, sorted.  A topic nobody knows is `NoRoute`."""
+        ...
+
+    def extents(self, queues: Collection[QueueRef]) -> Mapping[QueueRef, Extent]:
+        """Where each begins and ends.  One that is gone meanwhile is left out."""
+        ...
+
+    def offsets_at(
+        self, queues: Collection[QueueRef], time_ms: int
+    ) -> Mapping[QueueRef, QueueOffset]:
+        """The first message of each that was stored at this time or later."""
+        ...
+
+    def group_offsets(
+        self, queues: Collection[QueueRef], group: str
+    ) -> Mapping[QueueRef, QueueOffset]:
+        """Where the group stands; queues in which it never committed are left out."""
+        ...
+
+    def origin(self, queue: QueueRef) -> str:
+        """Where a task has to read the queue: the address of a broker, or a directory."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """What one task reads.  ``origin`` is what `Queues.origin` said when it was planned."""
+
+    span: Span
+    origin: str
+    partition: int = 0
+    """The place of the queue in the order of broker and id: Kafka's partition."""
+
+
+class PageReader(Protocol):
+    """How a part is read."""
+
+    def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
+        """The pages of the span in order; the next is fetched while one is worked on."""
+        ...
+
+
+class PartsReader(PageReader, Protocol):
+    """How a task reads its parts."""
+
+    def all_pages(
+        self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
+    ) -> Iterator[Page]:
+        """The pages of all parts, one part after the other."""
+        ...

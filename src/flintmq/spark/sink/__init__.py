@@ -1,0 +1,1 @@
+"""Rows of a frame as messages of a topic."""

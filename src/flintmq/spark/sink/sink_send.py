@@ -1,0 +1,242 @@
+"""Messages of one task on their way: packed into batches, several under way, all accounted for.
+
+    put ─► lane of its topic, or of its queue ─► full ─► request ─► stored
+                                                           │ failed: again, in the same queue
+                                                           │ or, if it may, in another
+    put ─► delayed, or too large for a batch ─► alone ──────────┘
+
+A row that may go anywhere goes with its neighbours, and batches take turns over the queues.
+Whose turn it is depends on the rows alone: a task that is tried again sends each row to the same
+queue, where the consumer is that has seen it, unless a broker is down or queues were added.
+The rows of one given queue go one request after the other, so their order stays.
+
+Invariant: when `finish` has returned, every message that was put is stored, at least once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self
+
+from flintmq.client.producer.threaded_producer import Producer
+from flintmq.core.producer.publisher import BUSY_FIRST_MS, BUSY_MAX_MS, TRY_ANOTHER
+from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.errors import BrokerRefused, FlintError, InvalidSetting, PartlySent
+from flintmq.model.group import is_retry_topic
+from flintmq.model.message import Message
+from flintmq.model.queue import QueueRef
+from flintmq.spark.options.sink_options import SINGLES_IN_FLIGHT, SinkOptions
+from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, Target
+
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What lanes may hold that are not full yet, when rows go to very many topics or queues."""
+
+_ENTRY_BYTES: Final = 96
+"""What a message in a batch takes beside body, tags, keys and properties, and a little more."""
+
+
+class Lane:
+    """Rows that go together: those of one queue, or those of one topic that may go anywhere."""
+
+    __slots__ = ("is_single", "last", "messages", "queue", "size_bytes", "topic", "turn")
+
+    def __init__(self, topic: str, queue: QueueRef | None, turn: int) -> None:
+        self.topic = topic
+        self.queue = queue
+        self.turn = turn
+        self.is_single = is_retry_topic(topic)  # brokers take no batches there
+        self.messages: list[Message] = []
+        self.size_bytes = 0
+        self.last: Future[None] | None = None
+
+
+class Sending:
+    """The sending side of one task.  Used by one thread."""
+
+    def __init__(self, producer: Producer, options: SinkOptions, turn: int) -> None:
+        self.requests = 0
+        self.body_bytes = 0
+        self._producer = producer
+        self._options = options
+        self._turn = turn
+        self._queues: dict[str, Sequence[QueueRef]] = {}
+        self._sorted: dict[str, Sequence[QueueRef]] = {}
+        self._lanes: dict[tuple[str, QueueRef | None], Lane] = {}
+        self._lane: Lane | None = None  # of the last row
+        self._batch_bytes = options.batch_bytes
+        self._pending_bytes = 0
+        self._pool = ThreadPoolExecutor(options.in_flight, "flintmq-sink")
+        self._under_way: deque[Future[None]] = deque()
+        self._alone: deque[tuple[Future[SendReceipt], Message, QueueRef | None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def put(self, row: OutRow) -> None:
+        """Take a message; wait while enough requests are under way."""
+        message, target = row
+        topic, lane = message.topic, self._lane
+        queue = None if target is ANYWHERE else self._queue(topic, target)
+        if lane is None or lane.topic != topic or lane.queue != queue:
+            lane = self._lane = self._lane_of(topic, queue)
+        size_bytes = _size_bytes(message)
+        self.body_bytes += len(message.body)
+        if message.delay_level or lane.is_single or size_bytes > self._batch_bytes:
+            self._put_alone(message, queue)
+            return
+        if lane.size_bytes + size_bytes > self._batch_bytes:
+            self._ship(lane)
+        lane.messages.append(message)
+        lane.size_bytes += size_bytes
+        self._pending_bytes += size_bytes
+        if self._pending_bytes > PENDING_BYTES_MAX:
+            self._ship_all()
+
+    def finish(self) -> None:
+        """Send what is left and wait until all is stored; raises what could not be mended."""
+        self._ship_all()
+        while self._under_way:
+            self._under_way.popleft().result()
+        while self._alone:
+            self._settle()
+
+    # Where to
+
+    def _queue(self, topic: str, target: Target) -> QueueRef:
+        queues = self._queues_of(topic)
+        if target.sharding_key is not None:
+            return queue_of_key(queues, target.sharding_key)
+        if target.place is not None:
+            if not 0 <= target.place < len(queues):
+                raise InvalidSetting(
+                    "column partition", str(target.place), f"{topic} has {len(queues)} queues"
+                )
+            return self._sorted[topic][target.place]
+        for queue in self._sorted[topic]:
+            if queue.queue_id == target.queue_id and target.broker in (None, queue.broker):
+                return queue
+        where = "" if target.broker is None else f" on {target.broker}"
+        raise InvalidSetting(
+            "column queue_id", str(target.queue_id), f"{topic} has no such queue{where}"
+        )
+
+    def _queues_of(self, topic: str) -> Sequence[QueueRef]:
+        """The same ones for as long as the task runs."""
+        queues = self._queues.get(topic)
+        if queues is None:
+            queues = self._queues[topic] = self._producer.queues(topic)
+            self._sorted[topic] = sorted(queues)
+        return queues
+
+    def _lane_of(self, topic: str, queue: QueueRef | None) -> Lane:
+        lane = self._lanes.get((topic, queue))
+        if lane is None:
+            lane = self._lanes[topic, queue] = Lane(topic, queue, self._turn)
+        return lane
+
+    # Batches
+
+    def _ship_all(self) -> None:
+        for lane in self._lanes.values():
+            if lane.messages:
+                self._ship(lane)
+
+    def _ship(self, lane: Lane) -> None:
+        while len(self._under_way) >= 2 * self._options.in_flight:
+            self._under_way.popleft().result()
+        messages, queue = lane.messages, lane.queue
+        self._pending_bytes -= lane.size_bytes
+        lane.messages, lane.size_bytes = [], 0
+        if queue is None:
+            queues = self._queues_of(lane.topic)
+            chosen = queues[lane.turn % len(queues)]
+            lane.turn += 1
+            job = self._pool.submit(self._store, messages, chosen, False)
+        else:
+            job = self._pool.submit(self._store, messages, queue, True, lane.last)
+            lane.last = job
+        self.requests += 1
+        self._under_way.append(job)
+
+    def _store(
+        self,
+        messages: list[Message],
+        queue: QueueRef | None,
+        is_fixed: bool,
+        after: Future[None] | None = None,
+    ) -> None:
+        """Store messages of one topic.  On a thread of the pool, when those before are stored."""
+        if after is not None:
+            after.result()
+        tries_more = self._options.retries
+        if not is_fixed:  # the producer then goes from broker to broker by itself
+            tries_more = min(1, tries_more)
+        for tried in range(tries_more + 1):
+            if tried and is_fixed:
+                time.sleep(min(BUSY_MAX_MS, BUSY_FIRST_MS << (tried - 1)) / 1000)
+            try:
+                self._send(messages, queue if is_fixed or not tried else None)
+                return
+            except FlintError as error:
+                if tried == tries_more or not _may_try_again(error):
+                    raise
+                if isinstance(error, PartlySent):
+                    messages = messages[error.stored :]
+
+    def _send(self, messages: list[Message], queue: QueueRef | None) -> None:
+        timeout_ms = self._options.timeout_ms
+        if len(messages) == 1:
+            self._producer.send(messages[0], timeout_ms=timeout_ms, queue=queue)
+        else:
+            self._producer.send_batch(messages, timeout_ms=timeout_ms, queue=queue)
+
+    # One by one
+
+    def _put_alone(self, message: Message, queue: QueueRef | None) -> None:
+        while len(self._alone) >= SINGLES_IN_FLIGHT:
+            self._settle()
+        timeout_ms = self._options.timeout_ms
+        future = self._producer.send_async(message, timeout_ms=timeout_ms, queue=queue)
+        self._alone.append((future, message, queue))
+        self.requests += 1
+
+    def _settle(self) -> None:
+        """Wait for the oldest of them, and try it again if it failed."""
+        future, message, queue = self._alone.popleft()
+        try:
+            future.result()
+        except FlintError as error:
+            if not _may_try_again(error):
+                raise
+            self._store([message], queue, queue is not None)
+
+
+def _may_try_again(error: BaseException) -> bool:
+    if isinstance(error, BrokerRefused):
+        return error.code in TRY_ANOTHER
+    return isinstance(error, FlintError) and error.retriable
+
+
+def _size_bytes(message: Message) -> int:
+    """At least what the message takes in a batch, as long as its texts are plain."""
+    size_bytes = _ENTRY_BYTES + len(message.body)
+    if message.tags is not None:
+        size_bytes += len(message.tags)
+    for key in message.keys:
+        size_bytes += len(key) + 1
+    for name, value in message.properties.items():
+        size_bytes += len(name) + len(value) + 2
+    return size_bytes

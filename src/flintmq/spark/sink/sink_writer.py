@@ -1,0 +1,158 @@
+"""Rows into topics: the writers of a batch and of a stream.
+
+    driver                                 task                            driver
+    columns and options are checked ─► rows ─► messages ─► stored ─► Sent ─► commit: counted
+                                       any error fails the task; Spark tries it again
+
+At least once: a task that is tried again and a batch that is run again send their rows again,
+each under the same `ROW_PROPERTY`, by which consumers drop repeats (`spark.repeats`).  Nothing
+can be taken back: an aborted write leaves what was stored.
+
+A stream's rows are named by its query id and batch, which Spark hands to tasks as local
+properties; they stay the same over restarts from a checkpoint.  A batch's rows are named by the
+option runId, or else by a name made on the driver.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from flintmq.client.producer.threaded_producer import Producer
+from flintmq.errors import InvalidSetting
+from flintmq.logs import logger
+from flintmq.spark.options.sink_options import SinkOptions, sink_options
+from flintmq.spark.sink.row_identity import prefix_of
+from flintmq.spark.sink.sink_rows import RowPlan, plan_rows
+from flintmq.spark.sink.sink_send import Sending
+
+log = logger(__name__)
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+"""Local properties that Spark gives to all jobs of a streaming query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(WriterCommitMessage):
+    """What one task has stored."""
+
+    partition: int
+    rows: int
+    body_bytes: int
+    requests: int
+
+
+def writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceArrowWriter:
+    """The writer of a batch; `InvalidSetting` when it cannot work."""
+    if overwrite:
+        raise InvalidSetting("mode", "overwrite", "a topic can only be appended to: mode append")
+    chosen = sink_options(options)
+    return BatchWriter(chosen, plan_rows(schema, chosen), chosen.run_id or uuid.uuid4().hex)
+
+
+def stream_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,  # noqa: ARG001  # the output mode complete: the whole result, again
+) -> DataSourceStreamArrowWriter:
+    """The writer of a stream; `InvalidSetting` when it cannot work."""
+    chosen = sink_options(options, streaming=True)
+    return StreamWriter(chosen, plan_rows(schema, chosen))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a frame once."""
+
+    def __init__(self, options: SinkOptions, plan: RowPlan, run_id: str) -> None:
+        self._options = options
+        self._plan = plan
+        self._run_id = run_id
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return send_rows(iterator, self._options, self._plan, self._run_id, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        log.info("write %s: %s", self._run_id, _counted(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        log.warning("write %s failed, but %s", self._run_id, _counted(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a query."""
+
+    def __init__(self, options: SinkOptions, plan: RowPlan) -> None:
+        self._options = options
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        query_id, batch_id = _local(QUERY_ID), _local(BATCH_ID)
+        write = query_id.replace("-", "")
+        return send_rows(iterator, self._options, self._plan, write, int(batch_id))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        log.info("batch %d: %s", batch_id, _counted(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+        log.warning("batch %d failed, but %s", batch_id, _counted(messages))
+
+
+def send_rows(
+    batches: Iterator[pa.RecordBatch],
+    options: SinkOptions,
+    plan: RowPlan,
+    write: str,
+    batch: int,
+) -> Sent:
+    """Send all rows of this task's partition and wait until they are stored."""
+    partition = _context().partitionId()
+    first = next(batches, None)
+    if first is None:
+        return Sent(partition, 0, 0, 0)
+    prefix, rows = prefix_of(write, batch, partition), 0
+    with (
+        Producer(options.group, **options.producer_settings()) as producer,
+        Sending(producer, options, batch + partition) as sending,
+    ):
+        some: pa.RecordBatch | None = first
+        while some is not None:
+            for row in plan.rows(some, prefix, rows):
+                sending.put(row)
+            rows += some.num_rows
+            some = next(batches, None)
+        sending.finish()
+        return Sent(partition, rows, sending.body_bytes, sending.requests)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "rows are written by tasks"
+    return context
+
+
+def _local(name: str) -> str:
+    value = _context().getLocalProperty(name)
+    assert value is not None, f"Spark does not say {name}"
+    return value
+
+
+def _counted(messages: Sequence[WriterCommitMessage | None]) -> str:
+    sent = [message for message in messages if isinstance(message, Sent)]
+    rows, requests = sum(part.rows for part in sent), sum(part.requests for part in sent)
+    body_bytes = sum(part.body_bytes for part in sent)
+    how = f"by {len(sent)} tasks in {requests} requests"
+    return f"{rows} messages of {body_bytes} bytes are stored {how}"

@@ -1,0 +1,77 @@
+"""``spark.read``: what the topics hold, planned once and then read by tasks.
+
+Conditions of the query cut the plan where Spark hands them over, see `PushingReader`.  Spark does
+so only with ``spark.sql.python.filterPushdown.enabled``, and without it refuses a reader that
+takes filters; but it asks for them in a process of their own, so only there the reader takes
+them.  That holds in every mode of Spark, and no session has to be asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from flintmq.model.queue import Span
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.reading.open_queues import open_queues
+from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.source.pushdown import Conditions
+from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
+from flintmq.spark.source.stream_plan import batch_spans, cut, partition_numbers
+
+PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""What runs in the process in which Spark asks which filters a reader takes."""
+
+
+class BatchReader(DataSourceReader):
+    """Reads everything that the options name."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        with closing(open_queues(options.access, options.store)) as queues:
+            spans = batch_spans(queues, options)
+            numbers = partition_numbers(span.queue for span in spans)
+            parts = cut(
+                self._narrowed(queues, spans),
+                origin=queues.origin,
+                partitions=numbers,
+                partitions_min=options.partitions_min,
+                records_max=options.records_max,
+            )
+        return partitions_of(options, parts, driver_cores())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_rows(self._options, partition)
+
+    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:  # noqa: ARG002  # for those who narrow
+        return spans
+
+
+class PushingReader(BatchReader):
+    """The same, for a query whose conditions are known."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._conditions = Conditions(options.shape.form, options.access.namespace)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take what can be used; what Spark still has to look at in every row."""
+        return [one for one in filters if not self._conditions.take(one)]
+
+    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:
+        return self._conditions.narrow(queues, spans)
+
+
+def batch_reader(options: SourceOptions) -> BatchReader:
+    """The reader for this process."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_pushing = PUSHING_MODULE in sys.modules or getattr(main, "name", "") == PUSHING_MODULE
+    return PushingReader(options) if is_pushing else BatchReader(options)

@@ -1,0 +1,66 @@
+"""How large the messages of each queue are, for limits in bytes.
+
+A broker tells how many messages a queue holds, not how large they are, and tasks have no way to
+tell the driver what they saw.  So the driver itself reads a few messages of a queue before the
+first batch that has it, and again from time to time.
+
+Invariant: sizes are per offset: what a filter holds back counts as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from flintmq.core.reading.read_span import Wanted
+from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.spark.reading.queue_source import PageReader, ReadPart
+from flintmq.spark.source.stream_offset import StreamOffset
+
+SAMPLE_MESSAGES: Final = 32
+"""What a broker gives at once unless it is set otherwise."""
+
+BATCHES_BETWEEN: Final = 16
+"""A queue is looked at again after so many batches."""
+
+NEW_SHARE: Final = 0.5
+"""How much a new sample counts against what was known."""
+
+
+class Sizes:
+    """Bytes per message, queue by queue."""
+
+    def __init__(self, reader: PageReader, wanted: Wanted) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._bytes: dict[QueueRef, float] = {}
+        self._batches_since: dict[QueueRef, int] = {}
+
+    def look(
+        self,
+        previous: StreamOffset,
+        stops: dict[QueueRef, QueueOffset],
+        origin: Callable[[QueueRef], str],
+    ) -> dict[QueueRef, int]:
+        """Sample the queues that have something new where that is due; all sizes known then."""
+        for queue, start in previous.stops.items():
+            stop = min(stops.get(queue, start), start + SAMPLE_MESSAGES)
+            if stop <= start:
+                continue
+            since = self._batches_since.get(queue, BATCHES_BETWEEN)
+            if since >= BATCHES_BETWEEN:
+                span = Span(queue, start, QueueOffset(stop))
+                self._note(queue, self._sample(ReadPart(span, origin(queue))))
+                since = 0
+            self._batches_since[queue] = since + 1
+        return {queue: max(1, round(size)) for queue, size in self._bytes.items()}
+
+    def _sample(self, part: ReadPart) -> float:
+        size_bytes = sum(
+            len(page.records) for page in self._reader.pages(part, self._wanted, SAMPLE_MESSAGES)
+        )
+        return size_bytes / len(part.span)
+
+    def _note(self, queue: QueueRef, size: float) -> None:
+        known = self._bytes.get(queue, size)
+        self._bytes[queue] = known + (size - known) * NEW_SHARE

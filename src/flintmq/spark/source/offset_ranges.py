@@ -1,0 +1,225 @@
+"""From options to queues and offsets: which queues are read, and where each starts and stops.
+
+Messages that were asked for by number and are gone, or a group that stands where nothing is any
+more, are `MessagesLost`; with failOnDataLoss=false they are logged and what is left is read.
+Words and times cannot ask for too much: they mean what is there.
+
+Invariant: what comes out lies within what the queues hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import assert_never
+
+from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.errors import InvalidSetting, MessagesLost
+from flintmq.logs import logger
+from flintmq.model.group import without_namespace
+from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.spark.options.offset_specs import (
+    Choice,
+    OfEach,
+    OfGroup,
+    Place,
+    TheseQueues,
+    Topics,
+    TopicsLike,
+)
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.options.source_table import ASSIGN, ENDING_OFFSETS, STARTING_OFFSETS
+from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.source.stream_offset import StreamOffset
+
+NAMED_MAX = 5
+"""How many queues an error names before it only counts them."""
+
+_logger = logger(__name__)
+
+
+class DataLoss:
+    """What becomes of messages that are gone: an error, or a warning, and that only once."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+        self._warned: dict[QueueRef, int] = {}
+
+    def report(self, queue: QueueRef, start: int, stop: int, reason: str) -> None:
+        """Raise `MessagesLost`, or log it."""
+        if self._fails:
+            advice = "set failOnDataLoss=false to go on without them"
+            raise MessagesLost(str(queue), start, stop, f"{reason}; {advice}")
+        if self._warned.get(queue) != start:
+            self._warned[queue] = start
+            _logger.warning("%s", MessagesLost(str(queue), start, stop, reason))
+
+    def within(self, queue: QueueRef, asked: QueueOffset, extent: Extent) -> QueueOffset:
+        """An offset that the queue has, or its end; the nearest one when ``asked`` is neither."""
+        holds = f"the queue holds {extent.start} to {extent.stop}"
+        if asked < extent.start:
+            self.report(queue, asked, extent.start, f"deleted before they were read, {holds}")
+            return extent.start
+        if asked > extent.stop:
+            self.report(queue, extent.stop, asked, f"{holds}, as if the topic was made anew")
+            return extent.stop
+        return asked
+
+
+def chosen_queues(
+    queues: Queues, choice: Choice, *, while_running: bool = False
+) -> tuple[QueueRef, ...]:
+    """The queues a source reads, sorted, as they are now.
+
+    A subscribed topic that is not there is `NoRoute`, an assigned queue `InvalidSetting`; but not
+    ``while_running``: then it once was there, and what became of it is for the plan to say.
+    """
+    match choice:
+        case Topics(topics):
+            return queues.queues(topics)
+        case TopicsLike():
+            matching = [topic for topic in queues.topics() if _is_like(topic, choice)]
+            return queues.queues(matching) if matching else ()
+        case TheseQueues():
+            return _assigned(queues.queues(choice.topics), choice, while_running=while_running)
+        case _:
+            assert_never(choice)
+
+
+def _assigned(
+    there: tuple[QueueRef, ...], choice: TheseQueues, *, while_running: bool
+) -> tuple[QueueRef, ...]:
+    serving = {(queue.topic, queue.broker) for queue in there}
+    found: set[QueueRef] = set()
+    for topic, broker, queue_id in choice.queues:
+        brokers = {name for of_topic, name in serving if of_topic == topic}
+        named = {QueueRef(topic, name, queue_id) for name in brokers if broker in (None, name)}
+        matches = named if while_running and broker is not None else named.intersection(there)
+        if not matches and not while_running:
+            where = f"on {broker}" if broker is not None else "on any broker"
+            reason = f"topic {topic} has no queue {queue_id} {where}"
+            raise InvalidSetting(ASSIGN.name, f"{topic}/{broker or '*'}/{queue_id}", reason)
+        found |= matches
+    return tuple(sorted(found))
+
+
+def _is_like(topic: str, choice: TopicsLike) -> bool:
+    name = without_namespace(choice.namespace, topic)
+    if choice.namespace and name == topic:
+        return False  # of another namespace, or of none
+    return re.fullmatch(choice.pattern, name) is not None
+
+
+def batch_spans(queues: Queues, options: SourceOptions) -> tuple[Span, ...]:
+    """What a batch reads, sorted by queue; queues with nothing to read have an empty span."""
+    refs = chosen_queues(queues, options.choice)
+    loss = DataLoss(fails=options.fail_on_data_loss)
+    extents = _extents(queues, refs, loss)
+    _check_order(options.start, options.end)
+    starts = resolve(queues, options.start, extents, loss, option=STARTING_OFFSETS.name)
+    stops = resolve(queues, options.end, extents, loss, option=ENDING_OFFSETS.name)
+    return tuple(
+        Span(queue, starts[queue], max(starts[queue], stops[queue])) for queue in sorted(extents)
+    )
+
+
+def initial_offset(queues: Queues, options: SourceOptions) -> StreamOffset:
+    """Where a stream starts that has no checkpoint yet."""
+    refs = chosen_queues(queues, options.choice)
+    loss = DataLoss(fails=options.fail_on_data_loss)
+    extents = _extents(queues, refs, loss)
+    return StreamOffset.at(
+        resolve(queues, options.start, extents, loss, option=STARTING_OFFSETS.name)
+    )
+
+
+def resolve(
+    queues: Queues,
+    place: Place,
+    extents: Mapping[QueueRef, Extent],
+    loss: DataLoss,
+    *,
+    option: str,
+) -> dict[QueueRef, QueueOffset]:
+    """The offset a place means in each queue.  ``option`` is the one to name in errors."""
+    match place:
+        case ToStart():
+            return {queue: extent.start for queue, extent in extents.items()}
+        case ToEnd():
+            return {queue: extent.stop for queue, extent in extents.items()}
+        case ToTime(time_ms):
+            found = queues.offsets_at(extents.keys(), time_ms)
+            return {
+                queue: min(max(found.get(queue, extent.stop), extent.start), extent.stop)
+                for queue, extent in extents.items()
+            }
+        case OfGroup():
+            return _of_group(queues, place, extents, loss)
+        case OfEach():
+            return _of_each(place, extents, loss, option)
+        case _:
+            assert_never(place)
+
+
+def _of_group(
+    queues: Queues, place: OfGroup, extents: Mapping[QueueRef, Extent], loss: DataLoss
+) -> dict[QueueRef, QueueOffset]:
+    known = queues.group_offsets(extents.keys(), place.group)
+    topics_known = {queue.topic for queue in known}
+    found: dict[QueueRef, QueueOffset] = {}
+    for queue, extent in extents.items():
+        if queue in known:
+            found[queue] = loss.within(queue, known[queue], extent)
+        elif queue.topic in topics_known or isinstance(place.otherwise, ToStart):
+            found[queue] = extent.start
+        else:
+            found[queue] = extent.stop
+    return found
+
+
+def _of_each(
+    place: OfEach, extents: Mapping[QueueRef, Extent], loss: DataLoss, option: str
+) -> dict[QueueRef, QueueOffset]:
+    asked = place.by_queue()
+    _require_none(option, asked.keys() - extents.keys(), "there is no such queue to read")
+    _require_none(option, extents.keys() - asked.keys(), "each queue needs one; -2 is earliest")
+    found: dict[QueueRef, QueueOffset] = {}
+    for queue, extent in extents.items():
+        match asked[queue]:
+            case ToStart():
+                found[queue] = extent.start
+            case ToEnd():
+                found[queue] = extent.stop
+            case ToOffset(offset):
+                found[queue] = loss.within(queue, offset, extent)
+    return found
+
+
+def _require_none(option: str, wrong: Collection[QueueRef], reason: str) -> None:
+    if wrong:
+        named = ", ".join(map(str, sorted(wrong)[:NAMED_MAX]))
+        more = f" and {len(wrong) - NAMED_MAX} more" if len(wrong) > NAMED_MAX else ""
+        raise InvalidSetting(option, named + more, reason)
+
+
+def _check_order(start: Place, end: Place) -> None:
+    """A start behind the end, both by number, is a slip; by words or times it reads nothing."""
+    if isinstance(start, OfEach) and isinstance(end, OfEach):
+        ends = end.by_queue()
+        for queue, first in start.places:
+            last = ends.get(queue)
+            if not isinstance(first, ToOffset) or not isinstance(last, ToOffset):
+                continue
+            if first.offset > last.offset:
+                reason = f"{queue} ends at {last.offset}, before it starts at {first.offset}"
+                raise InvalidSetting(ENDING_OFFSETS.name, str(last.offset), reason)
+
+
+def _extents(
+    queues: Queues, refs: Collection[QueueRef], loss: DataLoss
+) -> Mapping[QueueRef, Extent]:
+    extents = queues.extents(refs)
+    for queue in sorted(set(refs) - extents.keys()):
+        loss.report(queue, 0, 0, "the queue is gone")
+    return extents

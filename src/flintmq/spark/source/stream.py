@@ -1,0 +1,130 @@
+"""``spark.readStream``: the face that Spark sees of `StreamDriver`.
+
+The same class is made in the source process, where it decides, and in every task, where it only
+reads; so it opens nothing before it is asked to decide.
+
+A query that is stopped ends its source process with a signal and calls nothing.  The signal is
+taken, so that what is known to be finished also becomes known at the brokers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.source.batch_end_socket import ADDRESS
+from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
+from flintmq.spark.source.stream_offset import StreamOffset
+
+if TYPE_CHECKING:
+    from flintmq.spark.source.stream_driver import StreamDriver
+
+CORES: Final = "cores"
+"""Where the offset of a batch says for how many cores its tasks were made.  A batch that runs
+again, perhaps on another machine, has the same rows in the same tasks: sinks may go by that."""
+
+SOURCE_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
+"""What runs in the source process of a query."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One streaming query over topics."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opened: StreamDriver | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_opened": None}
+
+    @property
+    def _driver(self) -> StreamDriver:
+        if self._opened is None:
+            from flintmq.spark.source.stream_driver import StreamDriver  # tasks do without
+
+            self._opened = StreamDriver(self._options)
+            _close_at_end(self._opened)
+        return self._opened
+
+    # In the source process; the names are Spark's
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._driver.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """One of Spark's that says that there are limits; which, the driver knows itself."""
+        limits = self._options.limits
+        if limits.offsets_max is not None:
+            return ReadMaxRows(limits.offsets_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.offsets_min is not None:
+            return ReadMinRows(limits.offsets_min)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        previous = StreamOffset.from_json(start)
+        found = self._driver.latest(previous, is_limited=is_limited)
+        return start if found == previous else {**found.to_json(), CORES: driver_cores()}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        reported = self._driver.reported()
+        if reported is None:
+            return None
+        address = self._driver.hear_ends()
+        return reported.to_json() if address is None else {**reported.to_json(), ADDRESS: address}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._driver.freeze()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:  # noqa: ARG002  # the end says it all
+        parts = self._driver.parts(StreamOffset.from_json(end))
+        return partitions_of(self._options, parts, end.get(CORES) or driver_cores())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._driver.finished(StreamOffset.from_json(end))
+
+    def stop(self) -> None:
+        """Spark calls it when the connection to it breaks."""
+        if self._opened is not None:
+            self._opened.close()
+
+    # In a task
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_rows(self._options, partition)
+
+
+def _close_at_end(driver: StreamDriver) -> None:
+    """In the source process: close the driver when Spark ends the process."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_ours = getattr(main, "name", "") == SOURCE_MODULE
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # Spark sends two
+        try:
+            driver.leave()
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)

@@ -1,0 +1,248 @@
+"""What the source process of a streaming query knows and does; there is one for each query.
+
+Spark asks for the latest offset at every trigger and, while nothing is new, every few
+milliseconds.  An idle source therefore waits before it asks the brokers again, and comes back
+early when a message arrives.  It waits before and not after asking, so that what it answers is
+how things are now.
+
+    latest(previous) ─┬─ new messages ──► the end of the next batch
+                      ├─ nothing new ───► previous, after the group's offset is known
+                      └─ brokers silent ► previous, for a while; then their error
+
+``previous`` is the end of the last finished batch, and so here the group's offset is moved on.
+When the next trigger is far away, `heard_ends` knows it before.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+from flintmq.core.reading.broker_offsets import Extent
+from flintmq.errors import FlintError, NoRoute, Unreachable
+from flintmq.logs import logger
+from flintmq.model.queue import QueueRef
+from flintmq.net.clock import monotonic_ms
+from flintmq.spark.options.offset_specs import TopicsLike
+from flintmq.spark.options.source_options import Limits, SourceOptions
+from flintmq.spark.reading.cluster_queues import Cluster, Survey
+from flintmq.spark.reading.open_queues import open_queues, page_reader
+from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.source.batch_end_socket import HeardEnds
+from flintmq.spark.source.idle_wait import HeldPulls, Patience, Waiting
+from flintmq.spark.source.message_sizes import Sizes
+from flintmq.spark.source.offset_commits import GroupOffset
+from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.source.stream_plan import (
+    StreamPlan,
+    chosen_queues,
+    cut,
+    gone_queues,
+    initial_offset,
+    partition_numbers,
+)
+
+IDLE_MS: Final = 250
+"""How long an idle source waits before it asks again, unless a message arrives."""
+
+IDLE_EACH_MS: Final = 10
+"""So much longer for every topic and broker, so that thousands of them are not asked all day."""
+
+CHOOSE_MS: Final = 2_000
+"""How often all topics are listed to find those of a pattern."""
+
+SETTLE_S: Final = 2.0
+"""How long an idle source waits for brokers to take the group's offset."""
+
+NEWS_S: Final = 5.0
+"""How long a source that ends waits for the news that its last batch is done."""
+
+SILENCE_MS: Final = 60_000
+"""How long all brokers may be silent.  RocketMQ's start in ten seconds."""
+
+_logger = logger(__name__)
+
+
+class StreamDriver:
+    """The queues of one query, and how far it is."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._queues = open_queues(options.access, options.store)
+        self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
+        self._sizes = Sizes(page_reader(options.access, options.store), options.wanted)
+        self._waiting: Waiting | None = None
+        self._group = _group_offset(options)
+        self._ends: HeardEnds | None = None
+        self._planned: StreamOffset | None = None
+        self._chosen: tuple[QueueRef, ...] = ()
+        self._chosen_ms: int | None = None
+        self._extents: Mapping[QueueRef, Extent] = {}
+        self._asked_ms = 0
+        self._silent_since_ms: int | None = None
+        self._idle_at: StreamOffset | None = None
+        self._is_frozen = False
+
+    def initial(self) -> StreamOffset:
+        """Where a query starts that has no checkpoint."""
+        return initial_offset(self._queues, self._options)
+
+    def freeze(self) -> None:
+        """From now on nothing is read that is not there already: Trigger.AvailableNow."""
+        self._choose()
+        self._extents = self._queues.extents(self._chosen)
+        self._plan.stop_at(self._extents)
+        self._is_frozen = True
+
+    def latest(self, previous: StreamOffset, *, is_limited: bool = True) -> StreamOffset:
+        """Where the next batch ends; ``previous`` when there is none."""
+        self.finished(previous)
+        if self._idle_at == previous and not self._wait(previous):
+            return previous
+        self._choose()
+        survey = self._survey()
+        self._asked_ms = monotonic_ms()
+        if not self._is_heard(survey):
+            self._idle_at = previous
+            return previous
+        self._extents = survey.extents
+        plan = self._plan if is_limited else self._unlimited()
+        found = plan.next(
+            previous,
+            survey.extents,
+            now_ms=self._asked_ms,
+            gone=gone_queues(previous, self._chosen, survey.extents, survey.silent),
+            bytes_each=self._bytes_each(previous),
+        )
+        if found == previous:
+            self._idle_at = previous
+            if self._group is not None:
+                self._group.settle(SETTLE_S)
+        return found
+
+    def reported(self) -> StreamOffset | None:
+        """Where the queues ended when they were last asked: for the lag in Spark's progress."""
+        if not self._extents:
+            return None
+        return StreamOffset.at({queue: extent.stop for queue, extent in self._extents.items()})
+
+    def finished(self, offset: StreamOffset) -> None:
+        """A batch up to here is done; the start of a query is none."""
+        if self._group is not None and offset.message_count:
+            self._group.follow(offset.stops)
+
+    def hear_ends(self) -> str | None:
+        """Where this process can be told that a batch is done; None where nobody has to know."""
+        if self._group is None or not hasattr(socket, "AF_UNIX"):
+            return None
+        if self._ends is None:
+            self._ends = HeardEnds(lambda tree: self.finished(StreamOffset.from_json(tree)))
+        return self._ends.address
+
+    def parts(self, end: StreamOffset) -> list[ReadPart]:
+        """The tasks of a batch.  After a crash it is asked for the same batch again."""
+        if not self._chosen:
+            self._choose()
+        self._planned = end
+        return cut(
+            end.spans,
+            origin=self._origin,
+            partitions=partition_numbers({*self._chosen, *end.stops}),
+            partitions_min=self._options.partitions_min,
+            records_max=self._options.records_max,
+        )
+
+    def leave(self) -> None:
+        """The process is about to end: see that the group's offset is known.
+
+        Whether the last batch is done may have been told to others a moment ago.
+        """
+        if self._group is not None:
+            if self._planned is not None and self._ends is not None:
+                self._group.wait_for(self._planned.stops, NEWS_S)
+            self._group.settle(SETTLE_S)
+        if self._ends is not None:
+            self._ends.close()
+
+    def close(self) -> None:
+        self.leave()
+        for one in (self._group, self._waiting, self._queues):
+            if one is not None:
+                one.close()
+
+    # Inside
+
+    def _wait(self, previous: StreamOffset) -> bool:
+        """Wait as long as an idle source does; whether brokers are to be asked then."""
+        if self._is_frozen:
+            return True
+        if self._waiting is None:
+            in_store = self._options.store is not None
+            self._waiting = Patience() if in_store else HeldPulls(self._options.access)
+        ends = {queue: extent.stop for queue, extent in self._extents.items()}
+        if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
+            ends = {}  # messages are held back: more of them are no news
+        if self._waiting.wait(ends, IDLE_MS / 1000):
+            return True
+        places = {(queue.topic, queue.broker) for queue in self._extents}
+        pause_ms = max(IDLE_MS, IDLE_EACH_MS * len(places))
+        return monotonic_ms() - self._asked_ms >= pause_ms
+
+    def _choose(self) -> None:
+        """Look which queues there are.  Once some are known, no name server has to be up."""
+        now_ms = monotonic_ms()
+        is_listed = isinstance(self._options.choice, TopicsLike)
+        if is_listed and self._chosen_ms is not None and now_ms - self._chosen_ms < CHOOSE_MS:
+            return
+        try:
+            self._chosen = chosen_queues(self._queues, self._options.choice)
+        except (NoRoute, Unreachable) as error:
+            if self._chosen_ms is None:
+                raise
+            _logger.warning("going on with the queues known so far: %s", error)
+        self._chosen_ms = now_ms
+
+    def _survey(self) -> Survey:
+        if isinstance(self._queues, Cluster):
+            return self._queues.survey(self._chosen)
+        return Survey(self._queues.extents(self._chosen), {})
+
+    def _is_heard(self, survey: Survey) -> bool:
+        """Whether a broker answered; with none, whether it has been long is decided here."""
+        if survey.extents or not survey.silent:
+            self._silent_since_ms = None
+            return True
+        error: FlintError = next(iter(survey.silent.values()))
+        now_ms = monotonic_ms()
+        if self._silent_since_ms is None:
+            self._silent_since_ms = now_ms
+            _logger.warning("no broker answers: %s", error)
+        if now_ms - self._silent_since_ms > SILENCE_MS:
+            raise error
+        return False
+
+    def _unlimited(self) -> StreamPlan:
+        """For Trigger.Once, which reads all there is whatever the limits."""
+        return StreamPlan(Limits(), fail_on_data_loss=self._options.fail_on_data_loss)
+
+    def _bytes_each(self, previous: StreamOffset) -> Mapping[QueueRef, int] | None:
+        if self._options.limits.bytes_max is None:
+            return None
+        stops = {queue: extent.stop for queue, extent in self._extents.items()}
+        return self._sizes.look(previous, stops, self._origin)
+
+    def _origin(self, queue: QueueRef) -> str:
+        """Where its broker is; without an address the task looks for itself."""
+        try:
+            return self._queues.origin(queue)
+        except (NoRoute, Unreachable) as error:
+            _logger.warning("%s: %s", queue, error)
+            return ""
+
+
+def _group_offset(options: SourceOptions) -> GroupOffset | None:
+    """A store directory takes no offsets."""
+    if options.group is None or options.store is not None:
+        return None
+    return GroupOffset(options.access, options.group)

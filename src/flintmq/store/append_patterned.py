@@ -1,0 +1,120 @@
+"""Plain records on their way into the log, in fewer steps than `MessageLog.append`.
+
+For records that a `RecordPattern` writes: of a queue whose units hold the hash of the tag, with
+keys, neither delayed nor part of a transaction.  What the store does not take like that, because
+a record is too large or the turn has enough, it leaves to `append`, which says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from flintmq.errors import BodyTooLarge
+from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.record_draft import RecordPattern
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.log.commit_log import CommitLog
+from flintmq.store.queues.dispatch import Dispatch
+
+
+class Batch(NamedTuple):
+    """Where the records of a batch will be, once their turn is written."""
+
+    log_offsets: list[int]
+    queue_offset: QueueOffset
+    """Of the first one; the others follow."""
+    stop: LogOffset
+
+
+class PlainAppend:
+    """The short way into one store."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        dispatch: Dispatch,
+        config: StoreConfig,
+        turn_bytes_max: int,
+        require_room: Callable[[int, int], None],
+    ) -> None:
+        self._log = log
+        self._dispatch = dispatch
+        self._record_bytes_max = config.record_bytes_max
+        self._batch_bytes_max = config.batch_bytes_max
+        self._turn_bytes_max = turn_bytes_max
+        self._require_room = require_room
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the turn under way may take as much as a read of a connection brings."""
+        return self._log.staged_bytes <= self._turn_bytes_max
+
+    def append(
+        self,
+        pattern: RecordPattern,
+        body: bytes,
+        properties: bytes,
+        born_ms: int,
+        born_host: bytes,
+        tags_code: int,
+        keys: Sequence[str],
+        now_ms: int,
+    ) -> tuple[int, int, int] | None:
+        """Write a record; tell its place in the log, that in its queue, and how much it takes.
+
+        The caller has seen that the store takes records now, and that the turn `has_room`.
+        """
+        log, dispatch = self._log, self._dispatch
+        size_bytes = pattern.fixed_bytes + len(body) + len(properties)
+        if size_bytes > self._record_bytes_max:
+            return None
+        growth = dispatch.growth_of(pattern.queue)
+        queue_offset = growth.stop
+        log_offset = log.reserve(size_bytes)
+        record = pattern.record(
+            body, properties, born_ms, born_host, queue_offset, log_offset, now_ms
+        )
+        log.stage(record, now_ms)
+        dispatch.add(growth, log_offset, size_bytes, tags_code, now_ms)
+        dispatch.add_keys(pattern.topic, keys, log_offset, now_ms)
+        return log_offset, queue_offset, size_bytes
+
+    def append_batch(
+        self,
+        pattern: RecordPattern,
+        parts: BatchColumns,
+        common: bytes,
+        born_ms: int,
+        born_host: bytes,
+        *,
+        tags_codes: Sequence[int],
+        keys: Sequence[Sequence[str]],
+        now_ms: int,
+    ) -> Batch:
+        """Write records of one queue, one after the other in the same file.
+
+        ``common`` stands behind the properties of all.  Raises what `append` of the store does.
+        """
+        fixed_bytes = pattern.fixed_bytes + len(common)
+        pairs = zip(parts.bodies, parts.properties, strict=True)
+        sizes = [fixed_bytes + len(body) + len(properties) for body, properties in pairs]
+        self._require_room(max(sizes), now_ms)
+        total_bytes = sum(sizes)
+        if total_bytes > self._batch_bytes_max:
+            raise BodyTooLarge(self._batch_bytes_max, f"a batch of {total_bytes} bytes")
+        dispatch = self._dispatch
+        growth = dispatch.growth_of(pattern.queue)
+        queue_offset = growth.stop
+        log_offset = self._log.reserve(total_bytes)
+        log_offsets = list(accumulate(sizes, initial=log_offset))
+        stop = log_offsets.pop()
+        records = pattern.records(
+            parts, common, born_ms, born_host, queue_offset, log_offsets, now_ms
+        )
+        self._log.stage(records, now_ms)
+        dispatch.add_all(growth, log_offsets, sizes, tags_codes, now_ms)
+        dispatch.add_all_keys(pattern.topic, keys, log_offsets, now_ms)
+        return Batch(log_offsets, QueueOffset(queue_offset), LogOffset(stop))

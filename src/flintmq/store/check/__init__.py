@@ -1,0 +1,1 @@
+"""Looking a directory over without changing it."""

@@ -1,0 +1,1 @@
+"""Consume queues: units, files, reading, and what a new record adds to them."""

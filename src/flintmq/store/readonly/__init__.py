@@ -1,0 +1,1 @@
+"""A store directory read beside a broker that may be at work."""

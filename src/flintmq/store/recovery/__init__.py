@@ -1,0 +1,1 @@
+"""Bringing a directory into order at its start."""

@@ -1,0 +1,138 @@
+"""A consumer whose account may not consume fails at its start and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from flintmq import PushConsumer
+from flintmq.broker.requests.outcome import Outcome, Refusal
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.client.engine.lifecycle import State
+from flintmq.core.refusals import explain_access, is_access_refusal
+from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.errors import BrokerRefused, Unreachable
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.typed_request import TypedRequest
+from support.client.push_support import Ear, filled, numbered, send
+from support.client.support import nothing_left, wait_for
+
+NEW = (16, "billing has no permission to access")
+OLD = (1, "org.apache.rocketmq.acl.common.AclException: No default permission for group:billing")
+
+HEARTBEAT = RequestCode.HEART_BEAT
+MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+OFFSET = RequestCode.QUERY_CONSUMER_OFFSET
+
+
+def forbid(
+    servers: EmbeddedBroker, codes: Collection[RequestCode], code: int, remark: str
+) -> dict[int, Any]:
+    """Let the broker refuse requests of these codes, as brokers do that check accounts."""
+
+    def refuse(
+        _request: TypedRequest[Any], _state: BrokerState, _peer: Peer, _now_ms: int
+    ) -> Outcome:
+        raise Refusal(code, remark)
+
+    def change(inside: Any) -> dict[int, Any]:
+        engine = next(iter(inside.brokers.values())).engine
+        before: dict[int, Any] = engine._processors
+        engine._processors = {**before, **dict.fromkeys(map(int, codes), refuse)}
+        return before
+
+    return servers.call(change)
+
+
+def allow(servers: EmbeddedBroker, before: dict[int, Any]) -> None:
+    def change(inside: Any) -> None:
+        next(iter(inside.brokers.values())).engine._processors = before
+
+    servers.call(change)
+
+
+def reader(servers: EmbeddedBroker, ear: Ear, **more: Any) -> PushConsumer:
+    settings = {"start_from": "first", "heartbeat_ms": 100, "pull_error_delay_ms": 20, **more}
+    return PushConsumer("billing", ear, namesrv=servers.namesrv, **settings).subscribe("orders")
+
+
+@pytest.mark.parametrize("code", [HEARTBEAT, MEMBERS, OFFSET])
+@pytest.mark.parametrize("answer", [NEW, OLD], ids=["5.x", "4.9"])
+def test_a_start_without_rights_fails_and_can_be_tried_again(
+    own_broker: EmbeddedBroker, code: RequestCode, answer: tuple[int, str]
+) -> None:
+    filled(own_broker, "orders", numbered(3))
+    before = forbid(own_broker, [code], *answer)
+    ear = Ear()
+    with nothing_left():
+        consumer = reader(own_broker, ear, access_key="clerk", secret_key="secret")
+        with pytest.raises(BrokerRefused) as refused:
+            consumer.start()
+        assert consumer.state is State.FAILED
+        allow(own_broker, before)
+        with consumer:
+            ear.wait_for(3)
+
+    text = str(refused.value)
+    assert (refused.value.code, refused.value.address) == (answer[0], own_broker.broker)
+    assert answer[1] in text
+    assert "'clerk'" in text
+    assert "may consume (SUB) topic 'orders' and group 'billing'" in text
+
+
+def test_who_gave_no_account_is_told_to_give_one(own_broker: EmbeddedBroker) -> None:
+    filled(own_broker, "orders", [])
+    forbid(own_broker, [HEARTBEAT], *NEW)
+
+    with pytest.raises(BrokerRefused, match="set access_key and secret_key"):
+        reader(own_broker, Ear()).start()
+
+
+def test_an_expression_that_nobody_may_ask_about_is_not_called_wrong(
+    own_broker: EmbeddedBroker,
+) -> None:
+    filled(own_broker, "orders", [])
+    forbid(own_broker, [RequestCode.CHECK_CLIENT_CONFIG], *NEW)
+    consumer = PushConsumer("billing", Ear(), namesrv=own_broker.namesrv)
+
+    with pytest.raises(BrokerRefused, match="may consume"):
+        consumer.subscribe("orders", sql="a > 1").start()
+
+
+def test_rights_that_are_taken_away_later_are_an_event_and_in_the_status(
+    own_broker: EmbeddedBroker,
+) -> None:
+    filled(own_broker, "orders", numbered(3))
+    ear = Ear()
+    with nothing_left(), reader(own_broker, ear) as consumer:
+        ear.wait_for(3)
+        before = forbid(own_broker, [HEARTBEAT], *NEW)
+        wait_for(lambda: own_broker.broker in consumer.status().troubles)
+        assert NEW[1] in consumer.status().troubles[own_broker.broker]
+        assert NEW[1] in consumer.events("heartbeat")[-1].text
+        allow(own_broker, before)
+        wait_for(lambda: not consumer.status().troubles)
+        send(own_broker, "orders", [b"more"])
+        ear.wait_for(4)
+
+
+def test_other_refusals_do_not_stop_a_start(own_broker: EmbeddedBroker) -> None:
+    filled(own_broker, "orders", numbered(3))
+    before = forbid(own_broker, [MEMBERS, OFFSET], 1, "no disk")
+    ear = Ear()
+    with nothing_left(), reader(own_broker, ear) as consumer:
+        wait_for(lambda: "no disk" in consumer.status().troubles.get("orders", ""))
+        allow(own_broker, before)
+        ear.wait_for(3)
+
+
+def test_only_refusals_of_accounts_are_about_rights() -> None:
+    assert is_access_refusal(BrokerRefused(*NEW))
+    assert is_access_refusal(BrokerRefused(*OLD))
+    assert not is_access_refusal(BrokerRefused(1, "disk full"))
+    assert not is_access_refusal(Unreachable("a:1", "AclException"))
+    assert not is_access_refusal(None)
+    assert "'b', 'c'" in str(explain_access(BrokerRefused(*NEW), None, "g", ["c", "b"]))

@@ -1,0 +1,282 @@
+"""Frames and streams end in topics, each row at least once and under a name that never changes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import flintmq.spark
+from flintmq.broker.requests.hooks import Sending
+from flintmq.broker.requests.outcome import Refusal
+from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.model.message import ReceivedMessage
+from flintmq.protocol.codes import ResponseCode
+from flintmq.spark.sink.drop_repeats import drop_repeats
+from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity
+from support.spark.support import BROKER, PATIENCE_S, create_topic, read, read_stream, send
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _format(spark: SparkSession) -> None:
+    flintmq.spark.register(spark)
+
+
+def write(frame: DataFrame, servers: EmbeddedBroker, **options: Any) -> None:
+    writer = frame.write.format("rocketmq").mode("append").option("namesrv", servers.namesrv)
+    writer.options(**options).save()
+
+
+def write_until_now(
+    frame: DataFrame, servers: EmbeddedBroker, checkpoint: str, **options: Any
+) -> str:
+    """Write all there is; the id of the query."""
+    writer = frame.writeStream.format("rocketmq").option("namesrv", servers.namesrv)
+    writer = writer.options(checkpointLocation=checkpoint, **options)
+    query = writer.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(int(PATIENCE_S)), "the query did not end"
+    finally:
+        query.stop()
+    return str(query.id)
+
+
+def identities(messages: list[ReceivedMessage]) -> list[RowIdentity]:
+    found = [parse_identity(message.properties[ROW_PROPERTY]) for message in messages]
+    assert None not in found
+    return [identity for identity in found if identity is not None]
+
+
+def texts(messages: list[ReceivedMessage]) -> list[str]:
+    return sorted(message.body.decode() for message in messages)
+
+
+def test_a_frame_is_stored_with_all_its_columns(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topic = create_topic(broker, "frame", 4)
+    frame = spark.range(100, numPartitions=2).selectExpr(
+        "concat('row-', id) as body",
+        "if(id % 2 = 0, 'even', null) as tags",
+        "array(concat('k-', id)) as keys",
+        "map('n', cast(id as string)) as properties",
+        "cast(id % 4 as int) as queue_id",
+        "0 as delay_level",
+    )
+
+    write(frame, broker, topic=topic)
+
+    messages = broker.messages(topic)
+    assert texts(messages) == sorted(f"row-{n}" for n in range(100))
+    for message in messages:
+        number = int(message.properties["n"])
+        assert message.body.decode() == f"row-{number}"
+        assert message.keys == (f"k-{number}",)
+        assert message.tags == ("even" if number % 2 == 0 else None)
+        assert message.queue_id == number % 4
+    rows = identities(messages)
+    assert len({row.write for row in rows}) == 1
+    assert sorted((row.batch, row.partition, row.row) for row in rows) == [
+        (0, partition, row) for partition in range(2) for row in range(50)
+    ]
+
+
+def test_rows_say_their_own_topic_and_empty_partitions_send_nothing(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    create_topic(broker, "odd"), create_topic(broker, "even")
+    frame = spark.range(10, numPartitions=4).where("id < 4")
+
+    write(
+        frame.selectExpr(
+            "if(id % 2 = 0, 'even', 'odd') as topic", "cast(cast(id as string) as binary) as value"
+        ),
+        broker,
+    )
+
+    assert (len(broker.messages("even")), len(broker.messages("odd"))) == (2, 2)
+
+
+def test_a_write_under_the_same_run_id_repeats_and_another_does_not(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topic = create_topic(broker, "runs", 2)
+    frame = spark.range(6, numPartitions=2).selectExpr("cast(id as string) as body")
+
+    for run in ("night-1", "night-1", "night-2"):
+        write(frame, broker, topic=topic, runId=run)
+
+    counted = Counter(map(str, identities(broker.messages(topic))))
+    assert sorted(counted.values()) == [1] * 6 + [2] * 6
+    assert {name for name, times in counted.items() if times == 2} == {
+        f"night-1.0.{partition}.{row}" for partition in range(2) for row in range(3)
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ("id as body", {"topic": "t"}, "column body 'bigint': must be binary or string"),
+        ("'x' as body, id as prize", {"topic": "t"}, "column prize .* no use for it"),
+        ("'x' as body", {}, "give the option topic, or a column topic"),
+        ("'x' as body", {"topik": "t"}, "the sink has no such option: did you mean topic"),
+    ],
+)
+def test_a_frame_that_cannot_be_sent_is_refused_before_any_task_runs(
+    spark: SparkSession, broker: EmbeddedBroker, columns: str, options: dict[str, str], said: str
+) -> None:
+    frame = spark.range(1).selectExpr(*columns.split(", "))
+
+    with pytest.raises(AnalysisException) as caught:
+        write(frame, broker, **options)
+
+    assert re.search(said, str(caught.value))
+
+
+def test_a_topic_cannot_be_overwritten(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    writer = spark.range(1).selectExpr("'x' as body").write.format("rocketmq")
+
+    with pytest.raises(AnalysisException, match="can only be appended to"):
+        writer.mode("overwrite").options(namesrv=broker.namesrv, topic="t").save()
+
+
+def test_a_row_that_cannot_be_sent_fails_the_write_and_says_which(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topic = create_topic(broker, "bad-row")
+    frame = spark.range(10, numPartitions=1).selectExpr("if(id = 7, null, 'x') as body")
+
+    with pytest.raises(PySparkException) as caught:
+        write(frame, broker, topic=topic, runId="bad")
+
+    assert "body is null" in str(caught.value)
+    assert "bad.0.0.7" in str(caught.value)
+
+
+def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    origin, copy = create_topic(broker, "origin", 2), create_topic(broker, "copy", 2)
+    send(broker, origin, ["a", "b"], queue_id=1, tags="t", keys=["k"], properties={"p": "1"})
+
+    frame = read(spark, broker, subscribe=origin, properties="map")
+    write(frame, broker, topic=copy, dropSystemProperties=True)
+
+    copies = broker.messages(copy)
+    assert texts(copies) == ["a", "b"]
+    assert {(m.queue_id, m.tags, m.keys, m.properties["p"]) for m in copies} == {
+        (1, "t", ("k",), "1")
+    }
+
+
+def test_a_frame_for_kafka_goes_to_a_topic_by_its_options_alone(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    topic = create_topic(broker, "kafka-form", 4)
+    frame = spark.range(20).selectExpr(
+        "cast(concat('key-', id % 3) as binary) as key",
+        "cast(id as string) as value",
+        "array(named_struct('key', 'h', 'value', cast('v' as binary))) as headers",
+    )
+
+    write(frame, broker, topic=topic)
+
+    messages = broker.messages(topic)
+    assert texts(messages) == sorted(map(str, range(20)))
+    queues = {(message.keys, message.queue_id) for message in messages}
+    assert len(queues) == 3  # one for each key
+    assert {message.properties["h"] for message in messages} == {"v"}
+
+
+def test_a_stream_names_its_rows_by_query_batch_and_partition(
+    spark: SparkSession, broker: EmbeddedBroker, checkpoint: str
+) -> None:
+    source, target = create_topic(broker, "into", 2), create_topic(broker, "from", 2)
+    frame = read_stream(spark, broker, subscribe=source, startingOffsets="earliest")
+    for batch in range(2):
+        send(broker, source, [f"{batch}-{n}" for n in range(5)], queue_id=batch)
+        query_id = write_until_now(frame.select("body", "tags"), broker, checkpoint, topic=target)
+
+    messages = broker.messages(target)
+    assert texts(messages) == [f"{batch}-{n}" for batch in range(2) for n in range(5)]
+    for message, identity in zip(messages, identities(messages), strict=True):
+        assert identity.write == query_id.replace("-", "")
+        assert identity.batch == int(message.body[:1])
+        assert identity.row == int(message.body[2:])
+
+
+def test_a_batch_that_is_run_again_gives_its_rows_the_same_names_and_queues(
+    spark: SparkSession, broker: EmbeddedBroker, checkpoint: str
+) -> None:
+    """A task fails after it has sent some; then a batch is lost from the list of finished ones."""
+    source, target = create_topic(broker, "replayed", 2), create_topic(broker, "repeated", 4)
+    for queue_id in range(2):
+        send(broker, source, [f"{queue_id}-{n:03}" for n in range(200)], queue_id=queue_id)
+    frame = read_stream(spark, broker, subscribe=source, startingOffsets="earliest")
+    rows = frame.select("body")
+    options = {"topic": target, "batchBytes": "4096"}
+    hooks = broker.call(lambda servers: servers.brokers[BROKER].state.hooks.before_send)
+
+    def refuse(sending: Sending) -> None:
+        if sending.topic == target and b"1-150" in sending.body:
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the disk broke")
+
+    hooks.append(refuse)
+    with pytest.raises(PySparkException, match="the disk broke"):
+        write_until_now(rows, broker, checkpoint, **options)
+    hooks.remove(refuse)
+    partly = len(broker.messages(target))
+    write_until_now(rows, broker, checkpoint, **options)
+    whole = len(broker.messages(target))
+    (Path(checkpoint) / "commits" / "0").unlink()
+    write_until_now(rows, broker, checkpoint, **options)
+
+    messages = broker.messages(target)
+    assert 0 < partly < 400
+    assert (whole, len(messages)) == (partly + 400, partly + 800)
+    names: dict[bytes, set[tuple[str, int]]] = {}
+    for message in messages:
+        name = (message.properties[ROW_PROPERTY], message.queue_id)
+        names.setdefault(message.body, set()).add(name)
+    assert len(names) == 400
+    assert {len(found) for found in names.values()} == {1}
+
+
+@pytest.mark.parametrize("form", ["map", "raw", "kafka"])
+def test_repeats_are_dropped_from_a_frame_and_nothing_else_is(
+    spark: SparkSession, broker: EmbeddedBroker, form: str
+) -> None:
+    topic = create_topic(broker, f"doubled-{form}", 2)
+    frame = spark.range(20, numPartitions=2).selectExpr("concat('r', id) as body")
+    for _ in range(2):
+        write(frame, broker, topic=topic, runId="same")
+    changed = spark.range(1, numPartitions=1).selectExpr("'changed' as body")
+    write(changed, broker, topic=topic, runId="same")
+    send(broker, topic, ["plain", "plain"])
+    options = {"schema": "kafka"} if form == "kafka" else {"properties": form}
+
+    found = drop_repeats(read(spark, broker, subscribe=topic, **options))
+
+    body = "value" if form == "kafka" else "body"
+    bodies = sorted(bytes(row[0]).decode() for row in found.select(body).collect())
+    assert bodies == sorted([f"r{n}" for n in range(20)] + ["changed", "plain", "plain"])
+    assert not [name for name in found.columns if name.startswith("__")]
+
+
+def test_repeats_are_dropped_from_a_stream_over_its_restarts(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, clean = create_topic(broker, "doubled"), create_topic(broker, "clean")
+    frame = spark.range(10, numPartitions=1).selectExpr("concat('r', id) as body")
+    source = read_stream(
+        spark, broker, subscribe=topic, startingOffsets="earliest", properties="map"
+    )
+    for _ in range(2):
+        write(frame, broker, topic=topic, runId="same")
+        rows = drop_repeats(source, within="1 hour").select("body")
+        write_until_now(rows, broker, str(tmp_path / "checkpoint"), topic=clean)
+
+    assert texts(broker.messages(clean)) == [f"r{n}" for n in range(10)]

@@ -1,0 +1,40 @@
+"""What a session of the broker has around it, in a world without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flintmq.broker.engine import Engine
+from flintmq.broker.requests.peer import Peer
+from flintmq.net.channels.channel import Channel
+from support.broker.world import World
+
+
+class Surroundings:
+    """Server and channel of one session.  What it writes, whoever inherits this takes."""
+
+    world: World
+
+    @property
+    def engine(self) -> Engine:
+        return self.world.engine
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        return lambda: self.world.now_ms
+
+    def joined(self, peer: Peer, channel: Channel) -> None:
+        """The world's peers are not counted."""
+
+    def left(self, peer: Peer) -> None:
+        """As above."""
+
+    def turn_is_due(self) -> None:
+        """Tests end turns by hand."""
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def has_time(self) -> bool:
+        """A test's turn is as long as it likes."""
+        return True

@@ -1,0 +1,116 @@
+"""A small store to try things on: records of known size, and short ways to append and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flintmq.model.host import Host
+from flintmq.model.java_hash import tags_code
+from flintmq.model.queue import QueueOffset
+from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record import RECORD_BYTES_MIN, Record, decode_record
+from flintmq.protocol.records.record_draft import draft_record
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.message_log import Appended, MessageLog
+from flintmq.store.queues.queue_reader import ReadResult
+
+BORN = Host.parse("10.0.0.2:40000")
+STORED = Host.parse("10.0.0.1:10911")
+START_MS = 1_700_000_000_000
+
+SMALL = StoreConfig(
+    commit_log_file_bytes=4096,
+    queue_file_bytes=200,
+    extension_file_bytes=1024,
+    index_slots=16,
+    index_entries=64,
+)
+"""About twenty records to a file of the log, ten units to one of a queue."""
+
+
+def draft(
+    body: bytes = b"",
+    topic: str = "T",
+    queue_id: int = 0,
+    sys_flag: int = 0,
+    /,
+    **properties: str,
+) -> bytearray:
+    return draft_record(
+        topic,
+        body,
+        encode_properties(properties),
+        queue_id=queue_id,
+        born_ms=START_MS,
+        born_host=BORN,
+        store_host=STORED,
+        sys_flag=sys_flag,
+    )
+
+
+def draft_of(size_bytes: int, topic: str = "T", queue_id: int = 0) -> bytearray:
+    """A record of exactly this size."""
+    return draft(bytes(size_bytes - RECORD_BYTES_MIN - len(topic)), topic, queue_id)
+
+
+def open_store(
+    directory: Path, config: StoreConfig = SMALL, disk: Disk | None = None
+) -> MessageLog:
+    return MessageLog.open(directory, config, process_id=4711, disk=disk)
+
+
+def store(
+    log: MessageLog,
+    body: bytes = b"",
+    topic: str = "T",
+    queue_id: int = 0,
+    *,
+    now_ms: int = START_MS,
+    keys: tuple[str, ...] = (),
+    **properties: str,
+) -> Appended:
+    """Append one message in a turn of its own."""
+    if keys:
+        properties["KEYS"] = " ".join(keys)
+    appended = log.append(
+        draft(body, topic, queue_id, 0, **properties),
+        topic,
+        queue_id,
+        tags_code=tags_code(properties.get("TAGS")),
+        keys=keys,
+        now_ms=now_ms,
+    )
+    log.write()
+    return appended
+
+
+def read(
+    log: MessageLog, offset: int = 0, count_max: int = 32, topic: str = "T", queue_id: int = 0
+) -> ReadResult:
+    return log.read(topic, queue_id, QueueOffset(offset), count_max)
+
+
+def records(found: ReadResult) -> list[Record]:
+    """What a consumer makes of an answer."""
+    octets = b"".join(found.views)
+    assert len(octets) == found.size_bytes
+    taken = []
+    at = 0
+    while at < len(octets):
+        taken.append(decode_record(octets, at))
+        at += int.from_bytes(octets[at : at + 4])
+    assert len(taken) == found.record_count
+    return taken
+
+
+def bodies(log: MessageLog, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    """Every message of a queue, read from its start to its end."""
+    taken: list[bytes] = []
+    offset = log.min_offset(topic, queue_id)
+    while offset < log.max_offset(topic, queue_id):
+        found = read(log, offset, topic=topic, queue_id=queue_id)
+        taken += [record.body for record in records(found)]
+        assert found.next_offset > offset
+        offset = found.next_offset
+    return taken
