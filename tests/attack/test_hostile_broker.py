@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from flintmq import Message, Producer, PullConsumer, PushConsumer
 from flintmq.errors import FlintError
+from support.attack import hostile
 from support.attack.victim import until
 
 KINDS = ("brokers", "queues", "addresses", "unasked", "garbage", "headers", "silence", "records")
@@ -31,12 +31,16 @@ PULLS_PER_SECOND = 400
 class Enemy:
     def __init__(self, kind: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("hostile.py"), kind],
+            [sys.executable, hostile.__file__, kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.address = self._line()
+        try:
+            self.address = self._line()
+        except BaseException:
+            self.close()
+            raise
 
     def pulls(self) -> int:
         assert self._process.stdin is not None

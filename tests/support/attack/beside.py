@@ -48,7 +48,11 @@ class Beside:
             text=True,
             env=environment or None,
         )
-        assert self._read() == {"ready": True}
+        try:
+            assert self._read() == {"ready": True}
+        except BaseException:
+            self.close()
+            raise
 
     def mark(self) -> Felt:
         told = self._ask("mark")

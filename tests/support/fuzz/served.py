@@ -80,6 +80,9 @@ class Served(Surroundings):
     def write(self, chunks: object) -> None:
         """Nobody reads it."""
 
+    def answered(self, answer: object) -> None:
+        """Nobody asked."""
+
     def serve(self, data: bytes) -> None:
         world = self.world
         try:
