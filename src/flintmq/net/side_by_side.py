@@ -11,17 +11,28 @@ Invariant: every conversation ends, with its result or with its error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import FlintError
 from flintmq.protocol.command import Command
-from flintmq.spark.reading.access import Line, Started
 
 T = TypeVar("T")
 
 AT_ONCE: Final = 128
 """Questions on their way at once: their answers fit into the buffers of one socket."""
+
+
+class Started(Protocol):
+    """A request that is in flight."""
+
+    def finish(self) -> Command: ...
+
+
+class Line(Protocol):
+    """Connections of one thread, on which a request can be sent without waiting."""
+
+    def start(self, call: Call, /) -> Started: ...
 
 
 def hold_all(line: Line, conversations: Sequence[Conversation[T]]) -> list[T | FlintError]:
