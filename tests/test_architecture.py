@@ -370,6 +370,17 @@ def test_folders_import_downwards_only() -> None:
     assert wrong == []
 
 
+def test_every_package_says_what_its_folders_are() -> None:
+    unsaid = [
+        f"{package.name}: {folder.parent.name}"
+        for package in SOURCE.iterdir()
+        for folder in package.glob("*/__init__.py")
+        if folder.parent.name not in (ast.get_docstring(parsed(package / "__init__.py")) or "")
+    ]
+
+    assert unsaid == []
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """Also not where only a type checker looks: who reads both would start with neither."""
     graph = {module: modules_imported(module) - {module} for module in MODULES}
