@@ -129,6 +129,19 @@ def test_what_the_architecture_page_says_where_to_find_is_there() -> None:
     assert len(rows) == text.count("? |") >= 40
 
 
+def test_the_glossary_has_words_that_the_code_uses() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    _, theirs, ours = re.split(r"^## .*$", page, flags=re.MULTILINE)
+    code = " ".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")).lower()
+    used = set(re.findall(r"[a-z]+", code.replace("_", " ")))
+
+    for table in (theirs, ours):
+        words = re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
+        assert words == sorted(set(words), key=str.lower)
+    own = re.findall(r"^\| \*\*(.+?)\*\*", ours, re.MULTILINE)
+    assert {word for word in re.findall(r"\w+", " ".join(own)) if word not in used} == set()
+
+
 def is_there(name: str) -> bool:
     """Whether a dotted name is a module of ours, or something public in one."""
     path = SOURCE.parent.joinpath(*name.split("."))
