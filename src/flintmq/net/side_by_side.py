@@ -23,16 +23,18 @@ AT_ONCE: Final = 128
 """Questions on their way at once: their answers fit into the buffers of one socket."""
 
 
-class Started(Protocol):
-    """A request that is in flight."""
+class StartedCall(Protocol):
+    """A request that is under way."""
 
-    def finish(self) -> Command: ...
+    def finish(self) -> Command:
+        """Wait for its answer; `Unreachable` when there will be none."""
 
 
 class Line(Protocol):
-    """Connections of one thread, on which a request can be sent without waiting."""
+    """Connections of one thread, over which requests are sent without waiting."""
 
-    def start(self, call: Call, /) -> Started: ...
+    def start(self, call: Call) -> StartedCall:
+        """Send a request and do not wait."""
 
 
 def hold_all(line: Line, conversations: Sequence[Conversation[T]]) -> list[T | FlintError]:
@@ -55,7 +57,7 @@ class _Held(Generic[T]):
     def __init__(self, conversation: Conversation[T]) -> None:
         self.call: Call | None = None
         self._conversation = conversation
-        self._started: Started | FlintError | None = None
+        self._started: StartedCall | FlintError | None = None
         self._outcome: list[T | FlintError] = []
         self._go_on(None)
 
