@@ -108,9 +108,8 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"ask"},
         {"reading"},
         {"group"},
-        {"admin"},
         {"producer", "consumer"},
-        {"pull"},
+        {"admin", "pull"},
     ],
     "net": [
         {"address", "backoff", "clock", "drive", "limits", "loop", "reasons", "receive_buffer"},
