@@ -54,7 +54,7 @@ crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)
 
 soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers, by the hundred
-	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core tests/spark $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core tests/spark tests/scenarios $(ARGS)
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,1 +1,16 @@
-"""Requests in, outcomes out, over a store."""
+"""Requests in, outcomes out, over a store.
+
+    client_session ► engine ─► processor_table ─┬─► send      messages are stored
+       frames         turns                     ├─► consume   pulls, offsets, heartbeats
+                        │                       └─► admin     topics, groups, figures, resets
+                        │                                │
+                        │     state ◄────────────────────┘    all that a processor may use
+                        │       ├─► scheduled    delay levels, timers, half messages
+                        │       └─► tables       topics, groups, offsets, clients, held pulls, locks
+                        ▼
+                      store     one write for each turn
+
+`requests` is what a request and its outcome are, `limits` keeps one peer from using up what is
+there for all, `config` is broker.conf.  `server`, `listening`, `announcing` and `table_saver` are
+the only modules with sockets, threads or a clock; `periodic` says when regular work is due.
+"""

@@ -1,6 +1,10 @@
 """Sockets: the asyncio and the blocking driver of `protocol` and `core`, and the accept loop.
 
-To read in this order: `channel` (one end of a connection), `commands` (a session that answers
-command by command), `aio` (channels by address), `server` (the accept loop), `blocking_channel`
-and `blocking` (the same without a loop), `drive` (conversations over either).
+    servers    accept ► a channel and a session for each connection
+    channels   bytes ► frames ► session;  calls ► bytes     on the event loop
+    blocking   the same on one thread, without a loop
+    drive      a conversation of `core` over either;  `side_by_side`: many of them at once
+
+The other modules are what all three need: addresses, clocks, TLS, limits, and when to connect
+again.
 """

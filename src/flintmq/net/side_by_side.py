@@ -11,17 +11,30 @@ Invariant: every conversation ends, with its result or with its error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import FlintError
 from flintmq.protocol.command import Command
-from flintmq.spark.reading.access import Line, Started
 
 T = TypeVar("T")
 
 AT_ONCE: Final = 128
 """Questions on their way at once: their answers fit into the buffers of one socket."""
+
+
+class StartedCall(Protocol):
+    """A request that is under way."""
+
+    def finish(self) -> Command:
+        """Wait for its answer; `Unreachable` when there will be none."""
+
+
+class Line(Protocol):
+    """Connections of one thread, over which requests are sent without waiting."""
+
+    def start(self, call: Call) -> StartedCall:
+        """Send a request and do not wait."""
 
 
 def hold_all(line: Line, conversations: Sequence[Conversation[T]]) -> list[T | FlintError]:
@@ -44,7 +57,7 @@ class _Held(Generic[T]):
     def __init__(self, conversation: Conversation[T]) -> None:
         self.call: Call | None = None
         self._conversation = conversation
-        self._started: Started | FlintError | None = None
+        self._started: StartedCall | FlintError | None = None
         self._outcome: list[T | FlintError] = []
         self._go_on(None)
 

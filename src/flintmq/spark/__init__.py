@@ -13,6 +13,14 @@
 
 Where flintmq is installed with pip, Spark finds the format without `register`.  What is named here
 is loaded when it is first used.
+
+    options ► source ► reading ► arrow ► rows        spark.read, spark.readStream
+                 │        └─► listeners ► outcomes    flintmq.spark.run: listeners in tasks
+                 └─► offsets of the group
+    rows ► sink ► messages                           df.write, df.writeStream
+
+`pipelines` are jobs built on these: lake, reports, replay.  `environment` finds Java and pyspark;
+`session` makes a session.
 """
 
 from __future__ import annotations
