@@ -101,7 +101,7 @@ def record_struct(*fields: str | Raw, bits: int = 0, start: int = 0) -> struct.S
     return struct.Struct(record_format(*fields, bits=bits, start=start))
 
 
-def numpy_fields(*names: str, start: int = 0) -> dict[str, Any]:
+def numpy_fields(*names: str, start: int = 0) -> Any:
     """What `numpy.dtype` takes, for integer fields of a record with two IPv4 hosts.
 
     It begins at byte ``start`` of the record and stops behind the last field.
