@@ -19,10 +19,11 @@ import numpy.typing as npt
 from flintmq.model.host import Host
 from flintmq.model.java_hash import java_hash
 from flintmq.model.message_id import UniqueIds
+from flintmq.protocol.records.layout import HEADS, V6_BITS
 from flintmq.protocol.records.properties import encode_properties, parse_properties
 from flintmq.protocol.records.property_scan import property_spans, tags_codes
 from flintmq.protocol.records.received import decode_messages
-from flintmq.protocol.records.record import HEADS, V6_BITS, Version, decode_record
+from flintmq.protocol.records.record import Version, decode_record
 from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.protocol.records.record_scan import scan_records
 

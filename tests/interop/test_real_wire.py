@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flintmq.model.host import Host
 from flintmq.model.java_hash import java_hash
-from flintmq.model.message_id import UniqueIds, created_ms, offset_id, parse_offset_id
+from flintmq.model.message_id import UniqueIds, offset_id, parse_offset_id
 from flintmq.model.properties import UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import Compression, with_compression
@@ -33,6 +33,7 @@ from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.protocol.wire import decode_command, encode_command
 from support.interop import wire_strategies as wire
 from support.interop.wire_judge import WireJudge
+from support.unique_ids import created_ms
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 

@@ -10,13 +10,13 @@ from flintmq.errors import InvalidName
 from flintmq.model.host import Host
 from flintmq.model.message_id import (
     UniqueIds,
-    created_ms,
     offset_id,
     offset_id_prefix,
     parse_offset_id,
 )
 from flintmq.model.queue import LogOffset
 from support.record_examples import hosts
+from support.unique_ids import created_ms
 
 DAY_MS = 86_400_000
 MONTH_START_MS = 1_698_796_800_000
@@ -141,8 +141,3 @@ def test_an_id_from_later_in_the_month_than_now_is_from_the_month_before() -> No
     )
 
     assert found_ms == made_ms
-
-
-def test_what_is_no_id_has_no_time() -> None:
-    with pytest.raises(InvalidName):
-        created_ms("order-1", now_ms=1, month_start_ms=0, previous_month_start_ms=0)

@@ -74,9 +74,7 @@ def test_peers_change_their_ways_at_the_known_numbers() -> None:
     assert version.CLIENT_RESET_SINCE == 28
     assert version.REGISTER_BODY_SINCE == 37
     assert version.CLIENT_CALLS_SINCE == 62
-    assert version.RETRY_LIMIT_SINCE == 121
     assert version.SQL92_SINCE == 232
     assert version.QUERY_FLAG_UNSIGNED_UNTIL == 399
     assert version.STANDARD_JSON_SINCE == 401
     assert version.QUEUE_MAPPING_SINCE == 413
-    assert version.GO_AWAY_AFTER == 475

@@ -17,7 +17,8 @@ from hypothesis.strategies import SearchStrategy
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.record import V6_BITS, Record, Version, crc_of, is_filler, record_size
+from flintmq.protocol.records.layout import V6_BITS
+from flintmq.protocol.records.record import Record, Version, crc_of, is_filler, record_size
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STORES = ("golden-4.9.7", "golden-5.3.3", "golden-ext-4.9.7", "golden-ext-5.3.3")

@@ -6,7 +6,6 @@ the client before sending and stays the same through retries.  Both are hex of t
 same length, and only the context tells them apart.
 
 Ids of other clients are opaque: Go and C++ fill the same length their own way.
-`created_ms` is for ids made by `UniqueIds` or by Java.
 """
 
 from __future__ import annotations
@@ -78,17 +77,6 @@ class UniqueIds:
         if -CLOCK_STEP_MS_MAX < age_ms < 0:
             age_ms = 0
         return f"{self._prefix}{age_ms & _U32:08X}"
-
-
-def created_ms(
-    unique_id: str, *, now_ms: int, month_start_ms: int, previous_month_start_ms: int
-) -> int:
-    """About when ``unique_id`` was made.  It does not say its month: the latest that fits is it."""
-    octets = _unhex(unique_id)
-    age_ms = int.from_bytes(octets[-6:-2], "big", signed=True)
-    if month_start_ms + age_ms <= now_ms:
-        return month_start_ms + age_ms
-    return previous_month_start_ms + age_ms
 
 
 def _unhex(text: str) -> bytes:

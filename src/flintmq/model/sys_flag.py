@@ -43,10 +43,6 @@ class Compression(IntEnum):
     ZLIB = 3 << 8
 
 
-def transaction_type(sys_flag: int) -> TransactionType:
-    return TransactionType(sys_flag & TRANSACTION_MASK)
-
-
 def with_transaction_type(sys_flag: int, kind: TransactionType) -> int:
     return (sys_flag & ~TRANSACTION_MASK) | kind
 

@@ -55,9 +55,6 @@ REGISTER_BODY_SINCE: Final = version_number("V3_0_11")
 CLIENT_CALLS_SINCE: Final = version_number("V3_1_8_SNAPSHOT")
 """Clients from here on answer GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 
-RETRY_LIMIT_SINCE: Final = version_number("V3_4_9")
-"""Consumers from here on say how often a message may be retried; it beats the group's setting."""
-
 SQL92_SINCE: Final = version_number("V4_1_0_SNAPSHOT")
 """A Java consumer sends SQL92 only to brokers whose heartbeat answer is at least this."""
 
@@ -69,6 +66,3 @@ STANDARD_JSON_SINCE: Final = version_number("V4_9_4")
 
 QUEUE_MAPPING_SINCE: Final = version_number("V5_0_0")
 """Brokers from here on end a compressed registration with queue mappings."""
-
-GO_AWAY_AFTER: Final = version_number("V5_3_1")
-"""Clients after this understand GO_AWAY of a server that shuts down."""

@@ -34,7 +34,7 @@ from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
-from flintmq.protocol.records.record import SYS_FLAG_AT
+from flintmq.protocol.records.layout import SYS_FLAG_AT
 from flintmq.store.append_patterned import PlainAppend
 from flintmq.store.batch_topics import BatchTopics
 from flintmq.store.files.disk import Disk

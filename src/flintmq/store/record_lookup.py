@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.records.layout import IDENTITY, RECORD_BYTES_MIN
 from flintmq.protocol.records.record import (
-    RECORD_BYTES_MIN,
     Record,
     decode_record,
     is_filler,
@@ -25,7 +25,6 @@ from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.consume_queue import Bound, ConsumeQueue
 from flintmq.store.queues.queue_extension import ExtensionUnit
-from flintmq.store.queues.queue_reader import RECORD_HEAD
 from flintmq.store.queues.queue_set import Queues
 
 
@@ -135,7 +134,7 @@ class Lookup:
         view = self._log.read_view(log_offset, size_bytes)
         if view is None or size_bytes < RECORD_BYTES_MIN:
             return None
-        own_size, *_, own_offset = RECORD_HEAD.unpack_from(view)
+        own_size, *_, own_offset = IDENTITY.unpack_from(view)
         if own_size != size_bytes or own_offset != log_offset:
             return None
         return store_time_ms(view, 0)
@@ -162,7 +161,7 @@ def record_view(log: CommitLog, log_offset: LogOffset) -> memoryview | None:
     head = log.read_view(log_offset, RECORD_BYTES_MIN)
     if head is None:
         return None
-    size_bytes, *_, own_offset = RECORD_HEAD.unpack_from(head)
+    size_bytes, *_, own_offset = IDENTITY.unpack_from(head)
     view = log.read_view(log_offset, size_bytes) if own_offset == log_offset else None
     if view is None:
         return None

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from flintmq.client.engine.client_id import MessageIds, client_id, month_of, own_ip
 from flintmq.client.engine.fork import process_id
-from flintmq.model.message_id import created_ms
+from support.unique_ids import created_ms
 
 
 def test_an_id_has_the_parts_rocketmq_gives_it() -> None:

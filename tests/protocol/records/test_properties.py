@@ -12,7 +12,7 @@ from flintmq.protocol.records.properties import (
     encode_properties,
     format_properties,
     parse_properties,
-    remove_property,
+    split_unique_id,
 )
 from support.record_examples import property_strings
 
@@ -95,25 +95,35 @@ def test_what_does_not_fit_a_record_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("text", "expected"),
     [
-        ("A\x011\x02POP_CK\x012\x02B\x013\x02", "A\x011\x02B\x013\x02"),
-        ("POP_CK\x012\x02", ""),
-        ("POP_CK\x012", ""),
-        ("POP_CK\x012\x02POP_CK\x013\x02A\x011", "A\x011"),
-        ("A\x011\x02POP_CK\x012", "A\x011\x02"),
-        ("XPOP_CK\x011\x02A\x01POP_CK\x01\x02", "XPOP_CK\x011\x02A\x01POP_CK\x01\x02"),
-        ("POP_CKX\x011\x02POP_CK\x02", "POP_CKX\x011\x02POP_CK\x02"),
+        ("A\x011\x02UNIQ_KEY\x012\x02B\x013\x02", ("A\x011\x02", "2", "B\x013\x02")),
+        ("UNIQ_KEY\x012\x02", ("", "2", "")),
+        ("UNIQ_KEY\x012", ("", "2", "")),
+        ("A\x011\x02UNIQ_KEY\x01", ("A\x011\x02", "", "")),
+        ("UNIQ_KEY\x012\x02UNIQ_KEY\x013\x02", None),
+        ("UNIQ_KEY\x012\x02A\x01UNIQ_KEY\x013\x02", None),
+        ("XUNIQ_KEY\x011\x02", None),
+        ("UNIQ_KEYX\x011\x02", None),
+        ("", None),
     ],
 )
-def test_only_whole_pieces_are_removed(before: str, after: str) -> None:
-    assert remove_property(before.encode(), "POP_CK") == after.encode()
+def test_a_string_is_split_at_its_one_unique_id(
+    text: str, expected: tuple[str, str, str] | None
+) -> None:
+    found = split_unique_id(text.encode())
+
+    assert found == (None if expected is None else tuple(part.encode() for part in expected))
 
 
 @settings(max_examples=200, deadline=None)
-@given(property_strings(), st.sampled_from(["TAGS", "KEYS", "k", "X.", "TAGS\n"]))
-def test_removing_takes_the_name_and_nothing_else(octets: bytes, name: str) -> None:
+@given(property_strings())
+def test_what_is_around_the_unique_id_means_the_same_without_it(octets: bytes) -> None:
+    found = split_unique_id(octets)
+    if found is None:
+        return
+    before, unique_id, after = found
     expected = parse_properties(octets)
-    expected.pop(name, None)
 
-    assert parse_properties(remove_property(octets, name)) == expected
+    assert expected.pop("UNIQ_KEY", "") == unique_id.decode("utf-8", "replace")
+    assert parse_properties(before + after) == expected

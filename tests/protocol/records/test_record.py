@@ -15,14 +15,16 @@ from flintmq.errors import LocalProtocolError, MalformedRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
-from flintmq.protocol.records.record import (
+from flintmq.protocol.records.layout import (
     LOG_OFFSET_AT,
     MAGIC_AT,
     QUEUE_OFFSET_AT,
-    RECORD_BYTES_MAX,
     RECORD_BYTES_MIN,
     SYS_FLAG_AT,
+)
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
+from flintmq.protocol.records.record import (
+    RECORD_BYTES_MAX,
     Record,
     Version,
     crc_of,

@@ -10,27 +10,9 @@ import pytest
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import TransactionType
 from flintmq.store.files.store_config import StoreConfig
-from flintmq.store.queues.dispatch import Grown, code_of, is_indexed, keys_of, takes_offset
+from flintmq.store.queues.dispatch import Grown, code_of, keys_of
 from flintmq.store.queues.selection import Selection
 from support.store.stored import SMALL, START_MS, draft, open_store, store
-
-
-@pytest.mark.parametrize(
-    ("kind", "queued", "indexed"),
-    [
-        (TransactionType.NONE, True, True),
-        (TransactionType.PREPARED, False, True),
-        (TransactionType.COMMIT, True, True),
-        (TransactionType.ROLLBACK, False, False),
-    ],
-)
-def test_the_transaction_type_decides_what_a_record_adds(
-    kind: TransactionType, queued: bool, indexed: bool
-) -> None:
-    sys_flag = 1 | kind | 512  # other bits do not matter
-
-    assert takes_offset(sys_flag) is queued
-    assert is_indexed(sys_flag) is indexed
 
 
 def test_keys_are_the_unique_id_and_then_the_parts_of_the_keys() -> None:

@@ -60,7 +60,7 @@ def one_by_one(
     count: int = COUNT,
 ) -> tuple[object, ...]:
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "sound_stretches", lambda *_, **__: (0, []))
+        patch.setattr(reading, "leading_spans", lambda *_, **__: (0, []))
         return outcome(log, offset, size_bytes, count)
 
 

@@ -24,7 +24,7 @@ from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.frame import FrameReader
-from flintmq.protocol.records.properties import parse_properties, remove_property
+from flintmq.protocol.records.properties import parse_properties, split_unique_id
 from flintmq.protocol.records.property_scan import property_spans, tags_codes
 from flintmq.protocol.records.received import decode_messages
 from flintmq.protocol.records.record import decode_record, encode_record
@@ -105,7 +105,9 @@ def check_packed(data: bytes) -> None:
 def check_properties(data: bytes) -> None:
     found = parse_properties(data)
     assert all(name and value for name, value in found.items())
-    remove_property(data, "TAGS")
+    parts = split_unique_id(data)
+    if parts is not None and parts[1]:
+        assert found["UNIQ_KEY"] == parts[1].decode("utf-8", "replace")
 
 
 def check_expression(data: bytes) -> None:

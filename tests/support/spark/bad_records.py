@@ -7,7 +7,7 @@ from typing import Final
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
-from flintmq.protocol.records.record import HEAD, SYS_FLAG_AT
+from flintmq.protocol.records.layout import HEAD, SYS_FLAG_AT
 from support.poison import send_raw
 from support.spark.support import write_held
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record import RECORD_BYTES_MIN, Record, decode_record
+from flintmq.protocol.records.record import Record, decode_record
 from flintmq.protocol.records.record_draft import draft_record
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import StoreConfig

@@ -15,7 +15,6 @@ The body of an answer is views of the log and is never copied here.
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from msgspec import Raw
@@ -31,7 +30,7 @@ from flintmq.model.sys_flag import BORN_HOST_V6
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
-from flintmq.protocol.records.record import LOG_OFFSET_AT, STORE_MS_AT, V6_BYTES_MORE
+from flintmq.protocol.records.layout import STORE_MS_AT, V6_BYTES_MORE, record_struct
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult
@@ -96,9 +95,8 @@ _HEADER: Final = (
     b'"topicSysFlag":"%d","groupSysFlag":"%d"}'
 )
 
-_PLACE = struct.Struct(">q3xB")
-"""Log offset and the last byte of the system flag; they stand side by side."""
-_LONG = struct.Struct(">q")
+_PLACE = record_struct("log_offset", "sys_flag")
+_STORE_MS = record_struct("store_ms", start=STORE_MS_AT)
 _BORN_HOST_V6 = int(BORN_HOST_V6)
 
 
@@ -242,9 +240,9 @@ def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, no
     oldest one in the last run of records.
     """
     last = result.views[-1]
-    log_offset, flags = _PLACE.unpack_from(last, LOG_OFFSET_AT)
+    log_offset, flags = _PLACE.unpack_from(last)
     store_at = STORE_MS_AT + V6_BYTES_MORE if flags & _BORN_HOST_V6 else STORE_MS_AT
-    store_ms = _LONG.unpack_from(last, store_at)[0]
+    store_ms = _STORE_MS.unpack_from(last, store_at)[0]
     fall_bytes = state.log.end_offset - log_offset - len(last)
     state.stats.found_behind(
         (header.consumer_group, header.topic, header.queue_id),

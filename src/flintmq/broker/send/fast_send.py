@@ -40,7 +40,11 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, vary_send
-from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.properties import (
+    UNIQUE_ID_START,
+    parse_properties,
+    split_unique_id,
+)
 from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.files.store_config import Flush
@@ -58,7 +62,6 @@ MOULDS_MAX = 64
 _CODES = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
 _NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
 _WRITE = int(Permission.WRITE)
-_ID = names.UNIQ_KEY.encode() + b"\x01"
 _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE = 1_234_567_890_123, "A1", 7
 _read = RequestReader(
     {RequestCode.SEND_MESSAGE_V2: SendMessageV2, RequestCode.SEND_BATCH_MESSAGE: SendMessageV2}
@@ -346,10 +349,11 @@ class QuickSends:
             return None
         if config.store.flush is Flush.SYNC and not waits_for_medium(properties):
             return None
-        start, _, rest = octets.partition(_ID + unique_id)
-        if _ID in start + rest:
+        parts = split_unique_id(octets)
+        if parts is None or parts[1] != unique_id:
             return None
-        return _Text(start + _ID, rest, len(unique_id), properties)
+        start = parts[0] + UNIQUE_ID_START
+        return _Text(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
 
 
 _UNKNOWN = _Text(b"", b"", -1, {})

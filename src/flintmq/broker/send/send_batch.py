@@ -35,12 +35,15 @@ from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSAC
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.batch import BatchColumns, split_batch
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import (
     PROPERTIES_BYTES_MAX,
+    UNIQUE_ID_START,
     encode_properties,
     parse_properties,
+    split_unique_id,
 )
-from flintmq.protocol.records.record import RECORD_BYTES_MAX, RECORD_BYTES_MIN
+from flintmq.protocol.records.record import RECORD_BYTES_MAX
 from flintmq.protocol.records.record_draft import RecordPattern, packed_host
 from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
@@ -53,7 +56,6 @@ PATTERNS_MAX = 1_024
 """Queues whose records are remembered in outline."""
 
 _SEPARATOR = b"\x02"
-_UNIQUE = names.UNIQ_KEY.encode() + b"\x01"
 FOUND_BY = (names.TAGS, names.KEYS, names.UNIQ_KEY)
 """What a record is filtered and found by."""
 
@@ -227,8 +229,8 @@ def looked_at(
     known: dict[bytes, tuple[int, list[str]]] = {}
     codes, keys = [], []
     for text in texts:
-        if has_id and text.startswith(_UNIQUE):
-            text = text[text.find(_SEPARATOR) :]
+        if has_id and (split := split_unique_id(text)) is not None:
+            text = split[0] + split[2]
         found = known.get(text)
         if found is None:
             found = known[text] = _found_by(text, common)
@@ -242,7 +244,7 @@ def _rest_of_all(texts: Sequence[bytes]) -> bytes | None:
     first = texts[0]
     rest = first[first.find(_SEPARATOR) :]
     if (
-        all(map(bytes.startswith, texts, repeat(_UNIQUE)))
+        all(map(bytes.startswith, texts, repeat(UNIQUE_ID_START)))
         and all(map(bytes.endswith, texts, repeat(rest)))
         and b"".join(texts).count(_SEPARATOR) == rest.count(_SEPARATOR) * len(texts)
     ):

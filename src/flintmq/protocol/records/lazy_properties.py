@@ -1,13 +1,13 @@
-"""Properties of the messages of one answer: parsed when somebody looks, and what repeats once.
+"""Properties of the messages of one pull answer: parsed at first use, repeated strings only once.
 
 Many consumers read bodies alone, so a message has its properties as `LaterProperties`, a mapping
-that parses its string at the first look.
+that parses its string when it is first used.
 
 Messages of a topic mostly differ in nothing but their unique id.  The string without it is parsed
 once; every further message that has the same one gets a copy.  It gives what `parse_properties`
 gives, for a third of the cost where strings repeat.
 
-Invariant: at most `KNOWN_MAX` strings are remembered, and no longer than messages of their answer.
+Invariant: at most `KNOWN_MAX` strings are kept, and no longer than the messages of their answer.
 """
 
 from __future__ import annotations
@@ -18,20 +18,16 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from flintmq.model.properties import UNIQ_KEY
-from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.properties import parse_properties, split_unique_id
 
 KNOWN_MAX: Final = 64
-"""Where more differ, remembering them does not pay."""
-
-_START = UNIQ_KEY.encode() + b"\x01"
-_START_BYTES = len(_START)
-_SEPARATOR = 2
+"""Strings kept for one answer; where more differ, keeping them does not pay."""
 
 T = TypeVar("T")
 
 
 class PropertyMemo:
-    """The memory for one answer.  ``more`` is added to the properties of every message."""
+    """The cache for one answer.  ``more`` is added to the properties of every message."""
 
     __slots__ = ("_known", "_more")
 
@@ -41,20 +37,17 @@ class PropertyMemo:
 
     def parse(self, octets: bytes) -> dict[str, str]:
         """Every property of the string; the caller owns the result."""
-        at = octets.find(_START)
-        if at < 0 or (at > 0 and octets[at - 1] != _SEPARATOR):
+        parts = split_unique_id(octets)
+        if parts is None:
             return self._parse(octets)
-        stop = octets.find(_SEPARATOR, at)
-        if stop < 0:
-            stop = len(octets)
-        rest = octets[:at] + octets[stop + 1 :]
+        before, unique_id, after = parts
+        rest = before + after
         known = self._known.get(rest)
         if known is None:
-            if len(self._known) >= KNOWN_MAX or _START in rest:
+            if len(self._known) >= KNOWN_MAX:
                 return self._parse(octets)
             known = self._known[rest] = self._parse(rest)
         found = known.copy()
-        unique_id = octets[at + _START_BYTES : stop]
         if unique_id:
             found[UNIQ_KEY] = str(unique_id, "utf-8", "replace")
         return found
@@ -63,19 +56,6 @@ class PropertyMemo:
         found = parse_properties(octets)
         found.update(self._more)
         return found
-
-
-def _unique_id(octets: bytes) -> str | None:
-    """The unique id alone, which many ask for and nothing else; None where it is not plain."""
-    at = octets.find(_START)
-    if at < 0 or (at > 0 and octets[at - 1] != _SEPARATOR):
-        return None
-    stop = octets.find(_SEPARATOR, at)
-    if stop < 0:
-        stop = len(octets)
-    elif octets.find(_START, stop) >= 0:
-        return None
-    return str(octets[at + _START_BYTES : stop], "utf-8", "replace")
 
 
 class LaterProperties(msgspec.Struct, gc=False, eq=False):
@@ -109,9 +89,9 @@ class LaterProperties(msgspec.Struct, gc=False, eq=False):
     def get(self, name: str, default: T) -> str | T: ...
     def get(self, name: str, default: object = None) -> object:
         if self._found is None and name == UNIQ_KEY:
-            unique_id = _unique_id(self._octets)
-            if unique_id:
-                return unique_id
+            parts = split_unique_id(self._octets)  # many callers ask for nothing else
+            if parts is not None and parts[1]:
+                return str(parts[1], "utf-8", "replace")
         return self._all().get(name, default)
 
     def keys(self) -> KeysView[str]:

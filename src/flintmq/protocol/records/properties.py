@@ -10,18 +10,21 @@ needs a value, and nothing here has to be undone to write the same record again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import lru_cache
+from typing import Final
 
 from flintmq.errors import LocalProtocolError
 from flintmq.model.message import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from flintmq.model.properties import UNIQ_KEY
 
 PROPERTIES_BYTES_MAX = 32_767
 """The length of the string is a signed short in a record."""
 
-REMOVED_NAMES_MAX = 256
-"""Compiled searches kept by `remove_property`.  The broker removes only a few names."""
+UNIQUE_ID_START: Final = UNIQ_KEY.encode() + b"\x01"
+"""What stands before a message's unique id."""
+
+_START_BYTES: Final = len(UNIQUE_ID_START)
+_SEPARATOR: Final = 2
 
 
 def parse_properties(text: str | bytes) -> dict[str, str]:
@@ -65,11 +68,18 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
     return octets
 
 
-def remove_property(octets: bytes, name: str) -> bytes:
-    """The string without any piece called ``name``.  All other bytes stay as they are."""
-    return _piece_of(name).sub(b"", octets)
+def split_unique_id(octets: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """The string before the property UNIQ_KEY, its value, and the string after it.
 
-
-@lru_cache(maxsize=REMOVED_NAMES_MAX)
-def _piece_of(name: str) -> re.Pattern[bytes]:
-    return re.compile(rb"(?:\A|(?<=\x02))" + re.escape(name.encode()) + rb"\x01[^\x02]*(?:\x02|\Z)")
+    Messages of one sender mostly differ in this property alone, so what is around it can be
+    parsed once for many.  None when the name stands nowhere, more than once, or inside a value.
+    """
+    at = octets.find(UNIQUE_ID_START)
+    if at < 0 or (at > 0 and octets[at - 1] != _SEPARATOR):
+        return None
+    stop = octets.find(_SEPARATOR, at)
+    if stop < 0:
+        stop = len(octets)
+    elif octets.find(UNIQUE_ID_START, stop) >= 0:
+        return None
+    return octets[:at], octets[at + _START_BYTES : stop], octets[stop + 1 :]

@@ -27,15 +27,13 @@ from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP
 from flintmq.protocol.records.batch import BatchEntry
 from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.layout import HEAD, PROPERTIES_LENGTH, RECORD_BYTES_MIN, V6_BITS
 from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import (
     CRC_MASK,
-    HEAD,
     KEPT_MAX,
     RECORD_BYTES_MAX,
-    RECORD_BYTES_MIN,
-    V6_BITS,
     Buffer,
     Version,
     record_size,
@@ -51,7 +49,7 @@ _V1 = int(Version.V1)
 _HEAD = Struct(HEAD.format.replace("4si", "8s"))  # hosts in one piece, address and port
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
-_unpack_short = Struct(">h").unpack_from
+_unpack_short = Struct(">" + PROPERTIES_LENGTH).unpack_from
 _new = tuple.__new__  # half the time of calling the class
 
 

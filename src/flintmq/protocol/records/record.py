@@ -1,13 +1,7 @@
 """One message as it is stored and as it is shipped: the same bytes in both places.
 
-    size 4 · magic 4 · body crc 4 · queue id 4 · flag 4 · queue offset 8 · log offset 8
-    sys flag 4 · born 8 · born host 8|20 · stored 8 · store host 8|20
-    reconsume times 4 · prepared offset 8
-    body length 4 · body · topic length 1|2 · topic · properties length 2 · properties
-
-All integers are big-endian.  Two bits of the system flag say how wide the hosts
-are, the magic says how wide the topic's length is (V2 exists for long retry
-topics).  The size counts itself and must match its parts to the byte.
+The fields and their order are in `layout`.  The magic says how wide the topic's length is (V2
+exists for long retry topics).  The size counts itself and must match its parts to the byte.
 
 Invariant: what `decode_record` accepts, `encode_record` writes again byte for byte.
 That is why properties stay bytes here and the topic must be UTF-8.  Bytes that are
@@ -28,6 +22,18 @@ from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.checksum import crc32
+from flintmq.protocol.records.layout import (
+    HEADS,
+    PROPERTIES_LENGTH,
+    RECORD_BYTES_MIN,
+    STORE_MS_AT,
+    SYS_FLAG_AT,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+    V6_BITS,
+    V6_BYTES_MORE,
+    record_struct,
+)
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -47,48 +53,27 @@ BLANK_MAGIC: Final = 0xCBD43194
 FILLER_BYTES_MIN: Final = 8
 """A filler is its size and its magic; what follows up to its size means nothing."""
 
-RECORD_BYTES_MIN: Final = 91
-"""A V1 record with two IPv4 hosts and nothing else in it."""
-
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 """No record is larger: many times what any broker is set to take."""
 
 TOPIC_BYTES_MAX: Final = {Version.V1: 127, Version.V2: 32_767}
 """Both lengths are read as signed."""
 
-V6_BYTES_MORE: Final = 12
-"""What an IPv6 host takes more than an IPv4 one."""
-
 CRC_MASK: Final = 0x7FFF_FFFF
 
 KEPT_MAX: Final = 4_096
-"""Hosts and topics remembered in their other form: few of them serve many records."""
-
-# Fields that are in the same place in every record.
-MAGIC_AT: Final = 4
-QUEUE_OFFSET_AT: Final = 20
-LOG_OFFSET_AT: Final = 28
-SYS_FLAG_AT: Final = 36
-STORE_MS_AT: Final = 56
-"""With an IPv4 born host; with an IPv6 one it is `V6_BYTES_MORE` further on."""
-
-V6_BITS = BORN_HOST_V6 | STORE_HOST_V6
-HEAD = struct.Struct(">iIIiiqqiq4siq4siiqi")
-HEADS = {
-    0: HEAD,
-    BORN_HOST_V6: struct.Struct(">iIIiiqqiq16siq4siiqi"),
-    STORE_HOST_V6: struct.Struct(">iIIiiqqiq4siq16siiqi"),
-    V6_BITS: struct.Struct(">iIIiiqqiq16siq16siiqi"),
-}
-"""Everything before the body, by the bits that say how wide the hosts are."""
+"""Hosts and topics cached in their other form: few of them serve many records."""
 
 _VERSIONS = {int(version): version for version in Version}
-_TOPIC_LENGTHS = {Version.V1: struct.Struct(">b"), Version.V2: struct.Struct(">h")}
-_SIZE_AND_MAGIC = struct.Struct(">iI")
-_SIZE_MAGIC_SYS_FLAG = struct.Struct(">iI28xi")
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
-_SHORT = struct.Struct(">h")
+_TOPIC_LENGTHS = {
+    Version.V1: struct.Struct(">" + TOPIC_LENGTH_V1),
+    Version.V2: struct.Struct(">" + TOPIC_LENGTH_V2),
+}
+_PROPERTIES_LENGTH = struct.Struct(">" + PROPERTIES_LENGTH)
+_SIZE = record_struct("size")
+_SIZE_AND_MAGIC = record_struct("size", "magic")
+_SIZE_MAGIC_SYS_FLAG = record_struct("size", "magic", "sys_flag")
+_STORE_MS = record_struct("store_ms", start=STORE_MS_AT)
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -148,7 +133,7 @@ def encode_record(record: Record) -> bytes:
         )
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit: {error}") from None
-    length = _SHORT.pack(len(record.properties))
+    length = _PROPERTIES_LENGTH.pack(len(record.properties))
     return b"".join((fixed, record.body, topic, length, record.properties))
 
 
@@ -248,7 +233,7 @@ def measure_record(
     topic_stop = topic_at + topic_bytes
     if topic_bytes < 0 or topic_stop + 2 > stop:
         raise MalformedRecord(position, f"a topic of {topic_bytes} bytes does not fit")
-    (properties_bytes,) = _SHORT.unpack_from(buffer, topic_stop)
+    (properties_bytes,) = _PROPERTIES_LENGTH.unpack_from(buffer, topic_stop)
     if topic_stop + 2 + properties_bytes != stop:
         raise MalformedRecord(position, f"{properties_bytes} bytes of properties miss its end")
     return version, fields, body_at, body_stop, topic_at, topic_stop, stop
@@ -256,13 +241,13 @@ def measure_record(
 
 def record_size(buffer: Buffer, at: int) -> int:
     """The size a record or filler says it has.  Unchecked."""
-    size_bytes: int = _INT.unpack_from(buffer, at)[0]
+    size_bytes: int = _SIZE.unpack_from(buffer, at)[0]
     return size_bytes
 
 
 def store_time_ms(buffer: Buffer, at: int) -> int:
     """When the record at ``at`` was stored.  The caller knows that a whole record is there."""
-    store_ms: int = _LONG.unpack_from(buffer, store_ms_at(buffer, at))[0]
+    store_ms: int = _STORE_MS.unpack_from(buffer, store_ms_at(buffer, at))[0]
     return store_ms
 
 

@@ -17,27 +17,64 @@ from flintmq.model.host import Host
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.checksum import crc32
-from flintmq.protocol.records.record import (
-    CRC_MASK,
+from flintmq.protocol.records.layout import (
     HEAD,
     HEADS,
-    KEPT_MAX,
+    PROPERTIES_LENGTH,
     QUEUE_OFFSET_AT,
-    SYS_FLAG_AT,
-    TOPIC_BYTES_MAX,
     V6_BITS,
+    Raw,
+    field_format,
+    field_span,
+    record_struct,
+)
+from flintmq.protocol.records.record import (
+    CRC_MASK,
+    KEPT_MAX,
+    TOPIC_BYTES_MAX,
     Version,
     checked_size,
     encode_topic,
     store_ms_at,
 )
 
-_SHORT = struct.Struct(">h")
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
-_TWO_LONGS = struct.Struct(">qq")
+_PROPERTIES_LENGTH = struct.Struct(">" + PROPERTIES_LENGTH)
+_PORT = struct.Struct(">" + field_format("born_port"))
+_TIME = struct.Struct(">" + field_format("store_ms"))
+_QUEUE_AND_LOG_OFFSET = record_struct("queue_offset", "log_offset", start=QUEUE_OFFSET_AT)
 _NOTHING = bytearray()
-_BORN_HOST_AT = 48
+
+_UP_TO_SYS_FLAG = (
+    "size",
+    Raw("magic", "magic"),
+    "body_crc",
+    Raw("queue_id", "queue_id"),
+    "flag",
+    "queue_offset",
+    "log_offset",
+)
+"""The fields of a `RecordPattern` before the system flag; what never changes is bytes."""
+
+_PATTERNS = {
+    bits: record_struct(
+        *_UP_TO_SYS_FLAG,
+        Raw("sys_flag", "sys_flag"),
+        "born_ms",
+        Raw("born_ip", "born_port"),
+        "store_ms",
+        Raw("store_ip", "prepared_offset"),
+        "body_length",
+        bits=bits,
+    )
+    for bits in HEADS
+}
+_BATCH_PATTERNS = {
+    bits: record_struct(
+        *_UP_TO_SYS_FLAG, Raw("sys_flag", "prepared_offset"), "body_length", bits=bits
+    )
+    for bits in HEADS
+}
+"""The same for records of one batch, which share all from the system flag to the body's size."""
 
 
 def draft_record(
@@ -88,7 +125,8 @@ def draft_record(
         )
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit: {error}") from None
-    return _NOTHING.join((fixed, body, topic_field, _SHORT.pack(len(properties)), properties))
+    length = _PROPERTIES_LENGTH.pack(len(properties))
+    return _NOTHING.join((fixed, body, topic_field, length, properties))
 
 
 class RecordPattern:
@@ -101,6 +139,7 @@ class RecordPattern:
         "_flag",
         "_magic",
         "_pack",
+        "_pack_of_batch",
         "_queue",
         "_store_host",
         "_sys_flag",
@@ -138,19 +177,22 @@ class RecordPattern:
             )
         )
         _, self._topic_field = _topic_version(topic)
-        body_at = len(draft) - len(self._topic_field) - _SHORT.size
-        born_bytes = len(born_host.packed) + _INT.size
-        store_at = _BORN_HOST_AT + born_bytes + _LONG.size
+        bits = BORN_HOST_V6 * born_host.is_v6 | STORE_HOST_V6 * store_host.is_v6
+
+        def encoded(first: str, last: str) -> bytes:
+            return draft[field_span(first, bits)[0] : field_span(last, bits)[1]]
+
         self.topic = topic
         self.queue = topic, queue_id
         self.fixed_bytes = len(draft)
         """The size of a record with neither body nor properties."""
-        self._magic = draft[4:8]
-        self._queue = draft[12:16]
+        self._magic = encoded("magic", "magic")
+        self._queue = encoded("queue_id", "queue_id")
         self._flag = flag
-        self._sys_flag = draft[SYS_FLAG_AT : SYS_FLAG_AT + 4]
-        self._store_host = draft[store_at : body_at - 4]  # and all up to the size of the body
-        self._pack = struct.Struct(f">i4sI4siqq4sq{born_bytes}sq{len(self._store_host)}si").pack
+        self._sys_flag = encoded("sys_flag", "sys_flag")
+        self._store_host = encoded("store_ip", "prepared_offset")  # and all up to the body's size
+        self._pack = _PATTERNS[bits].pack
+        self._pack_of_batch = _BATCH_PATTERNS[bits].pack
         self._tails: dict[int, bytes] = {}  # topic and size, by size of the properties
 
     def record(
@@ -205,9 +247,9 @@ class RecordPattern:
         alike = b"".join(  # from the system flag to the size of the body
             (
                 self._sys_flag,
-                _LONG.pack(born_ms),
+                _TIME.pack(born_ms),
                 born_host,
-                _LONG.pack(store_ms),
+                _TIME.pack(store_ms),
                 self._store_host,
             )
         )
@@ -217,7 +259,7 @@ class RecordPattern:
         all_bytes = [len(own) + common_bytes for own in properties]
         tails = {size_bytes: self._tail(size_bytes) for size_bytes in set(all_bytes)}
         heads = map(
-            _heads_alike(len(alike)).pack,
+            self._pack_of_batch,
             [fixed_bytes + one + two for one, two in zip(bodies_bytes, all_bytes, strict=True)],
             repeat(self._magic),
             map(CRC_MASK.__and__, map(crc32, bodies)),
@@ -236,22 +278,22 @@ class RecordPattern:
         if tail is None:
             if len(self._tails) == KEPT_MAX:
                 self._tails.clear()
-            tail = self._topic_field + _SHORT.pack(properties_bytes)
+            tail = self._topic_field + _PROPERTIES_LENGTH.pack(properties_bytes)
             self._tails[properties_bytes] = tail
         return tail
 
 
 def packed_host(host: Host) -> bytes:
     """A host as it stands in a record."""
-    return host.packed + _INT.pack(host.port)
+    return host.packed + _PORT.pack(host.port)
 
 
 def stamp_record(
     buffer: bytearray | memoryview, at: int, queue_offset: int, log_offset: int, store_ms: int
 ) -> None:
     """Fill in what is known only when the record at ``at`` gets its place in the log."""
-    _TWO_LONGS.pack_into(buffer, at + QUEUE_OFFSET_AT, queue_offset, log_offset)
-    _LONG.pack_into(buffer, store_ms_at(buffer, at), store_ms)
+    _QUEUE_AND_LOG_OFFSET.pack_into(buffer, at + QUEUE_OFFSET_AT, queue_offset, log_offset)
+    _TIME.pack_into(buffer, store_ms_at(buffer, at), store_ms)
 
 
 @lru_cache(maxsize=KEPT_MAX)
@@ -260,9 +302,3 @@ def _topic_version(topic: str) -> tuple[int, bytes]:
     short = len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX[Version.V1]
     version = Version.V1 if short else Version.V2
     return int(version), encode_topic(topic, version)
-
-
-@lru_cache(maxsize=len(HEADS))
-def _heads_alike(alike_bytes: int) -> struct.Struct:
-    """The fixed fields of records that share ``alike_bytes`` from the system flag on."""
-    return struct.Struct(f">i4sI4siqq{alike_bytes}si")

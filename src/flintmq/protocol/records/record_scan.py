@@ -15,7 +15,6 @@ before they are gone.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,12 +23,20 @@ import numpy as np
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.record import (
-    RECORD_BYTES_MAX,
+from flintmq.protocol.records.layout import (
+    BODY_AT,
+    BORN_HOST_AT,
+    RECONSUME_TIMES_AT,
     RECORD_BYTES_MIN,
+    STORE_HOST_AT,
     STORE_MS_AT,
     V6_BITS,
     V6_BYTES_MORE,
+    numpy_fields,
+    record_struct,
+)
+from flintmq.protocol.records.record import (
+    RECORD_BYTES_MAX,
     Buffer,
     Version,
     decode_record,
@@ -43,31 +50,25 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
     SmallInts: TypeAlias = npt.NDArray[np.int32]
 
-# What keeps its shape in every layout: all before the hosts, and all between them and the body.
+# What has the same widths in every record: all before the hosts, and all between them and the body.
 _HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">u4"),
-        ("body_crc", ">u4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("log_offset", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_ms", ">i8"),
-    ]
+    numpy_fields(
+        "size",
+        "magic",
+        "body_crc",
+        "queue_id",
+        "flag",
+        "queue_offset",
+        "log_offset",
+        "sys_flag",
+        "born_ms",
+    )
 )
 _TAIL: Final = np.dtype(
-    [("reconsume_times", ">i4"), ("prepared_offset", ">i8"), ("body_length", ">i4")]
+    numpy_fields("reconsume_times", "prepared_offset", "body_length", start=RECONSUME_TIMES_AT)
 )
-_LONG: Final = np.dtype(">i8")
-_SHORT: Final = np.dtype(">i2")
-
-# Where things are in a record with two IPv4 hosts.
-_BORN_HOST_AT: Final = 48
-_STORE_HOST_AT: Final = 64
-_TAIL_AT: Final = 72
-_BODY_AT: Final = 88
+_STORE_MS: Final = np.dtype(numpy_fields("store_ms", start=STORE_MS_AT))
+_SHORT: Final = np.dtype(">i2")  # the length of a V2 topic, and that of properties
 
 
 class EndKind(Enum):
@@ -147,7 +148,7 @@ def gather(buffer: Buffer, dtype: np.dtype[Any], at: Ints) -> npt.NDArray[Any]:
 def _walk(buffer: Buffer) -> Ints:
     """Where records start if their sizes are right.  The last one may not be all there."""
     starts: list[int] = []
-    append, size_at = starts.append, struct.Struct(">i").unpack_from
+    append, size_at = starts.append, record_struct("size").unpack_from
     last = len(buffer) - RECORD_BYTES_MIN
     at = 0
     while at <= last:
@@ -174,8 +175,8 @@ def _read_columns(buffer: Buffer, start: Ints) -> RecordColumns | int:
     if not good.all():
         return int(good.argmin())
 
-    tail = gather(buffer, _TAIL, start + (_TAIL_AT + more))
-    body_start = start + (_BODY_AT + more)
+    tail = gather(buffer, _TAIL, start + (RECONSUME_TIMES_AT + more))
+    body_start = start + (BODY_AT + more)
     body_length = tail["body_length"].astype(np.int64)
     body_stop = body_start + body_length
     topic_start = body_stop + 1 + is_v2
@@ -196,6 +197,7 @@ def _read_columns(buffer: Buffer, start: Ints) -> RecordColumns | int:
     if not good.all():
         return int(good.argmin())
 
+    store_ms = gather(buffer, _STORE_MS, start + (STORE_MS_AT + born_more))["store_ms"]
     return RecordColumns(
         buffer=buffer,
         end=_explain_end(buffer, int(stop[-1]) if len(stop) else 0),
@@ -209,9 +211,9 @@ def _read_columns(buffer: Buffer, start: Ints) -> RecordColumns | int:
         log_offset=head["log_offset"].astype(np.int64),
         sys_flag=sys_flag,
         born_ms=head["born_ms"].astype(np.int64),
-        born_host_start=start + _BORN_HOST_AT,
-        store_ms=gather(buffer, _LONG, start + (STORE_MS_AT + born_more)).astype(np.int64),
-        store_host_start=start + (_STORE_HOST_AT + born_more),
+        born_host_start=start + BORN_HOST_AT,
+        store_ms=store_ms.astype(np.int64),
+        store_host_start=start + (STORE_HOST_AT + born_more),
         reconsume_times=tail["reconsume_times"].astype(np.int32),
         prepared_offset=tail["prepared_offset"].astype(np.int64),
         body_start=body_start,

@@ -26,6 +26,7 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.records.batch import BatchEntry, decode_batch
+from flintmq.protocol.records.layout import FIELDS
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Buffer, Record, decode_record, measure_record
 
@@ -68,6 +69,7 @@ def bad_record(
     Raises `MalformedRecord` where its frame is broken too.
     """
     _, fields, _, _, topic_at, topic_stop, stop = measure_record(buffer, at)
+    head = dict(zip(FIELDS, fields, strict=True))
     try:
         topic = str(buffer[topic_at:topic_stop], "utf-8")
     except UnicodeDecodeError:
@@ -75,14 +77,14 @@ def bad_record(
     return BadRecord(
         topic=topic,
         broker=broker,
-        queue_id=fields[3] if queue_id is None else queue_id,
-        queue_offset=QueueOffset(fields[5] + offset_delta),
-        log_offset=LogOffset(fields[6]),
-        store_host=Host(fields[12], fields[13]),
-        store_ms=fields[11],
-        born_ms=fields[8],
-        reconsume_times=fields[14],
-        sys_flag=fields[7],
+        queue_id=head["queue_id"] if queue_id is None else queue_id,
+        queue_offset=QueueOffset(head["queue_offset"] + offset_delta),
+        log_offset=LogOffset(head["log_offset"]),
+        store_host=Host(head["store_ip"], head["store_port"]),
+        store_ms=head["store_ms"],
+        born_ms=head["born_ms"],
+        reconsume_times=head["reconsume_times"],
+        sys_flag=head["sys_flag"],
         size_bytes=stop - at,
         reason=error.reason if isinstance(error, MalformedRecord) else str(error),
         missing=error.package if isinstance(error, MissingExtra) else "",
@@ -96,6 +98,7 @@ def as_stored(bad: BadRecord) -> ReceivedMessage:
     Its frame is known to be intact.  A topic that is no text is shown with U+FFFD.
     """
     _, fields, body_at, body_stop, topic_at, topic_stop, stop = measure_record(bad.raw, 0)
+    head = dict(zip(FIELDS, fields, strict=True))
     return ReceivedMessage(
         topic=str(bad.raw[topic_at:topic_stop], "utf-8", "replace"),
         broker=bad.broker,
@@ -104,14 +107,14 @@ def as_stored(bad: BadRecord) -> ReceivedMessage:
         log_offset=bad.log_offset,
         body=bad.raw[body_at:body_stop],
         properties=parse_properties(bad.raw[topic_stop + 2 : stop]),
-        flag=fields[4],
+        flag=head["flag"],
         sys_flag=bad.sys_flag,
         born_ms=bad.born_ms,
-        born_host=Host(fields[9], fields[10]),
+        born_host=Host(head["born_ip"], head["born_port"]),
         store_ms=bad.store_ms,
         store_host=bad.store_host,
         reconsume_times=bad.reconsume_times,
-        prepared_offset=LogOffset(fields[15]),
+        prepared_offset=LogOffset(head["prepared_offset"]),
         stored_bytes=bad.size_bytes,
     )
 

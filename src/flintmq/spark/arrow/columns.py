@@ -37,8 +37,8 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
 from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import QueueRef
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.property_scan import Spans, property_spans
-from flintmq.protocol.records.record import RECORD_BYTES_MIN
 from flintmq.protocol.records.record_scan import RecordColumns
 from flintmq.spark.arrow.bad_records import BadRecords
 from flintmq.spark.arrow.byte_spans import binary_column, number_column, text_column, time_column

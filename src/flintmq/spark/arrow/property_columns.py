@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from flintmq.model.message import KEY_SEPARATOR, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from flintmq.model.sys_flag import STORE_HOST_V6
-from flintmq.protocol.records.record import LOG_OFFSET_AT
+from flintmq.protocol.records.layout import LOG_OFFSET_AT
 from flintmq.protocol.records.record_scan import RecordColumns, windows
 from flintmq.spark.arrow.byte_spans import binary_column, list_column, octets_of, text_column
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from flintmq.errors import FlintError
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.records.record import record_size
 from flintmq.store.check.findings import Findings
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.log.log_scan import Damage
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill
 from flintmq.store.queues.queue_extension import is_address
-from flintmq.store.queues.queue_reader import RECORD_HEAD
+from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.parts import StoreParts
 from flintmq.store.recovery.queue_replay import units_of
 from flintmq.store.recovery.replayed_records import Arrivals, QueueKey
@@ -153,8 +154,9 @@ class QueueCheck:
         if segment is None or place + size_bytes > log_end:
             self._wrong(queue, offset, "it points behind the end of the log")
             return
-        head = RECORD_HEAD.unpack_from(segment.view, place - segment.start)
-        if head[2:] != (queue.queue_id, offset, place):
+        inside = place - segment.start
+        own_size = record_size(segment.view, inside)  # `_compare` reports a wrong size
+        if not is_own_record(segment.view, inside, place, own_size, queue.queue_id, offset):
             self._wrong(queue, offset, f"no record of it is at {place} in the log")
 
     def _wrong(self, queue: ConsumeQueue, offset: int, what: str) -> None:

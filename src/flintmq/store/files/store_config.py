@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from flintmq.protocol.records.record import FILLER_BYTES_MIN, RECORD_BYTES_MIN
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
+from flintmq.protocol.records.record import FILLER_BYTES_MIN
 from flintmq.store.files.layout import (
     BATCH_UNIT_BYTES,
     EXTENSION_FILE_SPARE_BYTES,

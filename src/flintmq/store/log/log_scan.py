@@ -23,12 +23,10 @@ import numpy as np
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset
+from flintmq.protocol.records.layout import LOG_OFFSET_AT, MAGIC_AT, RECORD_BYTES_MIN
 from flintmq.protocol.records.record import (
     CRC_MASK,
     FILLER_BYTES_MIN,
-    LOG_OFFSET_AT,
-    MAGIC_AT,
-    RECORD_BYTES_MIN,
     decode_record,
     is_filler,
     record_size,

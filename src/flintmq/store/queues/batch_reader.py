@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from flintmq.errors import MalformedRecord
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.record import RECORD_BYTES_MIN, measure_record
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
+from flintmq.protocol.records.record import measure_record
 from flintmq.store.files.layout import BATCH_UNIT_BYTES
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.queue_reader import (
     READ_BYTES_MAX,
-    RECORD_HEAD,
     GetStatus,
     QueueReader,
     ReadResult,
@@ -27,6 +27,7 @@ from flintmq.store.queues.queue_reader import (
     outside,
 )
 from flintmq.store.queues.selection import CHUNK_UNITS, Selection
+from flintmq.store.queues.verify_units import is_own_record
 
 NO_BATCH = QueueOffset(-1)
 """The smallest offset of a queue that never had a batch, as RocketMQ tells it."""
@@ -170,9 +171,9 @@ class _Answer:
         view = self._reader.log.read_view(LogOffset(unit.log_offset), unit.size_bytes)
         if view is None:
             return None
-        size_bytes, _, queue_id, queue_offset, log_offset = RECORD_HEAD.unpack_from(view)
-        expected = (unit.size_bytes, self._queue.queue_id, unit.base_offset, unit.log_offset)
-        if (size_bytes, queue_id, queue_offset, log_offset) != expected:
+        if not is_own_record(
+            view, 0, unit.log_offset, unit.size_bytes, self._queue.queue_id, unit.base_offset
+        ):
             return None
         try:
             *_, topic_at, topic_stop, _ = measure_record(view, 0)

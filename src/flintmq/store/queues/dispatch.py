@@ -25,7 +25,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.message import KEY_SEPARATOR
 from flintmq.model.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
+from flintmq.model.sys_flag import TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.store.files.layout import UNIT_STRUCT
 from flintmq.store.files.store_config import StoreConfig
@@ -41,15 +41,6 @@ DELAY_DIGITS_MAX = 10
 _pack_unit = UNIT_STRUCT.pack
 
 QUEUED_TYPES = frozenset({int(TransactionType.NONE), int(TransactionType.COMMIT)})
-
-
-def takes_offset(sys_flag: int) -> bool:
-    """Whether a record with this flag counts in its queue."""
-    return sys_flag & TRANSACTION_MASK in QUEUED_TYPES
-
-
-def is_indexed(sys_flag: int) -> bool:
-    return sys_flag & TRANSACTION_MASK != TransactionType.ROLLBACK
 
 
 def keys_of(properties: Mapping[str, str]) -> list[str]:

@@ -16,10 +16,8 @@ over without asking whether they would have fitted.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from enum import Enum
-from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -27,41 +25,28 @@ import msgspec
 import numpy as np
 
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.record import (
-    RECORD_BYTES_MIN,
-    TOPIC_BYTES_MAX,
-    V6_BYTES_MORE,
-    Version,
-    encode_topic,
-)
+from flintmq.protocol.records.layout import BODY_AT, RECORD_BYTES_MIN, record_struct
+from flintmq.protocol.records.record import Version
 from flintmq.store.files.layout import UNIT, UNIT_BYTES, UNIT_STRUCT
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue
 from flintmq.store.queues.queue_extension import QueueExtension
 from flintmq.store.queues.selection import CHUNK_UNITS, EVERYTHING, Candidate, Selection, candidates
-from flintmq.store.queues.verify_units import ALIKE_MAX, alike_stretches, sound_stretches
+from flintmq.store.queues.verify_units import (
+    FEW_MAX,
+    has_topic_v6,
+    leading_spans,
+    topic_field,
+)
 
 READ_BYTES_MAX = 128 * 1024 * 1024
 """Whatever a peer asks for, one answer is not larger."""
 
-RECORD_HEAD = struct.Struct(">iI4xi4xqq")
-"""Size, magic, queue id, queue offset and log offset of a record."""
-
 SCAN_UNITS_MIN = 32
 """Units a read looks at, however costly the test of their records is."""
 
-TOPICS_KEPT_MAX = 4_096
-"""Topics remembered as they stand in a record."""
-
-_HEAD_TO_BODY = struct.Struct(">iI4xi4xqq3xB44xi")
-"""The same, the last byte of the system flag, and the size of the body with two IPv4 hosts."""
-
-_BODY_AT = 88
-_V6_BITS = BORN_HOST_V6 | STORE_HOST_V6
-_INT = struct.Struct(">i")
-
+_HEAD = record_struct("size", "magic", "queue_id", "queue_offset", "log_offset", "body_length")
 _V1, _V2 = int(Version.V1), int(Version.V2)
 
 _File: TypeAlias = tuple[memoryview, int, int]
@@ -137,12 +122,11 @@ class QueueReader:
         bytes_max = min(bytes_max, READ_BYTES_MAX)
         in_memory = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
         octets = None
-        if wanted is EVERYTHING and 0 < in_memory[1] <= ALIKE_MAX:
+        if wanted is EVERYTHING and 0 < in_memory[1] <= FEW_MAX:
             octets = queue.octets(offset, in_memory[1])
-            views = self._alike(queue, offset, octets)
-            size_bytes = sum(map(len, views))
-            if views and size_bytes <= in_memory[0]:
-                count = len(octets) // UNIT_BYTES
+            views = self._alike(queue, offset, octets, in_memory[0])
+            if views:
+                count, size_bytes = len(octets) // UNIT_BYTES, sum(map(len, views))
                 after, found = QueueOffset(offset + count), GetStatus.FOUND
                 return ReadResult(found, after, first, last, views, count, size_bytes, False)
         file_stop = offset - offset % self._units_per_file + self._units_per_file
@@ -184,8 +168,10 @@ class QueueReader:
             memory_from > 0 and batch.last_log_offset(queue, stop) < memory_from,
         )
 
-    def _alike(self, queue: ConsumeQueue, offset: QueueOffset, units: bytes) -> list[memoryview]:
-        """The records of some units, if all are in memory and one look is enough; else none."""
+    def _alike(
+        self, queue: ConsumeQueue, offset: QueueOffset, units: bytes, bytes_max: int
+    ) -> list[memoryview]:
+        """The records of a few units, if all are in memory and can be checked together."""
         if len(units) < UNIT_BYTES:
             return []
         log, log_offset = self.log, UNIT_STRUCT.unpack_from(units)[0]
@@ -194,17 +180,18 @@ class QueueReader:
         if segment is None:
             return []
         view = segment.view
-        stretches = alike_stretches(
+        _, spans = leading_spans(
             units,
             offset,
             view,
             segment.start,
             min(segment.stop, end),
-            memory_from=end - self.in_memory_bytes,
+            log_from=end - self.in_memory_bytes,
+            bytes_max=bytes_max,
             queue_id=queue.queue_id,
             topic=topic_field(queue.topic),
         )
-        return [view[start:stop] for start, stop in stretches or ()]
+        return [view[start:stop] for start, stop in spans]
 
 
 class _Batch:
@@ -231,16 +218,16 @@ class _Batch:
     def fill_plain(
         self, offset: QueueOffset, stop: QueueOffset, bytes_max: int, count_max: int
     ) -> QueueOffset:
-        """Take many records at a time; tell from where on `fill` has to look at each."""
+        """Take many records at a time.  Returns the offset from which `fill` has to go on."""
         queue, topic = self._queue, topic_field(self._queue.topic)
         while offset < stop and self.count < count_max:
-            units = queue.units(offset, stop - offset)
-            if not len(units):
+            units = queue.octets(offset, stop - offset)
+            if len(units) < UNIT_BYTES:
                 break
-            segment = self._log.segment_at(LogOffset(int(units[0]["log_offset"])))
+            segment = self._log.segment_at(UNIT_STRUCT.unpack_from(units)[0])
             if segment is None:
                 break
-            taken, stretches = sound_stretches(
+            taken, spans = leading_spans(
                 units,
                 offset,
                 segment.view,
@@ -252,11 +239,11 @@ class _Batch:
             )
             if not taken:
                 break
-            for start, end in stretches:
+            for start, end in spans:
                 self.views.append(segment.view[start:end])
                 self.size_bytes += end - start
             self.count += taken
-            self._last = int(units[taken - 1]["log_offset"])
+            self._last = UNIT_STRUCT.unpack_from(units, (taken - 1) * UNIT_BYTES)[0]
             offset = QueueOffset(offset + taken)
         return offset
 
@@ -267,8 +254,8 @@ class _Batch:
         in_memory: tuple[int, int],
         on_disk: tuple[int, int],
     ) -> int | None:
-        """Take records up to the limits for their place in the log; tell at which unit that was."""
-        queue_id, wanted, unpack = self._queue.queue_id, self._wanted, _HEAD_TO_BODY.unpack_from
+        """Take records up to the limits for memory and disk.  Returns the unit that ended it."""
+        queue_id, wanted, unpack = self._queue.queue_id, self._wanted, _HEAD.unpack_from
         topic = topic_field(self._queue.topic)
         topic_bytes = len(topic)
         looks_at_records = wanted.looks_at_records
@@ -294,19 +281,20 @@ class _Batch:
                 run_start = run_stop = low
                 if not high:
                     continue
-            own_size, magic, own_queue, own_queue_offset, own, flags, body_bytes = unpack(
-                view, log_offset - low
+            at = log_offset - low
+            own_size, magic, own_queue, own_queue_offset, own_log_offset, body_bytes = unpack(
+                view, at
             )
-            topic_at = log_offset - low + _BODY_AT + body_bytes
-            if (
-                own != log_offset
+            topic_at = at + BODY_AT + body_bytes
+            if (  # the rule of `verify_units`, inline: a call for each record costs too much
+                own_log_offset != log_offset
                 or own_queue_offset != queue_offset
                 or own_size != size
                 or own_queue != queue_id
                 or (magic != _V1 and magic != _V2)
                 or (
                     octets[topic_at : topic_at + topic_bytes] != topic
-                    and not _has_topic_v6(view, log_offset - low, flags, topic)
+                    and not has_topic_v6(view, at, topic)
                 )
             ):
                 self.status = GetStatus.MESSAGE_WAS_REMOVING
@@ -342,23 +330,6 @@ class _Batch:
                 return segment.view, segment.start, high
         self.status = GetStatus.MESSAGE_WAS_REMOVING
         return _NO_FILE
-
-
-@lru_cache(maxsize=TOPICS_KEPT_MAX)
-def topic_field(topic: str) -> bytes:
-    """A topic and its length, as they stand behind the body of a record."""
-    octets = topic.encode()
-    version = Version.V1 if len(octets) <= TOPIC_BYTES_MAX[Version.V1] else Version.V2
-    return encode_topic(topic, version)
-
-
-def _has_topic_v6(view: memoryview, inside: int, flags: int, topic: bytes) -> bool:
-    """Whether a record with an IPv6 host is of a topic."""
-    body_at = inside + _BODY_AT + V6_BYTES_MORE * (flags & _V6_BITS).bit_count()
-    if not flags & _V6_BITS or body_at > len(view):
-        return False
-    body_bytes: int = _INT.unpack_from(view, body_at - _INT.size)[0]
-    return view[body_at + body_bytes : body_at + body_bytes + len(topic)] == topic
 
 
 def nothing(status: GetStatus, next_offset: int, first: int, last: int) -> ReadResult:

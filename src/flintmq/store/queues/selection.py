@@ -23,7 +23,7 @@ from flintmq.model.properties import TAGS
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
 from flintmq.protocol.records.record import measure_record
-from flintmq.store.files.layout import EXTENSION_ADDRESS_MAX, UNIT_STRUCT
+from flintmq.store.files.layout import EXTENSION_ADDRESS_MAX, UNIT_BYTES, UNIT_STRUCT
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units
 from flintmq.store.queues.queue_extension import QueueExtension
 
@@ -99,21 +99,21 @@ def _matching(
     units: Units, start: QueueOffset, extension: QueueExtension | None, wanted: Selection
 ) -> Iterator[Candidate]:
     held = units["tags_code"].astype(np.int64)
-    is_address = held <= EXTENSION_ADDRESS_MAX
     if wanted.tags_codes is None:
         fits = np.ones(len(units), np.bool_)
     else:
         low = held.astype(np.int32)  # a hash is 32 bits wide
-        fits = is_address.copy()
+        fits = held <= EXTENSION_ADDRESS_MAX
         if len(wanted.tags_codes) <= FEW_CODES:
             for code in wanted.tags_codes:
                 fits |= low == code
         else:
             codes = np.fromiter(wanted.tags_codes, np.int32, len(wanted.tags_codes))
             fits |= np.isin(low, codes)
+    unpack, octets = UNIT_STRUCT.unpack_from, units.data
     for index in np.flatnonzero(fits).tolist():
-        log_offset, size, code = units[index].item()
-        if is_address[index] and extension is not None:
+        log_offset, size, code = unpack(octets, index * UNIT_BYTES)
+        if code <= EXTENSION_ADDRESS_MAX and extension is not None:
             extended = extension.read(code)
             if extended is not None:
                 code = extended.tags_code

@@ -1,14 +1,19 @@
-"""Records that look alike, of one size with bodies of one size, checked all at once.
+"""Whether units of a consume queue lead to their records.
 
-Who sends messages of one shape leaves many of them in a queue, and a reader of the queue asks for
-a few dozen at a time.  What `reading` asks of each record is asked here of a column of all.
-Whatever is not as it should be, or merely differs, is left to `reading`, which judges it record by
-record.
+A unit leads to its record when the log has, at the unit's log offset, a record of the unit's size
+that names the same log offset, the queue's id and topic and the unit's queue offset as its own.
+Bodies and properties are not read.
 
-Many units of a queue at once: which of them lead to the records they speak of.
+    is_own_record     one record by its identity alone: not its magic, not its topic
+    lead_to_records   many units, the whole rule, with numpy: a mask
+    leading_spans     the first units of a read, and where their records lie: by struct for a few
+                      records of one shape, by numpy for more
 
-The rules are those by which `reading` looks at one record after the other, for records with IPv4
-hosts.  Whatever is not as it should be ends what is taken here, and `reading` judges it.
+One loop has the rule inline, `fill` of `queue_reader`: a call for every record would make a pull
+of records of different sizes an eighth slower.
+
+Invariant: what `lead_to_records` and `leading_spans` accept, that loop accepts too.
+`leading_spans` may stop early; whoever calls it then goes on unit by unit.
 """
 
 from __future__ import annotations
@@ -16,78 +21,210 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
-from flintmq.protocol.records.record import RECORD_BYTES_MIN, V6_BITS, Version
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from flintmq.protocol.records.layout import (
+    BODY_AT,
+    BODY_LENGTH_AT,
+    IDENTITY,
+    RECORD_BYTES_MIN,
+    SYS_FLAG_AT,
+    V6_BITS,
+    V6_BYTES_MORE,
+    numpy_fields,
+    record_format,
+    record_struct,
+)
+from flintmq.protocol.records.record import TOPIC_BYTES_MAX, Buffer, Version, encode_topic
 from flintmq.protocol.records.record_scan import gather
-from flintmq.store.files.layout import UNIT_BYTES
-from flintmq.store.queues.consume_queue import Units
+from flintmq.store.files.layout import UNIT, UNIT_BYTES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-ALIKE_MAX: Final = 128
-"""Units looked at together; for more, `sound_units` is faster."""
+    Ints: TypeAlias = npt.NDArray[np.int64]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+Spans: TypeAlias = list[tuple[int, int]]
+"""Where bytes start and stop."""
+
+FEW_MAX: Final = 128
+"""Units checked together by struct; for more, numpy is faster."""
 
 SHAPES_MAX: Final = 1_024
-"""Shapes of records remembered."""
+"""Shapes of records for which a struct is cached."""
 
-_BODY_AT: Final = 88
-"""Where the body of a record with two IPv4 hosts begins; its size is before it."""
-_SIZE = struct.Struct(">i")
-_VERSIONS: Final = (int(Version.V1), int(Version.V2))
+TOPICS_KEPT_MAX: Final = 4_096
+"""Topics cached as they stand in a record."""
+
+_CHECKED: Final = (
+    "size",
+    "magic",
+    "queue_id",
+    "queue_offset",
+    "log_offset",
+    "sys_flag",
+    "body_length",
+)
+_HEADS: Final = np.dtype(numpy_fields(*_CHECKED))
+_BODY_LENGTH: Final = record_struct("body_length", start=BODY_LENGTH_AT)
+_BODY_LENGTHS: Final = np.dtype(numpy_fields("body_length", start=BODY_LENGTH_AT))
+_V1, _V2 = int(Version.V1), int(Version.V2)
 
 
-def alike_stretches(
+@lru_cache(maxsize=TOPICS_KEPT_MAX)
+def topic_field(topic: str) -> bytes:
+    """A topic and its length, as they stand behind the body of a record."""
+    octets = topic.encode()
+    version = Version.V1 if len(octets) <= TOPIC_BYTES_MAX[Version.V1] else Version.V2
+    return encode_topic(topic, version)
+
+
+def is_own_record(
+    buffer: Buffer, at: int, log_offset: int, size_bytes: int, queue_id: int, queue_offset: int
+) -> bool:
+    """Whether a record at byte ``at`` names this place in log and queue as its own."""
+    if size_bytes < RECORD_BYTES_MIN or not 0 <= at <= len(buffer) - size_bytes:
+        return False
+    own_size, _, own_queue, own_queue_offset, own_log_offset = IDENTITY.unpack_from(buffer, at)
+    own = own_size, own_queue, own_queue_offset, own_log_offset
+    return bool(own == (size_bytes, queue_id, queue_offset, log_offset))
+
+
+def has_topic_v6(view: memoryview, at: int, topic: bytes) -> bool:
+    """Whether the record at byte ``at`` has an IPv6 host and is of this topic.
+
+    ``topic`` is a `topic_field`.
+    """
+    flags = view[at + SYS_FLAG_AT + 3] & V6_BITS  # they are in the last byte of the flag
+    body_at = at + BODY_AT + V6_BYTES_MORE * flags.bit_count()
+    if not flags or body_at > len(view):
+        return False
+    body_bytes: int = _BODY_LENGTH.unpack_from(view, body_at - _BODY_LENGTH.size)[0]
+    topic_at = body_at + body_bytes
+    return body_bytes >= 0 and view[topic_at : topic_at + len(topic)] == topic
+
+
+def lead_to_records(
+    view: memoryview,
+    low: int,
+    high: int,
+    log_offsets: Ints,
+    sizes: Ints,
+    queue_id: int,
+    queue_offsets: Ints,
+    topic: bytes,
+) -> Mask:
+    """Which of these units lead to their records in a file of the log.
+
+    ``view`` is the file, which starts at log offset ``low`` and is written up to ``high``.
+    """
+    at = log_offsets - low
+    stop = at + sizes
+    good: Mask = (at >= 0) & (sizes >= RECORD_BYTES_MIN) & (stop <= high - low)
+    if not good.all():
+        rows = np.flatnonzero(good)
+        good[rows] = lead_to_records(
+            view, low, high, log_offsets[rows], sizes[rows], queue_id, queue_offsets[rows], topic
+        )
+        return good
+    head = gather(view, _HEADS, at)
+    good = head["log_offset"] == log_offsets
+    good &= head["queue_offset"] == queue_offsets
+    good &= head["size"] == sizes
+    good &= head["queue_id"] == queue_id
+    good &= (head["magic"] == Version.V1) | (head["magic"] == Version.V2)
+    body_at, body_bytes = at + BODY_AT, head["body_length"]
+    flags = head["sys_flag"] & V6_BITS
+    if flags.any():
+        v6_count = (flags & BORN_HOST_V6 != 0) + (flags & STORE_HOST_V6 != 0).astype(np.int64)
+        body_at = np.minimum(body_at + V6_BYTES_MORE * v6_count, stop)
+        body_bytes = gather(view, _BODY_LENGTHS, body_at - _BODY_LENGTH.size)["body_length"]
+    topic_at = body_at + body_bytes
+    good &= (body_bytes >= 0) & (topic_at + len(topic) <= stop)
+    is_all_good = good.all()
+    own = gather(view, np.dtype((np.void, len(topic))), topic_at if is_all_good else topic_at[good])
+    same = own.view(np.uint8).reshape(len(own), len(topic)) == np.frombuffer(topic, np.uint8)
+    if is_all_good:
+        return cast("Mask", same.all(axis=1))
+    good[good] = same.all(axis=1)
+    return good
+
+
+def leading_spans(
     units: bytes,
     first_offset: int,
     view: memoryview,
     low: int,
     high: int,
     *,
-    memory_from: int,
+    log_from: int = 0,
+    bytes_max: int,
     queue_id: int,
     topic: bytes,
-) -> list[tuple[int, int]] | None:
-    """Where in ``view`` the records of all these units are; nothing when that takes a closer look.
+) -> tuple[int, Spans]:
+    """How many units from the first on lead to their records, and where in ``view`` these are.
 
     The view is a file of the log that starts at ``low`` and is written up to ``high``.  Records
-    before ``memory_from`` have limits of their own.  ``topic`` is as it stands in a record.
-    Records that lie side by side are one stretch.
+    before ``log_from``, and more than ``bytes_max``, are not taken.  Records that lie side by
+    side are one span.
     """
     count = len(units) // UNIT_BYTES
+    if not count:
+        return 0, []
+    if count > FEW_MAX:
+        return _spans_of_many(
+            units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic
+        )
     fields = _units(count).unpack_from(units)
-    places, size = fields[::2], fields[1]
-    if fields[1::2].count(size) != count or size < RECORD_BYTES_MIN:
-        return None
-    if min(places) < max(low, memory_from) or max(places) > high - size:
-        return None
-    starts = [place - low for place in places]
-    body_bytes: int = _SIZE.unpack_from(view, starts[0] + _BODY_AT - _SIZE.size)[0]
-    if not 0 <= body_bytes <= size - _BODY_AT - len(topic):
-        return None
+    log_offsets, size = fields[::2], fields[1]
+    if fields[1::2].count(size) != count or not RECORD_BYTES_MIN <= size <= bytes_max // count:
+        return 0, []
+    if min(log_offsets) < max(low, log_from) or max(log_offsets) > high - size:
+        return 0, []
+    starts = [log_offset - low for log_offset in log_offsets]
+    if not _are_alike(view, starts, size, log_offsets, first_offset, queue_id, topic):
+        return 0, []
+    return count, _joined(starts, size)
+
+
+def _are_alike(
+    view: memoryview,
+    starts: list[int],
+    size: int,
+    log_offsets: tuple[int, ...],
+    first_offset: int,
+    queue_id: int,
+    topic: bytes,
+) -> bool:
+    """Whether all units lead to their records, if these also have one size of body and IPv4."""
+    count = len(starts)
+    body_bytes: int = _BODY_LENGTH.unpack_from(view, starts[0] + BODY_LENGTH_AT)[0]
+    if not 0 <= body_bytes <= size - BODY_AT - len(topic):
+        return False
     heads = map(_record(body_bytes, len(topic)).unpack_from, repeat(view), starts)
-    sizes, magics, queues, queue_offsets, own_places, flags, bodies, topics = zip(
+    sizes, magics, queues, queue_offsets, own_log_offsets, flags, bodies, topics = zip(
         *heads, strict=True
     )
-    is_sound = (
-        own_places == places
+    return (
+        own_log_offsets == log_offsets
         and queue_offsets == tuple(range(first_offset, first_offset + count))
         and topics.count(topic) == count
         and sizes.count(size) == count
         and queues.count(queue_id) == count
-        and magics[0] in _VERSIONS
+        and (magics[0] == _V1 or magics[0] == _V2)
         and magics.count(magics[0]) == count
         and not flags[0] & V6_BITS
         and flags.count(flags[0]) == count
         and bodies.count(body_bytes) == count
     )
-    return _stretches(starts, size) if is_sound else None
 
 
-def _stretches(starts: list[int], size: int) -> list[tuple[int, int]]:
+def _joined(starts: list[int], size: int) -> Spans:
+    """The spans of records of one size; those side by side are one."""
     first, stop = starts[0], starts[-1] + size
     if stop - first == size * len(starts) and starts == list(range(first, stop, size)):
         return [(first, stop)]
@@ -102,7 +239,40 @@ def _stretches(starts: list[int], size: int) -> list[tuple[int, int]]:
     return found
 
 
-@lru_cache(maxsize=ALIKE_MAX)
+def _spans_of_many(
+    units: bytes,
+    first_offset: int,
+    view: memoryview,
+    low: int,
+    high: int,
+    log_from: int,
+    bytes_max: int,
+    queue_id: int,
+    topic: bytes,
+) -> tuple[int, Spans]:
+    fields = np.frombuffer(units, UNIT, len(units) // UNIT_BYTES)
+    size = fields["size"].astype(np.int64)
+    log_offset = fields["log_offset"].astype(np.int64)
+    count = _leading((size.cumsum() <= bytes_max) & (log_offset >= log_from))
+    size, log_offset = size[:count], log_offset[:count]
+    offsets = np.arange(first_offset, first_offset + count)
+    count = _leading(lead_to_records(view, low, high, log_offset, size, queue_id, offsets, topic))
+    if not count:
+        return 0, []
+    start = log_offset[:count] - low
+    stop = start + size[:count]
+    breaks = (start[1:] != stop[:-1]).nonzero()[0]
+    starts = [int(start[0]), *start[breaks + 1].tolist()]
+    stops = [*stop[breaks].tolist(), int(stop[-1])]
+    return count, list(zip(starts, stops, strict=True))
+
+
+def _leading(good: Mask) -> int:
+    """How many are true before the first that is not."""
+    return len(good) if good.all() else int(good.argmin())
+
+
+@lru_cache(maxsize=FEW_MAX)
 def _units(count: int) -> struct.Struct:
     """Log offset and size of so many units."""
     return struct.Struct(">" + "qi8x" * count)
@@ -110,67 +280,5 @@ def _units(count: int) -> struct.Struct:
 
 @lru_cache(maxsize=SHAPES_MAX)
 def _record(body_bytes: int, topic_bytes: int) -> struct.Struct:
-    """Size, magic, queue id, queue offset, log offset, flags, size of the body, topic."""
-    return struct.Struct(f">iI4xi4xqq3xB44xi{body_bytes}x{topic_bytes}s")
-
-
-_HEAD_BYTES: Final = 88
-_HEAD: Final = np.dtype(
-    {
-        "names": ["size", "magic", "queue_id", "queue_offset", "log_offset", "flags", "body_bytes"],
-        "formats": [">i4", ">u4", ">i4", ">i8", ">i8", ">i4", ">i4"],
-        "offsets": [0, 4, 12, 20, 28, 36, 84],
-        "itemsize": _HEAD_BYTES,
-    }
-)
-"""What a record with two IPv4 hosts begins with, up to its body."""
-
-
-def sound_stretches(
-    units: Units,
-    first_offset: int,
-    view: memoryview,
-    low: int,
-    high: int,
-    *,
-    bytes_max: int,
-    queue_id: int,
-    topic: bytes,
-) -> tuple[int, list[tuple[int, int]]]:
-    """How many units from the first on are sound, and where in ``view`` their records are.
-
-    The view is a file of the log that starts at ``low`` and is written up to ``high``.  No more
-    than ``bytes_max`` are taken.  ``topic`` is as it stands in a record.  Records that lie side
-    by side are one stretch.
-    """
-    size = units["size"].astype(np.int64)
-    start = units["log_offset"].astype(np.int64) - low
-    fits = (start >= 0) & (size >= RECORD_BYTES_MIN) & (start <= high - low - size)
-    fits &= size.cumsum() <= bytes_max
-    count = _leading(fits)
-    start, size = start[:count], size[:count]
-    stop = start + size
-    head = gather(view, _HEAD, start)
-    topic_at = start + _HEAD_BYTES + head["body_bytes"]
-    good = head["log_offset"] == start + low
-    good &= head["queue_offset"] == np.arange(first_offset, first_offset + count)
-    good &= head["size"] == size
-    good &= head["queue_id"] == queue_id
-    good &= (head["magic"] == Version.V1) | (head["magic"] == Version.V2)
-    good &= head["flags"] & V6_BITS == 0
-    good &= (head["body_bytes"] >= 0) & (topic_at + len(topic) <= stop)
-    count = _leading(good)
-    own = gather(view, np.dtype((np.void, len(topic))), topic_at[:count])
-    same = own.view(np.uint8).reshape(count, len(topic)) == np.frombuffer(topic, np.uint8)
-    count = _leading(same.all(axis=1))
-    if not count:
-        return 0, []
-    breaks = (start[1:count] != stop[: count - 1]).nonzero()[0]
-    starts = [int(start[0]), *start[breaks + 1].tolist()]
-    stops = [*stop[breaks].tolist(), int(stop[count - 1])]
-    return count, list(zip(starts, stops, strict=True))
-
-
-def _leading(good: npt.NDArray[np.bool_]) -> int:
-    """How many are true before the first that is not."""
-    return len(good) if good.all() else int(good.argmin())
+    """The checked fields of a record with a body and a topic of these sizes, and its topic."""
+    return struct.Struct(f"{record_format(*_CHECKED)}{body_bytes}x{topic_bytes}s")

@@ -14,7 +14,6 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.store.files.disk import Disk
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.consume_queue import Bound
-from flintmq.store.queues.queue_reader import RECORD_HEAD
 from flintmq.store.readonly.store_files import LogFiles
 from flintmq.store.readonly.store_records import PAGE_BYTES, Gathered
 
@@ -77,9 +76,6 @@ class BatchQueueFiles:
 
     def _record(self, unit: BatchUnit) -> memoryview | None:
         """The record of a unit; None when none of that queue and offset stands there."""
-        view = self._log.record(unit.log_offset, unit.size_bytes)
-        if view is None:
-            return None
-        _, _, queue_id, queue_offset, _ = RECORD_HEAD.unpack_from(view)
-        is_own = (queue_id, queue_offset) == (self._queue.queue_id, unit.base_offset)
-        return view if is_own else None
+        return self._log.record(
+            unit.log_offset, unit.size_bytes, self._queue.queue_id, unit.base_offset
+        )

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import DiskFailed, StoreRefused
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.records.record import RECORD_BYTES_MIN, store_time_ms
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
+from flintmq.protocol.records.record import store_time_ms
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.file_sequence import FileRow
 from flintmq.store.files.layout import (
@@ -37,7 +38,7 @@ from flintmq.store.files.layout import (
 )
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.queues.consume_queue import Units, is_fill
-from flintmq.store.queues.queue_reader import RECORD_HEAD
+from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.survey import survey
 
 OPEN_FILES_MAX: Final = 256
@@ -116,15 +117,16 @@ class LogFiles:
                 raise
         return view
 
-    def record(self, log_offset: int, size_bytes: int) -> memoryview | None:
-        """The record at a place; None when none of that size stands there."""
+    def record(
+        self, log_offset: int, size_bytes: int, queue_id: int, queue_offset: int
+    ) -> memoryview | None:
+        """The record that a unit of a queue leads to; None when it is not at this log offset."""
         start = log_offset - log_offset % self.file_bytes
         view = self.view(start)
         at = log_offset - start
-        if view is None or size_bytes < RECORD_BYTES_MIN or at + size_bytes > len(view):
+        if view is None:
             return None
-        own_size, *_, own_offset = RECORD_HEAD.unpack_from(view, at)
-        if own_size != size_bytes or own_offset != log_offset:
+        if not is_own_record(view, at, log_offset, size_bytes, queue_id, queue_offset):
             return None
         return view[at : at + size_bytes]
 
@@ -196,8 +198,9 @@ class QueueFiles:
     def _without_broken_tail(self, first: int, stop: int) -> int:
         for at in range(stop - 1, max(first, stop - BROKEN_TAIL_MAX) - 1, -1):
             log_offset, size_bytes, _ = self.units(at, 1)[0].item()
-            is_old = log_offset < self._log.min_offset
-            if is_old or self._log.record(log_offset, size_bytes) is not None:
+            if log_offset < self._log.min_offset:
+                return at + 1
+            if self._log.record(log_offset, size_bytes, self.queue_id, at) is not None:
                 return at + 1
         return stop
 
@@ -216,7 +219,7 @@ class QueueFiles:
         """The first record of a span that can be read, and when it was stored."""
         for at in range(start, stop):
             log_offset, size_bytes, _ = self.units(at, 1)[0].item()
-            view = self._log.record(log_offset, size_bytes)
+            view = self._log.record(log_offset, size_bytes, self.queue_id, at)
             if view is not None:
                 return at, store_time_ms(view, 0)
         return None

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.record import V6_BYTES_MORE, Version
-from flintmq.protocol.records.record_scan import gather, windows
 from flintmq.store.files.layout import EXTENSION_ADDRESS_MAX
 from flintmq.store.queues.consume_queue import Units, is_fill
-from flintmq.store.queues.queue_reader import topic_field
+from flintmq.store.queues.verify_units import lead_to_records, topic_field
 from flintmq.store.readonly.store_files import LogFiles, Mask, real
 
 if TYPE_CHECKING:
@@ -29,21 +26,6 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 1024 * 1024
 """About as much as a page holds; one record may be larger."""
-
-_HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">u4"),
-        ("crc", ">u4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("log_offset", ">i8"),
-        ("sys_flag", ">i4"),
-    ]
-)
-_LENGTH: Final = np.dtype(">i4")
-_BODY_LENGTH_AT: Final = 84
 
 
 class Gathered(NamedTuple):
@@ -102,34 +84,25 @@ def _first_run(is_whole: Mask) -> tuple[int, int]:
 def _verify(
     log: LogFiles, places: Ints, sizes: Ints, queue_id: int, offsets: Ints, topic: str
 ) -> Mask:
+    """Which units lead to their records, file by file."""
     good = np.zeros(len(places), np.bool_)
     starts = places - places % log.file_bytes
     for start in np.unique(starts).tolist():
         view = log.view(start)
         if view is None:
             continue
-        here = np.flatnonzero((starts == start) & (places - start + sizes <= len(view)))
-        at = places[here] - start
-        head = gather(view, _HEAD, at)
-        fits = (head["size"] == sizes[here]) & (head["log_offset"] == places[here])
-        fits &= (head["queue_id"] == queue_id) & (head["queue_offset"] == offsets[here])
-        fits &= (head["magic"] == Version.V1) | (head["magic"] == Version.V2)
-        fits[fits] = _has_topic(view, at[fits], sizes[here][fits], head["sys_flag"][fits], topic)
-        good[here] = fits
+        rows = np.flatnonzero(starts == start)
+        good[rows] = lead_to_records(
+            view,
+            start,
+            start + len(view),
+            places[rows],
+            sizes[rows],
+            queue_id,
+            offsets[rows],
+            topic_field(topic),
+        )
     return good
-
-
-def _has_topic(view: memoryview, at: Ints, sizes: Ints, flags: Ints, topic: str) -> Mask:
-    field = topic_field(topic)
-    more = V6_BYTES_MORE * ((flags & BORN_HOST_V6 != 0) + 1 * (flags & STORE_HOST_V6 != 0))
-    length_at = _BODY_LENGTH_AT + more
-    body_bytes = gather(view, _LENGTH, at + length_at).astype(np.int64)
-    topic_at = length_at + 4 + body_bytes
-    inside = (body_bytes >= 0) & (topic_at + len(field) <= sizes)
-    found = windows(view, len(field))[np.where(inside, at + topic_at, at)]
-    same = (found.view(np.uint8).reshape(-1, len(field)) == np.frombuffer(field, np.uint8)).all(1)
-    mask: Mask = inside & same
-    return mask
 
 
 def _copied(log: LogFiles, places: Ints, sizes: Ints) -> bytes:

@@ -20,12 +20,12 @@ import numpy as np
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.record import RECORD_BYTES_MIN
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.store.files.layout import BATCH_COUNT_MAX, BATCH_UNIT, NOT_COMPACTED
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnits
-from flintmq.store.queues.queue_reader import RECORD_HEAD
 from flintmq.store.queues.queue_set import Queues, check_directory_name
+from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.queue_replay import QueueGap
 from flintmq.store.recovery.replayed_records import Arrivals, QueueKey, Verdict, believed
 
@@ -154,13 +154,14 @@ class BatchReplay:
         if unit.log_offset < self.log.min_offset:
             return
         segment = self.log.segment_at(LogOffset(unit.log_offset))  # the end is not known yet
-        head = None
-        if segment is not None and unit.size_bytes >= RECORD_BYTES_MIN:
-            inside = unit.log_offset - segment.start
-            if inside + unit.size_bytes <= segment.size_bytes:
-                size_bytes, _, *rest = RECORD_HEAD.unpack_from(segment.view, inside)
-                head = (size_bytes, *rest)
-        if head != (unit.size_bytes, queue.queue_id, unit.base_offset, unit.log_offset):
+        if segment is None or not is_own_record(
+            segment.view,
+            unit.log_offset - segment.start,
+            unit.log_offset,
+            unit.size_bytes,
+            queue.queue_id,
+            unit.base_offset,
+        ):
             reason = f"has a bad unit for offset {unit.base_offset}"
             raise QueueGap(f"queue {queue.topic}/{queue.queue_id} {reason}")
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from flintmq.errors import InvalidName
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.record import RECORD_BYTES_MIN
+from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.store.files.layout import FILL_UNIT, UNIT
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill
 from flintmq.store.queues.queue_extension import QueueExtension, is_address
-from flintmq.store.queues.queue_reader import RECORD_HEAD
 from flintmq.store.queues.queue_set import Queues, check_directory_name
+from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.replayed_records import Arrivals, Ints, QueueKey, Verdict, believed
 
 LOOK_BACK_UNITS = 1_024
@@ -313,18 +313,10 @@ class QueueReplay:
         if is_fill(units)[0] or log_offset < self.log.min_offset:
             return True
         segment = self.log.segment_at(LogOffset(log_offset))
-        if segment is None or size_bytes < RECORD_BYTES_MIN:
+        if segment is None:
             return False
         inside = log_offset - segment.start
-        if inside + size_bytes > segment.size_bytes:
-            return False
-        size, _, queue_id, queue_offset, place = RECORD_HEAD.unpack_from(segment.view, inside)
-        return (size, queue_id, queue_offset, place) == (
-            size_bytes,
-            queue.queue_id,
-            offset,
-            log_offset,
-        )
+        return is_own_record(segment.view, inside, log_offset, size_bytes, queue.queue_id, offset)
 
 
 def last_address(queue: ConsumeQueue) -> int | None:
