@@ -56,8 +56,8 @@ class Tally:
             lines, newline, _ = file.read().rpartition(b"\n")
         self._read_bytes += len(lines) + len(newline)
         for line in lines.decode().split("\n") if newline else ():
-            *words, tries, started_ms = line.split(",")
-            self.count(Attempt(*words, int(tries), int(started_ms)))
+            run_by, topic, message_id, outcome, tries, started_ms = line.split(",")
+            self.count(Attempt(run_by, topic, message_id, outcome, int(tries), int(started_ms)))
 
     def count(self, attempt: Attempt) -> None:
         message_id = attempt.message_id

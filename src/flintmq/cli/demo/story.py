@@ -186,8 +186,8 @@ class Story:
             if customer is None:
                 receipts = self._producer.send_batch(messages, timeout_ms=SEND_MS)
             else:  # one at a time: the entries of a customer are stored in their order
-                options = {"sharding_key": customer, "timeout_ms": SEND_MS}
-                receipts = [self._producer.send(messages[0], **options)]
+                send = self._producer.send
+                receipts = [send(messages[0], sharding_key=customer, timeout_ms=SEND_MS)]
             self.sent += zip(batch, (each.message_id for each in receipts), strict=True)
             due_s += len(batch) / rate
             if time.monotonic() - looked_s > LOOK_S:
