@@ -8,15 +8,11 @@ import socket
 import subprocess
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from flintmq.cli.all_commands import app
-from flintmq.cli.demo.demo_report import commands
 from support.cli.serving import ANYWHERE, COMMAND, environment, running
-
-pytestmark = pytest.mark.java
 
 MESSAGES = 300
 
@@ -36,6 +32,7 @@ def play(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.java
 @pytest.mark.timeout(PLAY_S + 100)
 def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path) -> None:
     done = play("--messages", str(MESSAGES), "--output", "json", cwd=tmp_path)
@@ -50,6 +47,8 @@ def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path)
     (place,) = (tmp_path / "flintmq-demo").iterdir()
     files = {name: Path(path) for name, path in found["files"].items()}
     assert all(path.exists() and path.is_relative_to(place) for path in files.values())
+    import pyarrow.parquet as pq
+
     table = pq.read_table(files["table"])
     assert table.num_rows > 0
     assert len(set(table.column("order").to_pylist())) == table.num_rows
@@ -63,6 +62,8 @@ def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path)
 
 def _try_next(place: Path) -> None:
     """The commands that the demo tells people to try work as they stand, but for the ports."""
+    from flintmq.cli.demo.demo_report import commands
+
     serve, *others = [shlex.split(command) for command, _ in commands(place)]
     start = serve.index("serve")
     with running(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +17,30 @@ from typer.testing import CliRunner
 
 from flintmq.cli.all_commands import app
 from flintmq.cli.demo import orders
-from flintmq.cli.demo.attempts import Attempts, watched
-from flintmq.cli.demo.checks import Check, Evidence, check_all, read_book
-from flintmq.cli.demo.demo_command import check_room, make_place
-from flintmq.cli.demo.demo_report import facts, print_report
-from flintmq.cli.demo.order_table import lines_of, write_orders
-from flintmq.cli.demo.orders import BOOK, OPEN, RETRY_MAX, Planned, plan, post
-from flintmq.cli.demo.picture import Course
-from flintmq.cli.demo.picture import draw as draw_picture
-from flintmq.cli.demo.show import Ending, Wishes
-from flintmq.cli.demo.story import Interrupted, Moments
-from flintmq.cli.demo.tally import SPARK, THREADS, Attempt, Tally, Totals
-from flintmq.cli.demo.view import View, draw, line, sparkline
-from flintmq.cli.demo.watch import Sample, Scene
+from flintmq.cli.demo.demo_command import check_room, make_directory
+from flintmq.cli.demo.demo_report import Ending, Sample, draw, facts, print_report, progress_line
+from flintmq.cli.demo.evidence import (
+    Attempt,
+    Check,
+    Evidence,
+    Tally,
+    check_all,
+    read_ledger,
+    write_orders,
+)
+from flintmq.cli.demo.orders import (
+    ATTEMPTS_FILE,
+    DIRECTORY,
+    OPEN,
+    PROCESS,
+    RETRY_MAX,
+    SPARK,
+    THREADS,
+    Planned,
+    bill,
+    plan,
+    post,
+)
 from flintmq.core.group.listener_results import Retry
 from flintmq.errors import DiskFailed, Unreachable
 from flintmq.model.message import ReceivedMessage
@@ -43,7 +55,7 @@ GOOD = Evidence(
     entries={"c-00": 2, "c-01": 1},
     consumed=frozenset({"a", "b", "c"}),
     dead=frozenset({"d"}),
-    book=("c-00 1", "c-01 1", "c-00 2"),
+    ledger=("c-00 1", "c-01 1", "c-00 2"),
     lag=0,
     waiting=0,
     consumed_orders=3,
@@ -72,10 +84,10 @@ def test_a_story_that_ended_as_it_had_to_passes_every_check() -> None:
         ({"wanted": frozenset(), "consumed": frozenset()}, "sent = consumed + dead letters"),
         ({"hopeless": frozenset({"c"})}, "dead letters are those planned"),
         ({"consumed": frozenset({"a", "b", "c", "x"})}, "unwanted tags are not delivered"),
-        ({"book": ("c-00 2", "c-00 1", "c-01 1")}, "each customer's ledger is in order"),
-        ({"book": ("c-00 1", "c-01 1")}, "each customer's ledger is in order"),
-        ({"book": ("c-00 1", "c-00 2")}, "each customer's ledger is in order"),
-        ({"book": (*GOOD.book, "c-09 1")}, "each customer's ledger is in order"),
+        ({"ledger": ("c-00 2", "c-00 1", "c-01 1")}, "each customer's ledger is in order"),
+        ({"ledger": ("c-00 1", "c-01 1")}, "each customer's ledger is in order"),
+        ({"ledger": ("c-00 1", "c-00 2")}, "each customer's ledger is in order"),
+        ({"ledger": (*GOOD.ledger, "c-09 1")}, "each customer's ledger is in order"),
         ({"lag": 1}, "nothing is left at the broker"),
         ({"waiting": 1}, "nothing is left at the broker"),
         ({"table_rows": 2}, "the table has each consumed order"),
@@ -93,9 +105,9 @@ def test_what_is_missing_is_told() -> None:
 
 
 def test_an_entry_may_be_written_again_but_not_before_its_time() -> None:
-    again = read_book(["c 1", "c 2", "c 1", "c 2", "c 3"])
-    early = read_book(["c 1", "c 3", "c 2"])
-    torn = read_book(["c 1", "c "])
+    again = read_ledger(["c 1", "c 2", "c 1", "c 2", "c 3"])
+    early = read_ledger(["c 1", "c 3", "c 2"])
+    torn = read_ledger(["c 1", "c "])
 
     assert again == (Counter({"c": 3}), 0)
     assert early[1] == 1
@@ -141,40 +153,40 @@ def as_received(planned: Planned, offset: int) -> ReceivedMessage:
     return received(offset, queue=queue, body=message.body)._replace(properties=properties)
 
 
-def test_the_bank_pays_as_planned_and_the_table_has_what_it_paid(tmp_path: Path) -> None:
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a run whose threads are those of this process."""
+    monkeypatch.setenv(DIRECTORY, str(tmp_path))
+    monkeypatch.setenv(PROCESS, str(os.getpid()))
+    return tmp_path
+
+
+def test_the_bank_pays_as_planned_and_the_table_has_what_it_paid(directory: Path) -> None:
     sent = [each for parcel in plan(500) for each in parcel]
     wanted = [each for each in sent if each.is_wanted and each.customer is None]
-    tally = Tally()
-    attempts = Attempts(tmp_path / "attempts", tally)
-    bill = watched(orders.app, attempts.take_rows).listeners[0].function
     left = [(as_received(each, offset), 0) for offset, each in enumerate(wanted)]
     while left:
         message, tries = left.pop(0)
         (result,) = bill((message._replace(reconsume_times=tries),))
         if result is not None and tries < RETRY_MAX:
             left.append((message, tries + 1))
-    attempts.flush()
+    tally = Tally(directory / ATTEMPTS_FILE)
+    tally.update()
     stored = [as_received(each, offset) for offset, each in enumerate(sent)]
-    table = write_orders(stored, attempts.directory, tmp_path / "orders")
-    lines = {each.status: each for each in lines_of(table)}
+    table = write_orders(stored, tally, directory / "orders")
 
-    totals, hopeless = tally.totals(), sum(each.is_hopeless for each in wanted)
-    assert (totals.consumed, totals.dead) == (len(wanted) - hopeless, hopeless)
-    assert totals.repeats == 0
-    assert totals.sent_back == sum(
+    hopeless = sum(each.is_hopeless for each in wanted)
+    assert (len(tally.consumed), len(tally.dead)) == (len(wanted) - hopeless, hopeless)
+    assert tally.repeats == 0
+    assert tally.sent_back == sum(
         min(orders.refusals(int(each.message.keys[0][2:])), RETRY_MAX) for each in wanted
     )
-    assert pq.read_table(tmp_path / "orders").num_rows == totals.consumed
-    assert sum(each.orders for each in lines.values()) == totals.consumed
-    assert sum(each.by_threads for each in lines.values()) == totals.consumed
-    assert lines["paid"].later > 0
+    assert pq.read_table(directory / "orders").num_rows == len(tally.consumed)
+    assert set(table.column("consumed_by").to_pylist()) == {THREADS}
     assert set(table.column("tries").to_pylist()) == {1, 2, 3}
 
 
-def test_the_ledger_writes_a_book_and_tries_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(BOOK, str(tmp_path / "book"))
+def test_the_ledger_is_written_in_order_and_a_failure_is_tried_in_place(directory: Path) -> None:
     first, tenth = (
         received(n, body=json.dumps({"customer": "c-1", "entry": n}).encode()) for n in (1, 10)
     )
@@ -182,68 +194,83 @@ def test_the_ledger_writes_a_book_and_tries_in_place(
     assert post((first,)) is None
     assert isinstance(post((tenth,)), Retry)
     assert post((tenth._replace(reconsume_times=1),)) is None
-    assert (tmp_path / "book").read_text() == "c-1 1\nc-1 10\n"
+    assert (directory / "ledger.txt").read_text() == "c-1 1\nc-1 10\n"
+    assert len((directory / ATTEMPTS_FILE).read_text().splitlines()) == 2
 
 
-def test_a_tally_counts_messages_once_and_says_what_was_repeated() -> None:
-    tally = Tally()
-    tally.take(SPARK, [Attempt("orders", "a", "consumed", 5_000_000)])
-    tally.take(THREADS, [Attempt("orders", "a", "consumed", 6_500_000)])
-    tally.take(THREADS, [Attempt("ledger", "b", "sent back", 0), Attempt("ledger", "b", "dead", 0)])
+def test_an_attempt_of_another_process_is_one_of_spark(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PROCESS, "1")
+    post((received(1, body=b'{"customer": "c-1", "entry": 1}'),))
+    tally = Tally(directory / ATTEMPTS_FILE)
+    tally.update()
 
-    assert tally.totals() == Totals(1, 1, 1, 1, {SPARK: 1, THREADS: 1})
-    assert tally.consumed("orders") == {"a"}
-    assert tally.consumed("ledger") == frozenset()
-    assert tally.seconds(THREADS) == {6: 1}
+    assert tally.by == {SPARK: 1}
+
+
+def test_an_app_that_runs_outside_the_demo_records_nothing(tmp_path: Path) -> None:
+    assert post((received(1, body=b'{"customer": "c-1", "entry": 1}'),)) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tally_counts_messages_once_and_says_what_was_repeated(tmp_path: Path) -> None:
+    tally = Tally(tmp_path / "attempts.csv")
+    tally.count(Attempt(SPARK, "orders", "a", "consumed", 1, 5_000))
+    tally.count(Attempt(THREADS, "orders", "a", "consumed", 1, 6_500))
+    tally.count(Attempt(THREADS, "orders", "b", "sent back", 1, 0))
+    tally.count(Attempt(THREADS, "orders", "b", "dead", 3, 0))
+
+    assert (len(tally.consumed), len(tally.dead), tally.repeats, tally.sent_back) == (1, 1, 1, 1)
+    assert tally.by == {SPARK: 1, THREADS: 1}
+    assert tally.consumed["a"].run_by == SPARK
+    assert tally.seconds[THREADS, 6] == 1
+
+
+def test_a_tally_reads_each_line_once_and_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "attempts.csv"
+    tally = Tally(path)
+    tally.update()
+    path.write_text("Spark,orders,a,consumed,1,5000\nSpark,orders,b,cons")
+    tally.update()
+    assert tally.consumed.keys() == {"a"}
+
+    with path.open("a") as file:
+        file.write("umed,1,5000\n")
+    tally.update()
+    tally.update()
+
+    assert tally.consumed.keys() == {"a", "b"}
+    assert tally.repeats == 0
 
 
 # What people see
 
-SCENE = Scene(
-    "Spark and threads share the group",
-    61.0,
-    10_000,
-    Totals(5_000, 12, 7, 300, {SPARK: 3_000, THREADS: 2_007}),
-    Sample(0.0, 6_000, 3_000, 2_007, 988, 40),
-    333.0,
-    200.0,
-    100.0,
-    (0, 5, 988),
-    {SPARK: {"orders": (0, 1, 2, 3)}, THREADS: {"orders": (4, 5, 6, 7), "%RETRY%billing": (0,)}},
-)
+
+def a_tally(*attempts: Attempt) -> Tally:
+    tally = Tally(Path("nowhere"))
+    for attempt in attempts:
+        tally.count(attempt)
+    return tally
 
 
-def test_a_scene_shows_progress_rates_lag_retries_dead_letters_and_owners() -> None:
-    console = Console(width=80, file=io.StringIO())
-    with console.capture() as capture:
-        console.print(draw(SCENE))
-    shown = capture.get()
+def test_a_line_of_progress_has_the_step_and_every_count() -> None:
+    tally = a_tally(
+        Attempt(SPARK, "orders", "a", "consumed", 1, 0),
+        Attempt(SPARK, "orders", "a", "consumed", 1, 0),
+        Attempt(SPARK, "orders", "b", "dead", 3, 0),
+    )
+    line = progress_line("threads consume", 61.0, 10_000, Sample(0.0, 6_000, 988, 40), tally)
 
-    for words in ("1:01", "6,000 of 10,000", "333/s", "988", "dead letters", "0 1 2 3 · · · ·"):
-        assert words in shown
-    assert all(len(row) <= 80 for row in shown.splitlines())
-
-
-def test_without_a_terminal_there_are_plain_lines() -> None:
-    file = io.StringIO()
-    with View(Console(file=file, force_terminal=False)) as view:
-        view.show(SCENE)
-        view.show(SCENE)  # too soon
-    told = file.getvalue()
-
-    assert told == line(SCENE) + "\n"
-    assert "lag 988  waiting 40  sent back 300  dead 12  repeats 7" in told
-
-
-def test_a_sparkline_is_as_high_as_its_highest() -> None:
-    assert sparkline(()) == ""
-    assert sparkline((0, 0)) == "▁▁"
-    assert sparkline((0, 1, 7)) == "▁▂█"
-    assert len(sparkline(tuple(range(1_000)))) <= 40
+    assert line == (
+        "1:01  threads consume  sent 6,000 of 10,000  consumed 1  lag 988  waiting 40"
+        "  sent back 0  dead 1  repeats 1"
+    )
 
 
 def ending(tmp_path: Path, *checks: Check) -> Ending:
-    return Ending(tmp_path, list(checks), Totals(3, 1, 0, 2, {SPARK: 2, THREADS: 1}), [], 5.0, 30.0)
+    table = write_orders([], a_tally(), tmp_path / "orders")
+    return Ending(tmp_path, list(checks), a_tally(), table, 5.0, 30.0)
 
 
 def test_a_failed_check_is_marked_and_makes_the_ending_bad(tmp_path: Path) -> None:
@@ -260,11 +287,11 @@ def test_a_failed_check_is_marked_and_makes_the_ending_bad(tmp_path: Path) -> No
 
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    moments = Moments(100.0, 102.0, 104.0, 105.5)
-    samples = [Sample(99.0 + n, 0, 0, 0, n, 1) for n in range(8)]
-    course = Course({100: 5, 101: 5}, {101: 5}, {103: 5}, samples, moments)
+    samples = [Sample(99.0 + n, 5 * n, n, 1) for n in range(8)]
+    marks = {"threads join": 102.0, "Spark is gone": 104.0}
+    tally = a_tally(Attempt(SPARK, "orders", "a", "consumed", 1, 101_000))
 
-    draw_picture(course, tmp_path / "demo.png")
+    draw(100.0, samples, marks, tally, tmp_path / "demo.png")
 
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
@@ -280,23 +307,23 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
         (RuntimeError("a query failed\nand so on"), 1, "over before its end: a query failed; all"),
         (OSError(errno.ENOSPC, "No space left", "x/y"), 1, "No space left; free some space"),
         (Unreachable("127.0.0.1:1", "nobody there"), 1, "127.0.0.1:1: nobody there"),
-        (Interrupted(), 130, "stopped before the end"),
+        (KeyboardInterrupt(), 130, "stopped before the end"),
     ],
-    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else None,
+    ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None,
 )
 def test_the_exit_code_says_whether_all_is_well(
-    happens: Check | Exception,
+    happens: Check | BaseException,
     code: int,
     told: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def show(wishes: Wishes, _console: Console) -> Ending:
-        if isinstance(happens, Exception):
+    def play(directory: Path, *_: object) -> Ending:
+        if isinstance(happens, BaseException):
             raise happens
-        return ending(wishes.directory, happens)
+        return ending(directory, happens)
 
-    monkeypatch.setattr("flintmq.cli.demo.show.show", show)
+    monkeypatch.setattr("flintmq.cli.demo.story.play", play)
     arguments = ["demo", "--directory", str(tmp_path), "--output", "json"]
     done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
 
@@ -308,19 +335,14 @@ def test_the_exit_code_says_whether_all_is_well(
 # The disk
 
 
-def _made(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
 def test_a_disk_without_room_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(DiskFailed, match=r"MiB are free.*free some space"):
-        check_room(_made(tmp_path / "a"), 1 << 60)
+        check_room(tmp_path, 1 << 60)
 
     monkeypatch.setattr(Disk, "usage", lambda *_: (95 << 30, 5 << 30))
     with pytest.raises(DiskFailed, match="95 % full") as caught:
-        make_place(tmp_path, 100)
+        make_directory(tmp_path, 100)
     assert caught.value.number == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []

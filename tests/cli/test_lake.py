@@ -12,8 +12,6 @@ from flintmq.cli.shared.spark_job import source_options, stopping
 from flintmq.net.tls import ClientTls
 from support.cli.asking import Shell, shell
 
-pytestmark = pytest.mark.java
-
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[Shell]:
@@ -92,6 +90,20 @@ def test_a_connection_becomes_options_of_the_source() -> None:
     timed = source_options({"namesrv": "a:1"}, since="1970-01-01T00:00:01+00:00", until="now")
     assert timed["startingTimestamp"] == "1000"
     assert int(timed["endingTimestamp"]) > 1_000
+
+
+def test_every_option_of_a_connection_is_one_that_the_source_knows() -> None:
+    from flintmq.spark.options.connection_options import CONNECTION
+
+    known = {option.name for option in CONNECTION}
+    tls = ClientTls(ca_file="ca", certificate_file="certificate", key_file="key")
+
+    with_files = source_options(
+        {"namesrv": "a:1", "tls": tls, "access_key": "me", "secret_key": "s"}
+    )
+    assert with_files.keys() <= known
+    assert len(with_files) == 6
+    assert source_options({"namesrv": "a:1", "tls": True}).keys() <= known
 
 
 def test_a_signal_asks_to_stop() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from flintmq import __version__
 from flintmq.cli.all_commands import app
-from flintmq.cli.main import PARTS, make_app
+from flintmq.cli.main import PARTS, Part, make_app
 
 COMMAND = Path(sys.executable).with_name("flintmq")
 
@@ -62,7 +64,19 @@ def test_who_starts_a_server_waits_for_no_other_command_to_load() -> None:
 def test_help_and_unknown_words_load_every_command() -> None:
     for words in ((), ("--help",), ("frobnicate",)):
         loaded = modules_after(*words)
-        assert {f"flintmq.cli.{part.partition(':')[0]}" for part in PARTS.values()} <= loaded
+        assert {part.module for part in PARTS.values()} <= loaded
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS.items(), ids=PARTS)
+def test_every_part_of_the_table_is_a_command_in_the_module_it_names(name: str, part: Part) -> None:
+    """The parts are imported by name, so nothing but this table and its test leads to them."""
+    found = getattr(import_module(part.module), part.attribute)
+
+    assert callable(found)
+    assert isinstance(found, typer.Typer) or (found.__module__, found.__name__) == (
+        part.module,
+        name,
+    )
 
 
 def modules_after(*words: str) -> set[str]:

@@ -19,8 +19,6 @@ from support.cli.serving import COMMAND, environment
 from support.client.push_support import committed, filled, numbered
 from support.client.support import wait_for
 
-pytestmark = pytest.mark.java
-
 START_S = 110.0
 """Spark starts in ten seconds on a machine that is idle."""
 
@@ -56,6 +54,7 @@ def test_processes_are_for_threads(tmp_path: Path) -> None:
     assert "Spark has its executors" in done.stderr
 
 
+@pytest.mark.java
 @pytest.mark.timeout(240)
 def test_a_signal_ends_the_run_and_the_group_stands_where_it_ended(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(APP)

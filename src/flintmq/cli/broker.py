@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.config.config_file import BrokerSettings, read_broker_conf
+from flintmq.cli.shared.server_options import (
+    BROKER_HERE,
+    DATA,
+    Advertise,
+    BrokerName,
+    Config,
+    Data,
+    FastPort,
+    FlushMode,
+    Level,
+    Listen,
+    Namesrv,
+)
 from flintmq.cli.shared.server_process import (
     LogLevel,
     choose_advertised,
-    give_up,
+    exit_with_error,
     is_loopback,
     say,
     serve_until_told,
@@ -42,94 +54,6 @@ from flintmq.net.address import Address, parse_addresses
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush
-
-HERE = Address("127.0.0.1", 10911)
-"""RocketMQ's own port, on loopback unless told otherwise."""
-
-DATA = Path("flintmq-data")
-
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        envvar="FLINTMQ_DATA",
-        metavar="DIR",
-        help=f"The store directory; {DATA} in the working directory unless told otherwise.",
-        show_default=False,
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        envvar="FLINTMQ_CONFIG",
-        metavar="FILE",
-        help="A broker.conf: key=value lines under RocketMQ's names.",
-        show_default=False,
-    ),
-]
-HowToFlush = Annotated[
-    Flush | None,
-    typer.Option(
-        "--flush",
-        envvar="FLINTMQ_FLUSH",
-        help="When a send is acknowledged: sync, once it is on the medium, or async, once the "
-        "system has it.  sync unless told otherwise.",
-        show_default=False,
-    ),
-]
-Advertise = Annotated[
-    str | None,
-    typer.Option(
-        "--advertise",
-        envvar="FLINTMQ_ADVERTISE",
-        metavar="HOST[:PORT]",
-        help="What clients are told to connect to (brokerIP1), when it is not where we listen.",
-        show_default=False,
-    ),
-]
-Name = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        envvar="FLINTMQ_BROKER_NAME",
-        metavar="NAME",
-        help="The name of the broker in its cluster; broker-a unless told otherwise.",
-        show_default=False,
-    ),
-]
-Listen = Annotated[
-    str | None,
-    typer.Option(
-        "--listen",
-        envvar="FLINTMQ_BROKER_LISTEN",
-        metavar="HOST:PORT",
-        help=f"Where to listen; {HERE} unless told otherwise.",
-        show_default=False,
-    ),
-]
-Namesrv = Annotated[
-    str | None,
-    typer.Option(
-        "--namesrv",
-        envvar=["FLINTMQ_NAMESRV", "NAMESRV_ADDR"],
-        metavar="HOST:PORT[;HOST:PORT…]",
-        help=f"The name servers to register at; {NAMESRV_HERE} unless told otherwise.",
-        show_default=False,
-    ),
-]
-FastPort = Annotated[
-    bool,
-    typer.Option(
-        "--fast-port/--no-fast-port",
-        envvar="FLINTMQ_FAST_PORT",
-        help="Also listen two ports below, where RocketMQ's fast channel (vipChannelEnabled) and "
-        "rocketmq-dashboard go.",
-    ),
-]
-Level = Annotated[
-    LogLevel, typer.Option("--log-level", envvar="FLINTMQ_LOG_LEVEL", help="How much to log.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +90,8 @@ def choose(
     if listen is not None:
         where = Address.parse(listen)
     else:
-        port = HERE.port if settings.listen_port is None else settings.listen_port
-        where = Address(settings.listen_host or HERE.host, port)
+        port = BROKER_HERE.port if settings.listen_port is None else settings.listen_port
+        where = Address(settings.listen_host or BROKER_HERE.host, port)
     told = choose_advertised(where, advertise or _bracketed(settings.advertise))
     if told is not None and is_loopback(where.host) and not is_loopback(told.host):
         say(f"warning: clients are told {told.host}, but {where} is reached from this machine only")
@@ -179,8 +103,8 @@ def broker(
     data: Data = None,
     listen: Listen = None,
     namesrv: Namesrv = None,
-    name: Name = None,
-    flush: HowToFlush = None,
+    name: BrokerName = None,
+    flush: FlushMode = None,
     advertise: Advertise = None,
     config: Config = None,
     fast_port: FastPort = True,
@@ -210,7 +134,7 @@ def broker(
             servers = parse_addresses(namesrv)
         client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
     warn_if_open([chosen.listen], tls)
     serve_until_told(_serve(chosen, servers, tls, client_tls), log_level)
 

@@ -15,7 +15,7 @@ import typer
 from flintmq.cli.run_spark import LOOK_S
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import Sql
-from flintmq.cli.shared.output import As, Output, print_json, print_line, say
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, say
 from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
@@ -106,7 +106,7 @@ def lake(
     more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Write topics as Parquet, partitioned by topic and day, each message exactly once.
 

@@ -10,28 +10,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from flintmq import __version__
 
+
+class Part(NamedTuple):
+    """Where a command, or a group of commands, is defined."""
+
+    module: str
+    attribute: str
+
+
 PARTS: Final = {
-    "demo": "demo.demo_command:demo",
-    "serve": "serve:serve",
-    "namesrv": "namesrv:namesrv",
-    "broker": "broker:broker",
-    "run": "run:run",
-    "send": "send:send",
-    "tail": "tail:tail",
-    "lake": "lake:lake",
-    "topic": "topic.topic_report_command:app",
-    "group": "group.group_commands:app",
-    "message": "message:app",
-    "dlq": "dlq.dlq_spark:app",
-    "store": "store:app",
+    "demo": Part("flintmq.cli.demo.demo_command", "demo"),
+    "serve": Part("flintmq.cli.serve", "serve"),
+    "namesrv": Part("flintmq.cli.namesrv", "namesrv"),
+    "broker": Part("flintmq.cli.broker", "broker"),
+    "run": Part("flintmq.cli.run", "run"),
+    "send": Part("flintmq.cli.send", "send"),
+    "tail": Part("flintmq.cli.tail", "tail"),
+    "lake": Part("flintmq.cli.lake", "lake"),
+    "topic": Part("flintmq.cli.topic.topic_report_command", "app"),
+    "group": Part("flintmq.cli.group.group_commands", "app"),
+    "message": Part("flintmq.cli.message", "app"),
+    "dlq": Part("flintmq.cli.dlq.dlq_spark", "app"),
+    "store": Part("flintmq.cli.store", "app"),
 }
-"""Commands, and groups of commands, by their names: module and what it calls them."""
+"""Commands, and groups of commands, by their names."""
 
 ASKING: Final = frozenset({"send", "tail", "lake"})
 """Commands that ask a cluster: their help tells the exit codes.  Groups tell it themselves."""
@@ -47,8 +55,7 @@ def make_app(names: Iterable[str] = PARTS) -> typer.Typer:
     )
     app.callback()(flintmq)
     for name in names:
-        module, _, attribute = PARTS[name].partition(":")
-        part = getattr(import_module(f"flintmq.cli.{module}"), attribute)
+        part = getattr(import_module(PARTS[name].module), PARTS[name].attribute)
         if isinstance(part, typer.Typer):
             app.add_typer(part, name=name)
         elif name in ASKING:

@@ -8,7 +8,14 @@ import typer
 
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.message_view import facts_of, print_found, print_page, tell_bad
-from flintmq.cli.shared.output import EXIT_CODES, SAYS_NO, As, Output, give_up, print_json
+from flintmq.cli.shared.output import (
+    EXIT_CODES,
+    SAYS_NO,
+    Output,
+    OutputOption,
+    exit_with,
+    print_json,
+)
 from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidName, InvalidSetting
@@ -29,7 +36,7 @@ def show(
         str | None,
         typer.Option("--topic", "-t", help="Its topic, if the id is unique.", show_default=False),
     ] = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a message by its offset id, or by its unique id and topic."""
     from flintmq.client.admin import Admin
@@ -63,7 +70,7 @@ def find(
         str | None, typer.Option("--sql", help="A condition on properties.", show_default=False)
     ] = None,
     count: Annotated[int, typer.Option("--count", "-c", help="At most so many.", min=1)] = 64,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Find messages by key, by id, or by the time they were stored."""
     from flintmq.client.admin import Admin
@@ -96,7 +103,7 @@ def find(
             )
     _print_found(found, output)
     if not found:
-        give_up(f"{topic} has no such message", SAYS_NO)
+        exit_with(f"{topic} has no such message", SAYS_NO)
 
 
 def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[ReceivedMessage, ...]:
@@ -109,10 +116,10 @@ def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[Recei
         message = admin.message_at(message_id, on_bad=tell_bad)
     except InvalidName as error:
         if topic is not None:
-            give_up(f"{topic} has no message {message_id}", SAYS_NO)
+            exit_with(f"{topic} has no message {message_id}", SAYS_NO)
         raise InvalidName("message id", message_id, f"{error.reason} Then add --topic") from None
     if message is None:
-        give_up(f"there is no message at {message_id} any more", SAYS_NO)
+        exit_with(f"there is no message at {message_id} any more", SAYS_NO)
     return (message,)
 
 

@@ -14,59 +14,30 @@ import logging
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from flintmq.cli.shared.server_process import give_up, say, stop_signal, warn_if_open
+from flintmq.cli.shared.server_options import (
+    KV_FILE,
+    NamesrvConfig,
+    NamesrvData,
+    NamesrvOwnListen,
+)
+from flintmq.cli.shared.server_process import exit_with_error, say, stop_signal, warn_if_open
 from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.errors import FlintError
-from flintmq.nameserver.config import HERE, NameServerConfig, read_config
+from flintmq.nameserver.config import NameServerConfig, read_config
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
 from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls, TlsMode
 from flintmq.store.files.disk import Disk
 
-KV_FILE = "kvConfig.json"
-"""What RocketMQ calls the file of its settings."""
-
-Listen = Annotated[
-    str | None,
-    typer.Option(
-        "--listen",
-        envvar="FLINTMQ_NAMESRV_LISTEN",
-        metavar="HOST:PORT",
-        help=f"Where to listen; {HERE} unless told otherwise.",
-        show_default=False,
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        envvar="FLINTMQ_NAMESRV_CONFIG",
-        metavar="FILE",
-        help="A namesrv.conf: key=value lines under RocketMQ's names.",
-        show_default=False,
-    ),
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        envvar="FLINTMQ_NAMESRV_DATA",
-        metavar="DIR",
-        help=f"Where to keep {KV_FILE}.",
-        show_default=False,
-    ),
-]
-
 
 def namesrv(
-    listen: Listen = None,
-    config: Config = None,
-    data: Data = None,
+    listen: NamesrvOwnListen = None,
+    config: NamesrvConfig = None,
+    data: NamesrvData = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -81,7 +52,7 @@ def namesrv(
             warn_if_open([chosen.listen], tls)
             run(_serve(disk, chosen, tls))
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
 
 
 def _choose(

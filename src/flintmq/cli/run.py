@@ -41,7 +41,7 @@ from flintmq.cli.run_spark import (
     UntilNow,
     run_on_spark,
 )
-from flintmq.cli.shared.server_process import LogLevel, give_up, say
+from flintmq.cli.shared.server_process import LogLevel, exit_with_error, say
 from flintmq.cli.shared.spark_job import SparkConf
 from flintmq.client.push.push_consumer import STOP_S
 from flintmq.client.push.push_status import ListenerStatus
@@ -116,7 +116,7 @@ def run(
     try:
         left = app.run(stop_timeout_s=stop_timeout, on_ready=ready)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
     if left:
         _name(left)
         raise typer.Exit(LEFT_RUNNING)
@@ -129,7 +129,7 @@ def _on_spark(target: str, namesrv: str | None, plan: SparkPlan, stop_timeout: f
     try:
         return run_on_spark(app, target, plan, stop_timeout, on_signal)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
 
 
 def load(target: str) -> App:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.output import As, Output, print_json_line, print_line
+from flintmq.cli.shared.output import Output, OutputOption, print_json_line, print_line
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import BODY_BYTES_MAX, Message
@@ -62,7 +62,7 @@ def send(
     lines: Annotated[
         bool, typer.Option("--lines", help="With BODY -: a message for each line.")
     ] = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Send a message and say where it is stored."""
     from flintmq.client.producer.threaded_producer import Producer

@@ -11,25 +11,24 @@ codes are those of `process`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
-from flintmq.cli.broker import HERE as BROKER_HERE
-from flintmq.cli.broker import (
+from flintmq.cli.broker import Chosen, choose
+from flintmq.cli.shared.server_options import (
     Advertise,
-    Chosen,
+    BrokerListen,
+    BrokerName,
     Config,
     Data,
     FastPort,
-    HowToFlush,
+    FlushMode,
     Level,
-    Name,
-    choose,
+    NamesrvListen,
 )
 from flintmq.cli.shared.server_process import (
     LogLevel,
-    give_up,
+    exit_with_error,
     is_everywhere,
     say,
     serve_until_told,
@@ -47,36 +46,15 @@ from flintmq.net.tls import ServerTls, TlsMode
 SETTINGS_FILE = "namesrv/kvConfig.json"
 """In the data directory: what people put over the wire into the name server."""
 
-NamesrvListen = Annotated[
-    str | None,
-    typer.Option(
-        "--namesrv-listen",
-        envvar="FLINTMQ_NAMESRV_LISTEN",
-        metavar="HOST:PORT",
-        help=f"Where the name server listens; {NAMESRV_HERE} unless told otherwise.",
-        show_default=False,
-    ),
-]
-BrokerListen = Annotated[
-    str | None,
-    typer.Option(
-        "--broker-listen",
-        envvar="FLINTMQ_BROKER_LISTEN",
-        metavar="HOST:PORT",
-        help=f"Where the broker listens; {BROKER_HERE} unless told otherwise.",
-        show_default=False,
-    ),
-]
-
 
 def serve(
     data: Data = None,
     namesrv_listen: NamesrvListen = None,
     broker_listen: BrokerListen = None,
-    flush: HowToFlush = None,
+    flush: FlushMode = None,
     advertise: Advertise = None,
     config: Config = None,
-    name: Name = None,
+    name: BrokerName = None,
     fast_port: FastPort = True,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
@@ -98,7 +76,7 @@ def serve(
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
     warn_if_open([namesrv, chosen.listen], tls)

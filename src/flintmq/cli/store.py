@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from flintmq.cli.shared.output import print_json, shown
+from flintmq.cli.shared.output import Output, OutputOption, print_json, say, shown
 from flintmq.errors import FlintError
 from flintmq.printable import printable
 from flintmq.store.check.findings import Severity
@@ -39,21 +38,13 @@ NOT_GOOD = 1
 NOT_LOOKED_AT = 2
 
 
-class Output(StrEnum):
-    """How to print."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The store directory of a broker.")]
-As = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 
 
 @app.command()
-def check(directory: Directory, output: As = Output.TABLE) -> None:
+def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
     """Prove that every file of the store agrees with the others, or tell what does not."""
-    with _complaining(), _progress() as tell, Disk() as disk:
+    with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
         report = check_store(disk, directory, StoreConfig(), tell)
     if output is Output.JSON:
@@ -65,9 +56,9 @@ def check(directory: Directory, output: As = Output.TABLE) -> None:
 
 
 @app.command()
-def show(directory: Directory, output: As = Output.TABLE) -> None:
+def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
     """List topics, queues, offsets, sizes, groups and delayed messages."""
-    with _complaining(), Disk() as disk:
+    with _exit_on_errors(), Disk() as disk:
         _require_store(directory)
         listing = show_store(disk, directory, StoreConfig())
     if output is Output.JSON:
@@ -77,12 +68,12 @@ def show(directory: Directory, output: As = Output.TABLE) -> None:
 
 
 @contextmanager
-def _complaining() -> Iterator[None]:
-    """Say in one sentence why something could not be looked at."""
+def _exit_on_errors() -> Iterator[None]:
+    """Exit with one sentence when the store cannot be read."""
     try:
         yield
     except FlintError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]flintmq:[/] {shown(error)}")
+        say(str(error))
         raise typer.Exit(NOT_LOOKED_AT) from None
 
 
@@ -91,11 +82,7 @@ def _require_store(directory: Path) -> None:
         if (directory / name).is_dir():
             return
     reason = "has no commitlog" if directory.is_dir() else "is no directory"
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(
-        f"[red]flintmq:[/] {shown(directory)} {reason}: "
-        "give the directory that a broker calls storePathRootDir"
-    )
+    say(f"{directory} {reason}: give the directory that a broker calls storePathRootDir")
     raise typer.Exit(NOT_LOOKED_AT)
 
 

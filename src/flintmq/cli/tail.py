@@ -27,7 +27,7 @@ from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.message_format import CODES, USUAL, Template
 from flintmq.cli.shared.message_view import facts_of, tell_bad
 from flintmq.cli.shared.offset_argument import PLACES_HELP, Last, parse_beginning
-from flintmq.cli.shared.output import As, Output, print_json_line, say
+from flintmq.cli.shared.output import Output, OutputOption, print_json_line, say
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.spans import END, START, LocatedSpan, ToEnd
 from flintmq.core.reading.read_span import Wanted
@@ -96,7 +96,7 @@ def tail(
             help="What to print of each message; see above.",
         ),
     ] = USUAL,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the messages of a topic; the whole text is below."""
     from flintmq.client.admin import Admin

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from flintmq import EmbeddedBroker
+from flintmq import EmbeddedBroker, Message
 from support.cli.asking import Shell
-from support.cli.dead_letters import GROUP
+from support.cli.dead_letters import bury
+
+GROUP = "billing"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        orders = [
+            Message("orders", b"%d" % n, keys=[f"k-{n}"], tags="even" if n % 2 == 0 else "odd")
+            for n in range(4)
+        ]
+        bury(running, GROUP, *orders)
+        yield running
 
 
 @pytest.fixture

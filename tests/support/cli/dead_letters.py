@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from flintmq import DeadLetter, EmbeddedBroker, Message, ReceivedMessage
 from support.client.support import wait_for
-
-GROUP = "billing"
 
 
 def bury(broker: EmbeddedBroker, group: str, *messages: Message) -> None:
@@ -24,14 +18,3 @@ def bury(broker: EmbeddedBroker, group: str, *messages: Message) -> None:
         for message in messages:
             producer.send(message)
         wait_for(lambda: len(broker.messages(f"%DLQ%{group}")) == before + len(messages))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        orders = [
-            Message("orders", b"%d" % n, keys=[f"k-{n}"], tags="even" if n % 2 == 0 else "odd")
-            for n in range(4)
-        ]
-        bury(running, GROUP, *orders)
-        yield running

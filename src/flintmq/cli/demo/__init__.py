@@ -1,1 +1,1 @@
-"""`flintmq demo`: a shop, its broker and one app on Spark and on threads, watched and checked."""
+"""`flintmq demo`: one app on Spark and on threads, with a broker of its own, and its checks."""

@@ -1,7 +1,7 @@
 """`flintmq demo`: see it work, in about a minute, on this machine alone.
 
-    exit 0   the story ended, and everything that was checked is so
-    exit 1   something that was checked is not so, or the demo could not be played: why is on stderr
+    exit 0   it ended, and all checks hold
+    exit 1   a check does not hold, or the demo could not run: the reason is on stderr
     exit 2   the command line makes no sense
     exit 130 it was interrupted
 
@@ -16,13 +16,14 @@ import importlib.util
 import shutil
 from datetime import datetime
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
-from flintmq.cli.shared.output import As, Output, print_json
-from flintmq.cli.shared.server_process import give_up, say
+from flintmq.cli.shared.output import Output, OutputOption, print_json
+from flintmq.cli.shared.server_process import exit_with_error, say
 from flintmq.errors import DiskFailed, FlintError, InvalidSetting, MissingExtra, WrongState
 from flintmq.net.address import Address
 
@@ -31,7 +32,7 @@ INTERRUPTED: Final = 130
 
 MESSAGES: Final = 10_000
 MESSAGES_MIN: Final = 100
-"""With fewer there is no order that nobody can bill."""
+"""With fewer there is no dead letter."""
 
 MESSAGES_MAX: Final = 200_000
 """All of them are remembered, to be checked."""
@@ -82,21 +83,20 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Play a shop on Spark and threads, check that nothing was lost, and show it."""
-    console = Console(stderr=output is Output.JSON)
-    listens = (
+    listen = (
         _address("--namesrv-listen", namesrv_listen),
         _address("--broker-listen", broker_listen),
     )
     try:
         require_all()
-        place = make_place(directory, messages)
+        place = make_directory(directory, messages)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
     try:
-        is_good = _play(place, messages, listeners, listens, console, output, keep)
+        is_good = _play(place, messages, listeners, listen, output, keep)
     finally:
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
@@ -115,30 +115,30 @@ def _play(
     place: Path,
     messages: int,
     listeners: int,
-    listens: tuple[Address, Address],
-    console: Console,
+    listen: tuple[Address, Address],
     output: Output,
     keep: bool,
 ) -> bool:
-    """Play it and tell how it went; whether all is well."""
-    # only who plays waits for Spark to load
+    """Run it and print the results; whether all checks hold."""
+    # Spark is loaded here, not for the help
+    from flintmq.cli.demo import story
     from flintmq.cli.demo.demo_report import facts, print_report
-    from flintmq.cli.demo.show import Wishes, show
-    from flintmq.cli.demo.story import Interrupted
 
+    console = Console(stderr=output is Output.JSON)
     try:
-        ending = show(Wishes(place, messages, listeners, *listens), console)
-    except (Interrupted, KeyboardInterrupt):
-        say(f"stopped before the end; what there is, is in {place}" if keep else "stopped")
+        ending = story.play(place, messages, listeners, listen, console)
+    except KeyboardInterrupt:
+        say(f"stopped before the end; its files are in {place}" if keep else "stopped")
         raise typer.Exit(INTERRUPTED) from None
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
     except OSError as error:
-        give_up(disk_failed(error, place, "use"))
-    except Exception as error:  # whatever Spark says; all of it is in the log
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        reason = f"{told}; all of it is in {place / 'demo.log'}" if keep else told
-        give_up(WrongState("the demo", "over before its end", reason))
+        exit_with_error(disk_failed(error, place, "use"))
+    except Exception as error:  # whatever Spark raises; all of it is in the log
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        if keep:
+            reason += f"; all of it is in {place / 'demo.log'}"
+        exit_with_error(WrongState("the demo", "over before its end", reason))
     if output is Output.JSON:
         print_json(facts(ending, is_kept=keep))
     else:
@@ -157,22 +157,20 @@ def require_all() -> None:
     use_java()
 
 
-def make_place(parent: Path, messages: int) -> Path:
+def make_directory(parent: Path, messages: int) -> Path:
     """A new directory for a run, on a disk with room."""
-    name = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}"
+    prefix = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}-"
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for suffix in ("", *(f"-{number}" for number in range(2, 100))):
-            place = parent.absolute() / f"{name}{suffix}"
-            try:
-                place.mkdir(0o700)
-            except FileExistsError:
-                continue
-            check_room(place, ROOM_BYTES + messages * MESSAGE_BYTES)
-            return place
+        made = Path(mkdtemp(prefix=prefix, dir=parent.absolute()))
     except OSError as error:
         raise disk_failed(error, parent, "make a directory in") from None
-    raise DiskFailed(str(parent), "make a directory in", "there are too many", errno.EEXIST)
+    try:
+        check_room(made, ROOM_BYTES + messages * MESSAGE_BYTES)
+    except DiskFailed:
+        made.rmdir()
+        raise
+    return made
 
 
 def disk_failed(error: OSError, place: Path, operation: str) -> DiskFailed:
@@ -195,5 +193,4 @@ def check_room(place: Path, needed_bytes: int) -> None:
         reason = f"the disk is {percent} % full, and a broker stops at {limit} %"
     else:
         return
-    place.rmdir()
     raise DiskFailed(str(place), "play in", reason, errno.ENOSPC)

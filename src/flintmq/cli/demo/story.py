@@ -1,191 +1,275 @@
-"""The story: Spark begins, threads join the group, Spark leaves, threads finish.
+"""One run of the demo: a broker, Spark, the steps, the results.
 
-    Spark joins ──► the shop sends ──► threads join ──► both consume ──► Spark leaves
+    Spark joins ──► orders are sent ──► threads join ──► both consume ──► Spark leaves
                                                                              │
-                     all is settled, no lag, nothing waits ◄── threads go on ┘
+                    all is consumed, no lag, nothing waits ◄── threads go on ┘
 
-It runs on a thread of its own, so that somebody can watch.  A turn that does not come in its time
-ends the story with what was waited for.
+A step that takes longer than its limit ends the run with what was waited for.
 
-Invariant: when `tell` comes back or raises, nobody sends or consumes any more.
+Invariant: when `play` returns or raises, no server, no Spark and no consumer of it is left.
 """
 
 from __future__ import annotations
 
-import threading
+import logging
+import os
+import shutil
+import signal
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
 
-from flintmq.cli.demo.attempts import Attempts, watched
-from flintmq.cli.demo.orders import GROUP, LEDGER, ORDERS
-from flintmq.cli.demo.sender import Sender
-from flintmq.cli.demo.tally import SPARK, THREADS, Tally
-from flintmq.client.run_app import App
+from rich.console import Console
+
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.cli.demo.demo_report import FILES, Ending, Sample, draw, progress_line
+from flintmq.cli.demo.evidence import Evidence, Tally, check_all, write_orders
+from flintmq.cli.demo.orders import (
+    DIRECTORY,
+    GROUP,
+    LEDGER,
+    ORDERS,
+    PROCESS,
+    SPARK,
+    THREADS,
+    Planned,
+    app,
+    plan,
+)
+from flintmq.client.producer.threaded_producer import Producer
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import WrongState
-from flintmq.model.group import retry_topic
+from flintmq.errors import FlintError, WrongState
+from flintmq.logs import logger
+from flintmq.model.group import dead_letter_topic, retry_topic
+from flintmq.net.address import Address
+from flintmq.spark.listeners.listener_run import run
+from flintmq.spark.session import spark_session
+from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+log = logger(__name__)
 
-    from flintmq.spark.listeners.listener_run import Run
-
-FIRST: Final = 0.05
-THREADS_JOIN: Final = 0.40
-SPARK_LEAVES: Final = 0.65
+FIRST, THREADS_JOIN, SPARK_LEAVES, ALL = 0.05, 0.40, 0.65, 1.0
 """Shares of the messages that are sent by then."""
 
-TURN_S: Final = 180.0
-"""How long to wait for any turn of the story, on a machine that is very busy."""
+SENDING_S: Final = 30.0
+"""How long sending takes if it never has to wait."""
 
-LOOK_S: Final = 0.05
+RATE_MIN: Final = 100.0
+"""Messages a second at least: a small demo is a short one."""
 
+STEP_S: Final = 180.0
+"""The limit of one step, for a machine that is very busy."""
+
+SEND_MS: Final = 15_000
+LOOK_S: Final = 0.1
+LINE_EVERY_S: Final = 5.0
 QUEUES: Final = {ORDERS: 8, LEDGER: 4}
 
+DELAYS: Final = "1s 1s 2s 3s 4s"
+"""A retry waits for the third level or a later one: 2 s, then 3 s."""
 
-class Interrupted(Exception):
-    """Somebody did not want to see the end."""
-
-
-@dataclass(slots=True)
-class Moments:
-    """When the story turned, in seconds since 1970."""
-
-    began_s: float = 0.0
-    threads_joined_s: float | None = None
-    spark_left_s: float | None = None
-    ended_s: float | None = None
+SPARK_SETTINGS: Final = {
+    "spark.driver.memory": "1g",
+    # A JVM that lives for a minute has no use for a thorough compiler and a parallel collector.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": 1,
+    "spark.ui.showConsoleProgress": False,
+}
 
 
-@dataclass(slots=True)
+def play(
+    directory: Path, count: int, listeners: int, listen: tuple[Address, Address], console: Console
+) -> Ending:
+    """Run the demo.  ``listen`` is where the name server and the broker do."""
+    handler = logging.FileHandler(directory / FILES["log"], encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger("flintmq").addHandler(handler)
+    logging.getLogger("flintmq").setLevel(logging.INFO)
+    began_s = time.monotonic()
+    try:
+        with ExitStack() as stack:
+            broker = stack.enter_context(_broker(directory, *listen))
+            console.print(f"name server {broker.namesrv}, broker {broker.broker}", style="grey62")
+            console.print("starting Spark …", style="grey62")
+            spark = stack.enter_context(_spark(directory))
+            app.use(namesrv=broker.namesrv, threads_max=listeners)
+            producer = stack.enter_context(broker.producer("shop"))
+            story = Story(broker, producer, count, Tally(directory / FILES["attempts"]), console)
+            story_s = time.monotonic()
+            story.play(spark)
+            table = write_orders(broker.messages(ORDERS), story.tally, directory / FILES["table"])
+            checks = check_all(story.evidence(directory / FILES["ledger"], table.num_rows))
+            draw(
+                story.began_s, story.samples, story.marks, story.tally, directory / FILES["picture"]
+            )
+            ended_s = time.monotonic()
+    except Exception:
+        log.exception("the demo failed")
+        raise
+    return Ending(directory, checks, story.tally, table, story_s - began_s, ended_s - story_s)
+
+
 class Story:
-    """What happens, and what a watcher may look at meanwhile."""
+    """The steps.  One thread sends, looks and prints; consumers have their own."""
 
-    broker: EmbeddedBroker
-    spark: SparkSession
-    app: App
-    count: int
-    attempts: Attempts
-    tally: Tally
-    sender: Sender
-    act: str = "starting"
-    moments: Moments = field(default_factory=Moments)
-    threads_id: str | None = None
-    _stopping: threading.Event = field(default_factory=threading.Event)
+    def __init__(
+        self, broker: EmbeddedBroker, producer: Producer, count: int, tally: Tally, console: Console
+    ) -> None:
+        self.tally = tally
+        self.sent: list[tuple[Planned, str]] = []  # what the broker acknowledged, with its id
+        self.samples: list[Sample] = []
+        self.marks: dict[str, float] = {}  # words of the picture, with their time
+        self.began_s = time.time()
+        self.first_s = self.began_s  # of the first message
+        self._broker, self._producer, self._console = broker, producer, console
+        self._count, self._plan = count, plan(count)
+        self._check_spark: Callable[[], None] = lambda: None
+        self._step, self._printed_s = "", 0.0
 
-    def stop(self) -> None:
-        """End it before its end."""
-        self._stopping.set()
-
-    def tell(self) -> None:
-        """Everything, in its order."""
-        from flintmq.spark.listeners.listener_run import run
-
-        self._make_topics()
-        self.act = "Spark joins the group"
-        with ExitStack() as at_the_end:
-            at_the_end.callback(self.attempts.flush)
-            with ExitStack() as with_spark:
-                on_spark = run(self.app, self.spark, sink=self.attempts.take_frame)
-                with_spark.callback(self._leave, on_spark)
-                self._until(lambda: on_spark.client_id is not None, "Spark to join", on_spark)
-                at_the_end.callback(self._end_sending)
-                self._send_to_spark(on_spark)
-                self.act = "threads join the group"
-                at_the_end.enter_context(self._on_threads())
-                self._share(on_spark)
-                self.act = "Spark leaves the group"
-                self.sender.allow(self.count)
-            self._finish()
-
-    # Who comes and goes
-
-    @contextmanager
-    def _on_threads(self) -> Iterator[None]:
-        consumer = watched(self.app, self.attempts.take_rows).consumer()
-        self.threads_id = consumer.client_id
-        self.moments.threads_joined_s = time.time()
-        with consumer:
-            yield
-        self.threads_id = None
-
-    def _leave(self, on_spark: Run) -> None:
-        on_spark.stop(TURN_S)
-        self.moments.spark_left_s = time.time()
-
-    def _end_sending(self) -> None:
-        self.sender.stop()
-        if self.sender.is_alive():
-            self.sender.join()
-
-    # Acts
-
-    def _make_topics(self) -> None:
-        with self.broker.admin() as admin:
+    def play(self, spark: Any) -> None:
+        """All steps, on this Spark session."""
+        with self._broker.admin() as admin:
             for topic, queues in QUEUES.items():
                 admin.create_topic(topic, queues=queues)
+        with ThreadPoolExecutor(1) as pool, ExitStack() as on_threads, ExitStack() as on_spark:
+            query = run(app, spark)
+            on_spark.callback(query.stop, STEP_S)
+            self._check_spark = lambda: _check(query)
+            self._until("Spark joins the group", lambda: query.client_id is not None)
+            self.first_s = time.time()
+            self._send("Spark starts to consume", FIRST, SPARK)
+            self._send("Spark consumes", THREADS_JOIN, SPARK)
+            self.marks["threads join"] = time.time()
+            on_threads.enter_context(app.consumer())
+            self._send("Spark and threads share the group", SPARK_LEAVES, THREADS)
+            self._check_spark = lambda: None
+            leaving = pool.submit(on_spark.close)
+            leaving.add_done_callback(lambda _: self.marks.update({"Spark is gone": time.time()}))
+            self._send("Spark leaves the group", ALL, THREADS)
+            self._until("Spark leaves the group", leaving.done)
+            leaving.result()
+            with suppress(StepTooLong):  # the checks say what is missing
+                self._until("threads finish what is left", self._is_settled)
+        self._look("all is stopped")
 
-    def _send_to_spark(self, on_spark: Run) -> None:
-        self.act = "Spark warms up"
-        self.moments.began_s = time.time()
-        self.sender.allow(round(self.count * FIRST))
-        self.sender.start()
-        self._until(lambda: self._consumed_by(SPARK) > 0, "Spark to consume", on_spark)
-        self.act = "Spark consumes"
-        goal = round(self.count * THREADS_JOIN)
-        self.sender.allow(goal)
-        self._until(lambda: self.sender.acknowledged >= goal, "the shop to send", on_spark)
-
-    def _share(self, on_spark: Run) -> None:
-        self.act = "Spark and threads share the group"
-        goal = round(self.count * SPARK_LEAVES)
-        self.sender.allow(goal)
-        self._until(
-            lambda: self.sender.acknowledged >= goal and self._consumed_by(THREADS) > 0,
-            "threads to consume",
-            on_spark,
+    def evidence(self, ledger: Path, table_rows: int) -> Evidence:
+        """What each side says now."""
+        buried = self._broker.messages(dead_letter_topic(GROUP))
+        consumed = self.tally.consumed
+        return Evidence(
+            wanted=frozenset(key for planned, key in self.sent if planned.is_wanted),
+            unwanted=frozenset(key for planned, key in self.sent if not planned.is_wanted),
+            hopeless=frozenset(key for planned, key in self.sent if planned.is_hopeless),
+            entries=Counter(planned.customer for planned, _ in self.sent if planned.customer),
+            consumed=frozenset(consumed),
+            dead=frozenset(each.message_id for each in buried),
+            ledger=tuple(ledger.read_text().splitlines()) if ledger.exists() else (),
+            lag=self.samples[-1].lag,
+            waiting=self.samples[-1].waiting,
+            consumed_orders=sum(each.topic == ORDERS for each in consumed.values()),
+            table_rows=table_rows,
+            by=self.tally.by,
         )
 
-    def _finish(self) -> None:
-        self.act = "threads consume"
-        self._until(lambda: not self.sender.is_alive(), "the shop to send everything")
-        self.act = "threads finish what is left"
-        is_settled = self._wait(self._is_settled)
-        self.moments.ended_s = time.time()
-        # what is missing then, the checks tell
-        self.act = "everything is consumed" if is_settled else "something is left over"
+    def _send(self, step: str, share: float, runner: str) -> None:
+        """Send up to a share of the messages, and wait until a runner has consumed some."""
+        rate, goal = max(RATE_MIN, self._count / SENDING_S), round(self._count * share)
+        due_s = looked_s = time.monotonic()
+        while len(self.sent) < goal:
+            batch = next(self._plan)
+            messages, customer = [each.message for each in batch], batch[0].customer
+            if customer is None:
+                receipts = self._producer.send_batch(messages, timeout_ms=SEND_MS)
+            else:  # one at a time: the entries of a customer are stored in their order
+                send = self._producer.send
+                receipts = [send(messages[0], sharding_key=customer, timeout_ms=SEND_MS)]
+            self.sent += zip(batch, (each.message_id for each in receipts), strict=True)
+            due_s += len(batch) / rate
+            if time.monotonic() - looked_s > LOOK_S:
+                self._look(step)
+                looked_s = time.monotonic()
+            time.sleep(max(0.0, due_s - time.monotonic()))
+        self._until(step, lambda: self.tally.by[runner] > 0)
 
     def _is_settled(self) -> bool:
-        totals = self.tally.totals()
-        if totals.consumed + totals.dead < len(self.sender.sent.wanted):
-            return False
-        return self.lag() == 0 and self.broker.delayed() == 0
+        now, done = self.samples[-1], len(self.tally.consumed) + len(self.tally.dead)
+        wanted = sum(planned.is_wanted for planned, _ in self.sent)
+        return done >= wanted and not now.lag and not now.waiting
 
-    def lag(self) -> int:
-        """What is stored and not committed, also where the group has committed nothing yet."""
-        return sum(self.broker.lag(GROUP, topic) for topic in (*QUEUES, retry_topic(GROUP)))
-
-    def _consumed_by(self, runner: str) -> int:
-        return self.tally.totals().by.get(runner, 0)
-
-    def _until(self, condition: Callable[[], bool], what: str, on_spark: Run | None = None) -> None:
-        if not self._wait(condition, on_spark):
-            raise WrongState("the demo", "stuck", f"waited {TURN_S:g} s for {what}")
-
-    def _wait(self, condition: Callable[[], bool], on_spark: Run | None = None) -> bool:
-        """Whether it came true in time; raises what makes waiting vain."""
-        deadline_s = time.monotonic() + TURN_S
+    def _until(self, step: str, condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + STEP_S
+        self._look(step)
         while not condition():
-            if self._stopping.wait(LOOK_S):
-                raise Interrupted
-            if self.sender.error is not None:
-                raise self.sender.error
-            if on_spark is not None and not on_spark.query.isActive:
-                on_spark.await_termination(0)  # raises what ended it
-                raise WrongState("the query of Spark", "ended", "nobody asked it to")
             if time.monotonic() > deadline_s:
-                return False
-        return True
+                raise StepTooLong("the demo", "stuck", f"waited {STEP_S:g} s: {step}")
+            time.sleep(LOOK_S)
+            self._look(step)
+
+    def _look(self, step: str) -> None:
+        """Take a sample; print a line at each new step and every few seconds."""
+        self._check_spark()
+        self.tally.update()
+        topics = (*QUEUES, retry_topic(GROUP))
+        lag = sum(self._broker.lag(GROUP, topic) for topic in topics)
+        now = Sample(time.time(), len(self.sent), lag, self._broker.delayed())
+        self.samples.append(now)
+        if step != self._step or time.monotonic() - self._printed_s > LINE_EVERY_S:
+            self._step, self._printed_s = step, time.monotonic()
+            line = progress_line(step, now.time_s - self.began_s, self._count, now, self.tally)
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+
+class StepTooLong(WrongState):
+    """A step did not end within its limit."""
+
+
+def _check(query: Any) -> None:
+    """Raise when a query of Spark has ended by itself."""
+    if not query.query.isActive:
+        query.await_termination(0)  # raises what ended it
+        raise WrongState("the query of Spark", "ended", "nobody asked it to")
+
+
+@contextmanager
+def _broker(directory: Path, namesrv: Address, broker: Address) -> Iterator[EmbeddedBroker]:
+    """A broker that runs.  When it cannot start, the directory is removed: it holds nothing."""
+    store = StoreConfig(flush=Flush.ASYNC, delay_levels_ms=parse_delay_levels(DELAYS))
+    config, path = BrokerConfig(store=store), directory / FILES["store"]
+    made = EmbeddedBroker(path, config=config, namesrv_listen=namesrv, broker_listen=broker)
+    try:
+        made.start()
+    except FlintError:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def _spark(directory: Path) -> Iterator[Any]:
+    """A session whose JVM and workers write to our log, and leave Ctrl-C to us."""
+    os.environ |= {DIRECTORY: str(directory), PROCESS: str(os.getpid())}  # for the listeners
+    handler, kept = signal.getsignal(signal.SIGINT), {number: os.dup(number) for number in (1, 2)}
+    try:
+        with (directory / FILES["log"]).open("ab") as file:
+            for number in kept:
+                os.dup2(file.fileno(), number)
+        spark = spark_session("flintmq demo", "local[2]", **SPARK_SETTINGS)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, own in kept.items():
+            os.dup2(own, number)
+            os.close(own)
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield spark
+    finally:
+        spark.stop()

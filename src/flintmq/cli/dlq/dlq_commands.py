@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -19,23 +20,23 @@ from rich.progress import Progress
 
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.message_view import facts_of, print_page, short_body, tell_bad
-from flintmq.cli.shared.options import DryRun, Group, Tags, Yes
+from flintmq.cli.shared.options import DryRun, GroupName, Tags, Yes
 from flintmq.cli.shared.output import (
     EXIT_CODES,
     MAKES_NO_SENSE,
     SAYS_NO,
-    As,
     Output,
-    give_up,
-    moment,
+    OutputOption,
+    exit_with,
     print_json,
     print_line,
     print_table,
     say,
+    timestamp,
 )
 from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
+from flintmq.core.admin.dead_letters import REPLAY_RATE, DeadLetter, ReplayTo
 from flintmq.errors import FlintError
 from flintmq.filter.tags import parse_tags
 
@@ -52,9 +53,6 @@ SHOWN_MAX = 64
 REPLAYED_MAX = 100_000
 """Dead letters of one replay; what a plan of it holds in memory."""
 
-RATE = 10.0
-"""Messages a second unless told otherwise: a group that failed is treated with care."""
-
 Keys = Annotated[str | None, typer.Option("--key", "-k", help="With this key.", show_default=False)]
 Id = Annotated[
     str | None,
@@ -62,6 +60,11 @@ Id = Annotated[
         "--id", help="With this id, of either kind, or the first one's.", show_default=False
     ),
 ]
+To = Annotated[
+    ReplayTo,
+    typer.Option("--to", help="The group alone, or everybody who reads the original topic."),
+]
+Rate = Annotated[float, typer.Option("--rate", help="How many a second.", min=0.001)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def list_letters(
     count: Annotated[
         int, typer.Option("--count", "-c", help="At most so many, the newest.", min=1)
     ] = SHOWN_MAX,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the dead letters of a group, or the groups that have any."""
     from flintmq.client.admin import Admin
@@ -136,9 +139,9 @@ def list_letters(
 @connected
 def show(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     message_id: Annotated[str, typer.Argument(metavar="ID", help="An id that dlq list shows.")],
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a dead letter: where it came from, how often it was tried, what is in it."""
     from flintmq.client.admin import Admin
@@ -147,7 +150,7 @@ def show(
         choice = Choice.of(None, message_id, None, None, None)
         found = list(_chosen(admin, group, choice))
     if not found:
-        give_up(f"{group} has no dead letter {message_id}", SAYS_NO, "flintmq dlq list shows all")
+        exit_with(f"{group} has no dead letter {message_id}", SAYS_NO, "flintmq dlq list shows all")
     if output is Output.JSON:
         print_json([_facts(letter) for letter in found])
         return
@@ -160,11 +163,8 @@ def show(
 @connected
 def replay(
     settings: ClientSettings,
-    group: Group,
-    to: Annotated[
-        ReplayTo,
-        typer.Option("--to", help="The group alone, or everybody who reads the original topic."),
-    ] = ReplayTo.GROUP,
+    group: GroupName,
+    to: To = ReplayTo.GROUP,
     key: Keys = None,
     message_id: Id = None,
     since: Since = None,
@@ -174,10 +174,10 @@ def replay(
         int | None,
         typer.Option("--count", "-c", help="At most so many.", min=1, show_default=False),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="How many a second.", min=0.001)] = RATE,
+    rate: Rate = REPLAY_RATE,
     dry_run: DryRun = False,
     yes: Yes = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Send dead letters again, the oldest first. Shows first which, and asks.
 
@@ -192,24 +192,52 @@ def replay(
         letters = list(islice(_chosen(admin, group, choice), most))
         lost = [letter for letter in letters if letter.origin_topic is None]
         letters = [letter for letter in letters if letter.origin_topic is not None]
-        if lost:
-            say(f"{len(lost)} do not say which topic they came from and are left out")
+        tell_left_out(without_topic=len(lost))
         if not letters:
-            give_up(f"{group} has no such dead letter", SAYS_NO)
+            exit_with(f"{group} has no such dead letter", SAYS_NO)
         is_meant = yes and not dry_run
         if output is Output.TABLE:
             _print_letters(letters[:SHOWN_MAX])
             print_line(f"{len(letters)} dead letters to the {to}, {rate:g} a second")
-            if not dry_run and not yes:
-                typer.confirm("Send them?", abort=True, err=True)
-                is_meant = True
+            is_meant = is_confirmed(dry_run=dry_run, yes=yes)
         sent = _send(admin, group, letters, to, rate, output) if is_meant else []
     if output is Output.JSON:
         print_json({"group": group, "to": to, "chosen": len(letters), "sent": sent})
         if not yes and not dry_run:
-            give_up("nothing was sent: add --yes to replay", MAKES_NO_SENSE)
+            exit_with("nothing was sent: add --yes to replay", MAKES_NO_SENSE)
     elif is_meant:
         print_line(f"{len(sent)} dead letters are sent again")
+
+
+# What both replays share
+
+
+def tell_left_out(without_topic: int, bad_records: int = 0) -> None:
+    """Say which dead letters are not sent."""
+    if without_topic:
+        say(f"{without_topic} do not say which topic they came from and are left out")
+    if bad_records:
+        say(f"{bad_records} cannot be decoded and are left out")
+
+
+def is_confirmed(*, dry_run: bool, yes: bool) -> bool:
+    """Whether to send; asks, unless the command line says it."""
+    if not dry_run and not yes:
+        typer.confirm("Send them?", abort=True, err=True)
+    return not dry_run
+
+
+@contextmanager
+def replay_progress(*, hidden: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; what is yielded takes how many are done, of how many."""
+    console = Console(stderr=True)
+    disable = hidden or not console.is_terminal
+    with Progress(console=console, transient=True, disable=disable) as bar:
+        task = bar.add_task("replaying", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+# Inside
 
 
 def _chosen(admin: Admin, group: str, choice: Choice) -> Iterator[DeadLetter]:
@@ -234,31 +262,27 @@ def _send(
 ) -> list[dict[str, object]]:
     """Send them at their rate; what fails ends it, and is told with how far it came."""
     sent: list[dict[str, object]] = []
-    console = Console(stderr=True)
-    hidden = output is Output.JSON or not console.is_terminal
     start_s = time.monotonic()
-    with Progress(console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("replaying", total=len(letters))
-        for number, letter in enumerate(letters):
-            try:
+    try:
+        with replay_progress(hidden=output is Output.JSON) as progress:
+            for number, letter in enumerate(letters):
                 time.sleep(max(0.0, start_s + number / rate - time.monotonic()))
                 stored = admin.replay(group, letter, to=to)
-            except (FlintError, KeyboardInterrupt) as error:
-                bar.stop()
-                say(f"{len(sent)} of {len(letters)} are sent; the next is {_name(letter)}")
-                if isinstance(error, FlintError):
-                    raise
-                raise typer.Exit(SAYS_NO) from None
-            sent.append(
-                {
-                    "message_id": stored.message_id,
-                    "topic": stored.queue.topic,
-                    "broker": stored.queue.broker,
-                    "queue_id": stored.queue.queue_id,
-                    "queue_offset": stored.queue_offset,
-                }
-            )
-            bar.advance(task)
+                sent.append(
+                    {
+                        "message_id": stored.message_id,
+                        "topic": stored.queue.topic,
+                        "broker": stored.queue.broker,
+                        "queue_id": stored.queue.queue_id,
+                        "queue_offset": stored.queue_offset,
+                    }
+                )
+                progress(len(sent), len(letters))
+    except (FlintError, KeyboardInterrupt) as error:
+        say(f"{len(sent)} of {len(letters)} are sent; the next is {_name(letters[len(sent)])}")
+        if isinstance(error, FlintError):
+            raise
+        raise typer.Exit(SAYS_NO) from None
     return sent
 
 
@@ -269,7 +293,7 @@ def _print_counts(admin: Admin, output: Output) -> None:
     else:
         print_table(
             ("group", "dead letters", "last"),
-            ((each.group, each.count, moment(each.last_ms)) for each in counts),
+            ((each.group, each.count, timestamp(each.last_ms)) for each in counts),
         )
 
 
@@ -294,7 +318,7 @@ def _print_letters(letters: Iterable[DeadLetter]) -> None:
         ("buried", "of topic", "id", "tags", "keys", "tries", "body"),
         (
             (
-                moment(letter.message.store_ms),
+                timestamp(letter.message.store_ms),
                 letter.origin_topic,
                 _name(letter),
                 letter.message.tags,

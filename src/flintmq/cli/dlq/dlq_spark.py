@@ -9,18 +9,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from flintmq.cli.dlq.dlq_commands import RATE, app
+from flintmq.cli.dlq.dlq_commands import (
+    Rate,
+    To,
+    app,
+    is_confirmed,
+    replay_progress,
+    tell_left_out,
+)
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.options import DryRun, Group, Sql, Tags, Yes
+from flintmq.cli.shared.options import DryRun, GroupName, Sql, Tags, Yes
 from flintmq.cli.shared.output import (
     MAKES_NO_SENSE,
     SAYS_NO,
-    As,
     Output,
-    give_up,
+    OutputOption,
+    exit_with,
     print_json,
     print_line,
     print_table,
@@ -39,7 +44,7 @@ from flintmq.cli.shared.spark_job import (
 )
 from flintmq.cli.shared.times import Since, Until
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import REPLAY_RATE, ReplayTo
 from flintmq.errors import NoRoute
 
 if TYPE_CHECKING:
@@ -72,7 +77,7 @@ ReasonProperty = Annotated[
 @connected
 def report(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     out: Out = None,
     since: Since = None,
     until: Until = None,
@@ -85,7 +90,7 @@ def report(
     more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Count the dead letters of a group by topic, reason and day, as a table and a picture.
 
@@ -129,11 +134,6 @@ def report(
         print_line(f"written to {', '.join(path.name for path in files)} in {files[0].parent}")
 
 
-To = Annotated[
-    ReplayTo,
-    typer.Option("--to", help="The group alone, or everybody who reads the original topic."),
-]
-Rate = Annotated[float, typer.Option("--rate", help="How many a second.", min=0.001)]
 Topics = Annotated[
     list[str] | None,
     typer.Option(
@@ -167,7 +167,7 @@ LogFile = Annotated[
 @connected
 def bulk_replay(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     to: To = ReplayTo.GROUP,
     topics: Topics = None,
     days: Days = None,
@@ -178,14 +178,14 @@ def bulk_replay(
     where: Where = None,
     outcomes: Outcomes = None,
     reason_property: ReasonProperty = None,
-    rate: Rate = RATE,
+    rate: Rate = REPLAY_RATE,
     log: LogFile = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Send many dead letters again, from tasks of Spark. Shows first which, and asks.
 
@@ -195,7 +195,7 @@ def bulk_replay(
     the first.
     """
     if output is Output.JSON and not yes and not dry_run:
-        give_up("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
+        exit_with("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
     options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
     _look(group, options)
     from flintmq.spark.pipelines.dead_letter_replay import plan_replay
@@ -214,13 +214,12 @@ def bulk_replay(
         )
         if not plan.messages:
             bad = f" that can be decoded; {plan.bad_records} cannot" if plan.bad_records else ""
-            give_up(f"{group} has no such dead letter{bad}", SAYS_NO)
+            exit_with(f"{group} has no such dead letter{bad}", SAYS_NO)
         if output is Output.TABLE:
             _show(plan, to, rate)
-            if not dry_run and not yes:
-                typer.confirm("Send them?", abort=True, err=True)
-        if not dry_run:
-            result = _run(plan, to, rate, log)
+        if is_confirmed(dry_run=dry_run, yes=yes):
+            with replay_progress() as progress:
+                result = plan.run(to=to, rate=rate, log=log, progress=progress)
     if output is Output.JSON:
         _print_facts(plan, to, result)
     elif result is not None:
@@ -244,32 +243,17 @@ def _look(group: str, options: dict[str, str]) -> None:
         look_first(dead_letter_options(group, options), stream=False)
         there = True
     if not there:
-        give_up(f"{group} has no dead letters", SAYS_NO, "flintmq dlq list shows who has")
+        exit_with(f"{group} has no dead letters", SAYS_NO, "flintmq dlq list shows who has")
 
 
 def _show(plan: ReplayPlan, to: ReplayTo, rate: float) -> None:
     lines = [(each.topic, each.day, each.messages) for each in plan.chosen]
     print_table(("topic", "day", "dead letters"), lines[:SHOWN_MAX])
-    if plan.without_topic:
-        say(f"{plan.without_topic} do not say which topic they came from and are left out")
-    if plan.bad_records:
-        say(f"{plan.bad_records} cannot be decoded and are left out")
+    tell_left_out(plan.without_topic, plan.bad_records)
     seconds = round(plan.messages / rate)
     print_line(
         f"{plan.messages} dead letters to the {to}, {rate:g} a second: {seconds} seconds or more"
     )
-
-
-def _run(plan: ReplayPlan, to: ReplayTo, rate: float, log: str | None) -> Replayed:
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("replaying", total=None)
-        return plan.run(
-            to=to,
-            rate=rate,
-            log=log,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
 
 
 def _print_facts(plan: ReplayPlan, to: ReplayTo, result: Replayed | None) -> None:

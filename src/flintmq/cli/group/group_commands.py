@@ -10,8 +10,15 @@ from flintmq.cli.group.group_lag import lag
 from flintmq.cli.group.group_reset import clone, reset
 from flintmq.cli.group.group_show import connections, show
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.options import Group, InCluster, OnBroker, Yes, require_group
-from flintmq.cli.shared.output import EXIT_CODES, As, Output, print_json, print_line, print_table
+from flintmq.cli.shared.options import GroupName, InCluster, OnBroker, Yes, require_group
+from flintmq.cli.shared.output import (
+    EXIT_CODES,
+    Output,
+    OutputOption,
+    print_json,
+    print_line,
+    print_table,
+)
 from flintmq.client.engine.client_config import ClientSettings
 
 app = typer.Typer(
@@ -24,7 +31,7 @@ app = typer.Typer(
 def list_groups(
     settings: ClientSettings,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also system groups.")] = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the groups that brokers are set up for."""
     from flintmq.client.admin import Admin
@@ -62,11 +69,11 @@ def list_groups(
 @connected
 def create(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     retry_max: Annotated[int, typer.Option("--tries", help="How often a message is retried.")] = 16,
     broker: OnBroker = None,
     cluster: InCluster = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Set brokers up for a group, or change how they are."""
     from flintmq.client.admin import Admin
@@ -90,12 +97,12 @@ app.command()(clone)
 @connected
 def delete(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     keep_topics: Annotated[
         bool, typer.Option("--keep-topics", help="Keep its retry and dead letter topics.")
     ] = False,
     yes: Yes = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a group, its offsets, its retries and its dead letters."""
     from flintmq.client.admin import Admin

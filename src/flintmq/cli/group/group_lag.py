@@ -15,16 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.options import Group as Name
-from flintmq.cli.shared.options import OfTopic, require_group
+from flintmq.cli.shared.options import GroupName, OfTopic, require_group
 from flintmq.cli.shared.output import (
-    As,
     Output,
+    OutputOption,
     make_table,
-    moment,
     print_json,
     print_json_line,
     print_line,
+    timestamp,
 )
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.net.clock import monotonic_ms
@@ -42,7 +41,7 @@ WATCH_S = 2.0
 @connected
 def lag(
     settings: ClientSettings,
-    group: Name,
+    group: GroupName,
     topic: OfTopic = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Look again and again; show rates and the end.")
@@ -54,7 +53,7 @@ def lag(
         int | None,
         typer.Option("--count", "-c", min=1, help="End after so many looks.", show_default=False),
     ] = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show how far a group is behind, in all its topics or in one.
 
@@ -212,7 +211,7 @@ def _plain_table(found: GroupLag) -> Table:
                 each.max_offset,
                 each.consumer_offset,
                 each.lag,
-                moment(each.last_consumed_ms),
+                timestamp(each.last_consumed_ms),
             )
             for each in found.queues
         ),

@@ -9,13 +9,13 @@ import typer
 
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
-from flintmq.cli.shared.options import DryRun, Group, OfTopic, OnBroker, Yes
+from flintmq.cli.shared.options import DryRun, GroupName, OfTopic, OnBroker, Yes
 from flintmq.cli.shared.output import (
     MAKES_NO_SENSE,
     SAYS_NO,
-    As,
     Output,
-    give_up,
+    OutputOption,
+    exit_with,
     print_json,
     print_line,
     print_table,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @connected
 def reset(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     topic: Annotated[
         str | None,
         typer.Option("--topic", "-t", help="The topic to move in.", show_default=False),
@@ -55,7 +55,7 @@ def reset(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Move a group to another place. Shows first what would be, and asks."""
     from flintmq.client.admin import Admin
@@ -65,7 +65,7 @@ def reset(
         if like is not None:
             plans = admin.plan_like(group, like, topic=topic)
             if not plans:
-                give_up(f"{like} has no offsets to go by", SAYS_NO)
+                exit_with(f"{like} has no offsets to go by", SAYS_NO)
         else:
             assert topic is not None
             assert to is not None
@@ -100,7 +100,7 @@ def _carry_out(
             _apply(admin, plans)
         print_json(_facts(group, plans, applied=is_applied))
         if not yes and not dry_run:
-            give_up("nothing was changed: add --yes to move the group", MAKES_NO_SENSE)
+            exit_with("nothing was changed: add --yes to move the group", MAKES_NO_SENSE)
         return
     _print_plans(plans)
     if dry_run:
@@ -120,10 +120,10 @@ def _apply(admin: Admin, plans: Iterable[ResetPlan]) -> None:
 @connected
 def clone(
     settings: ClientSettings,
-    group: Group,
+    group: GroupName,
     to: Annotated[str, typer.Option("--to", metavar="GROUP", help="The group to move there.")],
     topic: OfTopic = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Put another group where this one stands, at once; reset --like shows first what would be."""
     from flintmq.client.admin import Admin
@@ -131,7 +131,7 @@ def clone(
     with Admin(**settings) as admin:
         topics = admin.clone_offsets(group, to, topic=topic)
     if not topics:
-        give_up(f"{group} has no offsets that could be copied", SAYS_NO)
+        exit_with(f"{group} has no offsets that could be copied", SAYS_NO)
     if output is Output.JSON:
         print_json({"group": to, "like": group, "topics": topics})
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.options import Group, require_group
-from flintmq.cli.shared.output import As, Output, print_json, print_line, print_table
+from flintmq.cli.shared.options import GroupName, require_group
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @connected
-def show(settings: ClientSettings, group: Group, output: As = Output.TABLE) -> None:
+def show(settings: ClientSettings, group: GroupName, output: OutputOption = Output.TABLE) -> None:
     """Show members, subscriptions and conflicts of a group, and why a queue stands still."""
     from flintmq.client.admin import Admin
 
@@ -30,7 +30,9 @@ def show(settings: ClientSettings, group: Group, output: As = Output.TABLE) -> N
 
 
 @connected
-def connections(settings: ClientSettings, group: Group, output: As = Output.TABLE) -> None:
+def connections(
+    settings: ClientSettings, group: GroupName, output: OutputOption = Output.TABLE
+) -> None:
     """Show who is connected: consumers of a group, and producers of the same name."""
     from flintmq.client.admin import Admin
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from flintmq.cli.shared.output import complaining
-from flintmq.cli.shared.tls_options import choose_client_tls
+from flintmq.cli.shared.output import exit_on_errors
+from flintmq.cli.shared.tls_options import choose_client_tls, option
 from flintmq.client.engine.client_config import ClientSettings
 
 HERE = "127.0.0.1:9876"
@@ -33,20 +33,17 @@ def _settings(
     ] = HERE,
     access_key: Annotated[
         str | None,
-        typer.Option(
-            "--access-key",
-            envvar="FLINTMQ_ACCESS_KEY",
-            help="The account, where brokers ask for one.",
-            show_default=False,
+        option(
+            "--access-key", "FLINTMQ_ACCESS_KEY", None, "The account, where brokers ask for one."
         ),
     ] = None,
     secret_key: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--secret-key",
-            envvar="FLINTMQ_SECRET_KEY",
-            help="Its secret; better given by FLINTMQ_SECRET_KEY, which others cannot list.",
-            show_default=False,
+            "FLINTMQ_SECRET_KEY",
+            None,
+            "Its secret; better given by FLINTMQ_SECRET_KEY, which others cannot list.",
         ),
     ] = None,
     tls: Annotated[
@@ -54,32 +51,26 @@ def _settings(
     ] = False,
     tls_ca: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--tls-ca",
-            envvar="FLINTMQ_TLS_CA",
-            metavar="FILE",
-            help="Trust certificates signed by this one; implies --tls.",
-            show_default=False,
+            "FLINTMQ_TLS_CA",
+            "FILE",
+            "Trust certificates signed by this one; implies --tls.",
         ),
     ] = None,
     tls_cert: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--tls-cert",
-            envvar="FLINTMQ_CLIENT_CERT",
-            metavar="FILE",
-            help="The certificate (PEM) to show to servers that ask for one; implies --tls.",
-            show_default=False,
+            "FLINTMQ_CLIENT_CERT",
+            "FILE",
+            "The certificate (PEM) to show to servers that ask for one; implies --tls.",
         ),
     ] = None,
     tls_key: Annotated[
         str | None,
-        typer.Option(
-            "--tls-key",
-            envvar="FLINTMQ_CLIENT_KEY",
-            metavar="FILE",
-            help="Its key, when it is in a file of its own.",
-            show_default=False,
+        option(
+            "--tls-key", "FLINTMQ_CLIENT_KEY", "FILE", "Its key, when it is in a file of its own."
         ),
     ] = None,
 ) -> ClientSettings:
@@ -102,9 +93,10 @@ def connected(
 
     def run(**given: Any) -> None:
         options = {parameter.name: given.pop(parameter.name) for parameter in shared}
-        with complaining():
+        with exit_on_errors():
             call(_settings(**options), **given)
 
+    run.__module__ = command.__module__
     run.__name__ = command.__name__
     run.__doc__ = command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from flintmq.cli.shared.output import moment
+from flintmq.cli.shared.output import timestamp
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable, printable_lines
@@ -33,7 +33,7 @@ CODES: Final[Mapping[str, tuple[str, Text]]] = {
     "p": ("the queue", lambda m: str(m.queue_id)),
     "o": ("the offset in the queue", lambda m: str(m.queue_offset)),
     "T": ("when it was stored, in milliseconds since 1970", lambda m: str(m.store_ms)),
-    "d": ("when it was stored, for people", lambda m: moment(m.store_ms) or ""),
+    "d": ("when it was stored, for people", lambda m: timestamp(m.store_ms) or ""),
     "B": ("when it was sent, in milliseconds since 1970", lambda m: str(m.born_ms)),
     "i": ("its unique id", lambda m: m.message_id),
     "I": ("its offset id", lambda m: m.offset_message_id),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from flintmq.cli.shared.output import moment, print_line, print_table, say
+from flintmq.cli.shared.output import print_line, print_table, say, timestamp
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable_lines
@@ -53,7 +53,7 @@ def tell_bad(bad: BadRecord) -> None:
 def print_page(message: ReceivedMessage) -> None:
     """Everything about one message, for people."""
     facts = facts_of(message)
-    facts["born_ms"], facts["store_ms"] = moment(message.born_ms), moment(message.store_ms)
+    facts["born_ms"], facts["store_ms"] = timestamp(message.born_ms), timestamp(message.store_ms)
     properties = facts.pop("properties")
     body = facts.pop("body", None) or facts.pop("body_base64", "")
     facts["keys"] = " ".join(message.keys) or None
@@ -70,7 +70,7 @@ def print_found(messages: Iterable[ReceivedMessage]) -> None:
         ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
         (
             (
-                moment(message.store_ms),
+                timestamp(message.store_ms),
                 message.broker,
                 message.queue_id,
                 message.queue_offset,

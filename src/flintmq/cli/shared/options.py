@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.shared.output import SAYS_NO, give_up
+from flintmq.cli.shared.output import SAYS_NO, exit_with
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 OfTopic = Annotated[
@@ -41,4 +41,4 @@ def require_group(admin: Admin, group: str) -> None:
     known = [each.name for each in admin.groups() if not each.is_system]
     if group not in known:
         shown = ", ".join(known[:NAMED_MAX]) or "none"
-        give_up(f"no broker knows a group {group!r}; there are: {shown}", SAYS_NO)
+        exit_with(f"no broker knows a group {group!r}; there are: {shown}", SAYS_NO)

@@ -58,7 +58,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-As = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 
 _HINTS = {
     ResponseCode.NO_PERMISSION: "does the account have this right? see --access-key",
@@ -70,21 +70,21 @@ _HINTS = {
 
 
 @contextmanager
-def complaining() -> Iterator[None]:
+def exit_on_errors() -> Iterator[None]:
     """End the command with one sentence when something went wrong."""
     try:
         yield
     except Unreachable as error:
         hint = "is it running there? --namesrv or NAMESRV_ADDR say where the name server is"
-        give_up(f"no answer from {error}", NO_ANSWER, hint)
+        exit_with(f"no answer from {error}", NO_ANSWER, hint)
     except NoRoute as error:
-        give_up(str(error), SAYS_NO, "flintmq topic list shows what is there")
+        exit_with(str(error), SAYS_NO, "flintmq topic list shows what is there")
     except BrokerRefused as error:
-        give_up(str(error), SAYS_NO, _HINTS.get(_known(error.code)))
+        exit_with(str(error), SAYS_NO, _HINTS.get(_known(error.code)))
     except (InvalidSetting, InvalidName, InvalidExpression, LocalProtocolError) as error:
-        give_up(str(error), MAKES_NO_SENSE)
+        exit_with(str(error), MAKES_NO_SENSE)
     except FlintError as error:
-        give_up(str(error), SAYS_NO)
+        exit_with(str(error), SAYS_NO)
 
 
 def _known(code: int) -> ResponseCode:
@@ -94,7 +94,7 @@ def _known(code: int) -> ResponseCode:
         return ResponseCode.SYSTEM_ERROR
 
 
-def give_up(sentence: str, code: int = SAYS_NO, hint: str | None = None) -> NoReturn:
+def exit_with(sentence: str, code: int = SAYS_NO, hint: str | None = None) -> NoReturn:
     say(sentence)
     if hint is not None:
         say(hint)
@@ -155,7 +155,7 @@ def print_line(what: object) -> None:
     Console(soft_wrap=True, highlight=False).print(drawn)
 
 
-def moment(time_ms: int | None) -> str | None:
+def timestamp(time_ms: int | None) -> str | None:
     """A time for people, in their zone."""
     if time_ms is None:
         return None

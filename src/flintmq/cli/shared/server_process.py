@@ -67,10 +67,10 @@ def serve_until_told(main: Coroutine[Any, Any, None], level: LogLevel) -> None:
     try:
         run(main)
     except FlintError as error:
-        give_up(error)
+        exit_with_error(error)
 
 
-def give_up(error: FlintError) -> NoReturn:
+def exit_with_error(error: FlintError) -> NoReturn:
     say(str(error))
     raise typer.Exit(NOT_STARTED) from None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from flintmq.cli.shared.output import give_up
+from flintmq.cli.shared.output import exit_with
 from flintmq.cli.shared.times import parse_time
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import FlintError
@@ -169,7 +169,7 @@ def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkS
     except FlintError:
         raise
     except PySparkException as error:
-        give_up(sentence(error))
+        exit_with(sentence(error))
     finally:
         if is_ours:
             spark.stop()

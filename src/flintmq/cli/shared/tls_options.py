@@ -8,41 +8,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from flintmq.errors import InvalidSetting
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 
+
+def option(name: str, variable: str | None, metavar: str | None, meaning: str) -> Any:
+    """An option that may be left out, and the environment variable that stands in for it."""
+    return typer.Option(name, envvar=variable, metavar=metavar, help=meaning, show_default=False)
+
+
 TlsCert = Annotated[
     Path | None,
-    typer.Option(
-        "--tls-cert",
-        envvar="FLINTMQ_TLS_CERT",
-        metavar="FILE",
-        help="Speak TLS with this certificate (PEM).",
-        show_default=False,
-    ),
+    option("--tls-cert", "FLINTMQ_TLS_CERT", "FILE", "Speak TLS with this certificate (PEM)."),
 ]
 TlsKey = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--tls-key",
-        envvar="FLINTMQ_TLS_KEY",
-        metavar="FILE",
-        help="The key of the certificate, when it is in a file of its own.",
-        show_default=False,
+        "FLINTMQ_TLS_KEY",
+        "FILE",
+        "The key of the certificate, when it is in a file of its own.",
     ),
 ]
 TlsClientCa = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--tls-client-ca",
-        envvar="FLINTMQ_TLS_CLIENT_CA",
-        metavar="FILE",
-        help="Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
-        show_default=False,
+        "FLINTMQ_TLS_CLIENT_CA",
+        "FILE",
+        "Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
     ),
 ]
 Mode = Annotated[
@@ -55,32 +53,29 @@ Mode = Annotated[
 ]
 NamesrvCa = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--namesrv-ca",
-        envvar="FLINTMQ_NAMESRV_CA",
-        metavar="FILE",
-        help="Speak TLS to the name servers and trust certificates signed by this one.",
-        show_default=False,
+        "FLINTMQ_NAMESRV_CA",
+        "FILE",
+        "Speak TLS to the name servers and trust certificates signed by this one.",
     ),
 ]
 NamesrvCert = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--namesrv-cert",
-        envvar="FLINTMQ_NAMESRV_CERT",
-        metavar="FILE",
-        help="The certificate (PEM) to show to name servers that ask for one.",
-        show_default=False,
+        "FLINTMQ_NAMESRV_CERT",
+        "FILE",
+        "The certificate (PEM) to show to name servers that ask for one.",
     ),
 ]
 NamesrvKey = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--namesrv-key",
-        envvar="FLINTMQ_NAMESRV_KEY",
-        metavar="FILE",
-        help="Its key, when it is in a file of its own.",
-        show_default=False,
+        "FLINTMQ_NAMESRV_KEY",
+        "FILE",
+        "Its key, when it is in a file of its own.",
     ),
 ]
 

@@ -10,12 +10,12 @@ from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import InCluster, OnBroker, Yes
 from flintmq.cli.shared.output import (
     EXIT_CODES,
-    As,
     Output,
-    moment,
+    OutputOption,
     print_json,
     print_line,
     print_table,
+    timestamp,
 )
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
@@ -42,7 +42,7 @@ def list_topics(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also retry, dead letter and system topics.")
     ] = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the topics of the cluster."""
     from flintmq.client.admin import Admin
@@ -67,7 +67,7 @@ def create(
     ordered: Annotated[bool, typer.Option("--ordered", help="Mark it as ordered.")] = False,
     broker: OnBroker = None,
     cluster: InCluster = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a topic on every broker.  One that is there already must have the same settings."""
     from flintmq.client.admin import Admin
@@ -100,7 +100,7 @@ def update(
     ] = None,
     perm: Letters = None,
     broker: OnBroker = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Change a topic.  What is not named stays as it is."""
     from flintmq.client.admin import Admin
@@ -118,7 +118,7 @@ def update(
 
 @app.command()
 @connected
-def show(settings: ClientSettings, topic: Topic, output: As = Output.TABLE) -> None:
+def show(settings: ClientSettings, topic: Topic, output: OutputOption = Output.TABLE) -> None:
     """Show the settings of a topic on each broker, and the groups that read it."""
     from flintmq.client.admin import Admin
 
@@ -129,7 +129,7 @@ def show(settings: ClientSettings, topic: Topic, output: As = Output.TABLE) -> N
 
 @app.command()
 @connected
-def stats(settings: ClientSettings, topic: Topic, output: As = Output.TABLE) -> None:
+def stats(settings: ClientSettings, topic: Topic, output: OutputOption = Output.TABLE) -> None:
     """Show how many messages each queue of a topic has."""
     from flintmq.client.admin import Admin
 
@@ -162,7 +162,7 @@ def stats(settings: ClientSettings, topic: Topic, output: As = Output.TABLE) -> 
                 each.min_offset,
                 each.max_offset,
                 each.count,
-                moment(each.last_ms),
+                timestamp(each.last_ms),
             )
             for each in queues
         ),
@@ -177,7 +177,7 @@ def delete(
     topic: Topic,
     cluster: InCluster = None,
     yes: Yes = False,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a topic and all its messages."""
     from flintmq.client.admin import Admin

@@ -8,7 +8,7 @@ import typer
 
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import Sql, Tags
-from flintmq.cli.shared.output import As, Output, print_json, print_line, print_table
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, print_table
 from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
@@ -61,7 +61,7 @@ def report(
     more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
-    output: As = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Count a topic: rate, sizes, tags, keys, latency from birth to store, retries, over time.
 

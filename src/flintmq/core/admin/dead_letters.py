@@ -42,6 +42,9 @@ from flintmq.protocol.records.properties import format_properties
 LIST_MAX = 256
 """Dead letters shown at once unless told otherwise."""
 
+REPLAY_RATE = 10.0
+"""Messages a second of a replay unless told otherwise: a group that failed is not flooded."""
+
 LEFT_BEHIND = frozenset(
     {
         names.DELAY,

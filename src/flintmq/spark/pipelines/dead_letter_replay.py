@@ -34,7 +34,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from flintmq.core.admin.dead_letters import ReplayTo
+from flintmq.core.admin.dead_letters import REPLAY_RATE, ReplayTo
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import with_namespace
 from flintmq.model.queue import QueueOffset, Span
@@ -63,9 +63,6 @@ PIECE_S: Final = 30
 
 TASK_RATE: Final = 200.0
 """Messages a second for which one task is enough: one after the other, a few milliseconds each."""
-
-RATE: Final = 10.0
-"""Messages a second unless told otherwise: a group that failed is treated with care."""
 
 RATE_MAX: Final = 1_000_000.0
 
@@ -183,7 +180,7 @@ class ReplayPlan:
         self,
         *,
         to: ReplayTo = ReplayTo.GROUP,
-        rate: float = RATE,
+        rate: float = REPLAY_RATE,
         log: str | None = None,
         progress: Progress | None = None,
     ) -> Replayed:
