@@ -39,7 +39,7 @@ class Called(NamedTuple):
     spent_ms: float
 
 
-class Callers:
+class ListenerCalls:
     """The listeners of an app inside one task, by topic as the user knows it."""
 
     def __init__(self, listeners: Sequence[AppListener], around: Surroundings) -> None:

@@ -1,11 +1,11 @@
-"""Plans the batches of a query that runs listeners, as a member of its group.
+"""Plans the micro-batches of a query that runs listeners, as a member of its group.
 
-    what is done is committed ──► our queues ──► how far each reaches ──► the next batch
+    commit the finished one ──► owned queues ──► their end offsets ──► the next micro-batch
 
-Without anything new it waits for the brokers to say so, and does not ask them.
+While nothing is new it waits for a pull that a broker holds, and does not ask for end offsets.
 
-Invariant: a batch has only queues that were ours when it was planned, and whose locks, where they
-need one, were held when its tasks were made.
+Invariant: a micro-batch has only queues that the query owned when it was planned, and whose
+locks, where they need one, were valid when its tasks were made.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute, WrongState
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.listeners import control_files as names
-from flintmq.spark.listeners.control_files import Notes
 from flintmq.spark.listeners.membership import Membership
 from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.reading.cluster_queues import ClusterQueues
 from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.source import control_files as names
+from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.source.partitions import cut
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import share
@@ -37,11 +37,11 @@ SURVEY_EVERY: Final = 10
 class ListenerDriver:
     """Plans batches for the query, as a member of its group."""
 
-    def __init__(self, program: Program, notes: Notes, partitions: int) -> None:
-        self._notes = notes
+    def __init__(self, program: Program, files: ControlFiles, partitions: int) -> None:
+        self._files = files
         self._partitions = partitions
         self._subscriptions = Subscriptions(program.config, program.subscriptions, 0)
-        self._cluster = Cluster(program.access)
+        self._cluster = ClusterQueues(program.access)
         self._program = program
         self._member: Membership | None = None
         self._until: Mapping[QueueRef, QueueOffset] | None = None
@@ -65,8 +65,8 @@ class ListenerDriver:
         if self._until is not None:
             member.settle()
         self._positions = member.positions(start.stops)
-        if self._notes.has(names.FINISH):
-            self._notes.write(names.RESTING)
+        if self._files.has(names.FINISH):
+            self._files.write(names.RESTING)
             member.wait({}, WAIT_S)
             return None
         spans = self._new_spans(member, count_max)
@@ -156,7 +156,7 @@ class ListenerDriver:
     def _joined(self, start: StreamOffset) -> Membership:
         """The membership; the first batch of a run tells how far the query got before."""
         if self._member is None:
-            member = Membership(self._program, self._notes)
+            member = Membership(self._program, self._files)
             member.join(start.stops)
             self._member = member
         return self._member

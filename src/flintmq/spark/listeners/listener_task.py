@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -49,7 +49,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
 from flintmq.protocol.records.received import Received
 from flintmq.spark.listeners.bad_outcomes import BadOutcomes
-from flintmq.spark.listeners.listener_calls import Called, Callers
+from flintmq.spark.listeners.listener_calls import Called, ListenerCalls
 from flintmq.spark.listeners.outcome_rows import (
     CONSUMED,
     ERROR_CHARACTERS_MAX,
@@ -84,17 +84,13 @@ def listen(
     around = Surroundings(
         config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
     )
-    callers = Callers(program.listeners, around)
+    calls = ListenerCalls(program.listeners, around)
     reader = pages or RemotePages(program.access)
     try:
         with program.access.open() as line:
             returns = Returns(line, config)
             bad = BadOutcomes(queue, config, rules.tries_max, line)
-            worker: _Concurrent | _Orderly
-            if subscriptions.is_ordered(queue.topic):
-                worker = _Orderly(queue, rules, callers, returns)
-            else:
-                worker = _Concurrent(queue, rules, callers, returns)
+            worker = _consumption(queue, subscriptions, rules, calls, returns)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
@@ -113,51 +109,52 @@ def listen(
                         yield rows
             bad.close()
     finally:
-        callers.close()
+        calls.close()
 
 
-class _Concurrent:
-    """Messages of a queue in any order; those that fail go back to the broker."""
+_Settling = TypeVar("_Settling", ConcurrentSettling, OrderlySettling)
+
+
+class _Consumption(Generic[_Settling]):
+    """Calls listeners with the messages of a queue, and settles them by the rules of the group."""
 
     def __init__(
-        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
+        self,
+        settling: _Settling,
+        cached: ProcessQueue,
+        rules: SettleRules,
+        calls: ListenerCalls,
+        returns: Returns,
     ) -> None:
+        self._settling: _Settling = settling
+        self._cached = cached
         self._rules = rules
-        self._callers = callers
+        self._calls = calls
         self._returns = returns
-        self._cached = ProcessQueue()
-        self._settling = ConcurrentSettling(queue, self._cached, rules)
 
-    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
-        batches = self._settling.put(messages)
-        for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
-            for called in self._callers.call_all(list(some)):
-                fates = self._settle(called)
-                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
-        assert not self._cached.count, "every message is settled when its page is done"
-
-    def _settle(self, called: Called) -> Sequence[Fate] | None:
-        """What became of the messages of one call; None when all were consumed."""
-        batch = called.batch
-        if called.result is None and self._settling.consumed_all(batch):
-            return None
+    def _settle(self, called: Called) -> list[Fate] | None:
+        """Settle the messages of one call; their fates, or None when all were consumed."""
         verdict = _judged(called)
-        actions = self._settling.consumed(batch, verdict, monotonic_ms())
+        actions = self._settling.consumed(called.batch, verdict, monotonic_ms())
         self._returns.carry_out(self._settling, actions)
         return _fates(called, verdict, self._rules)
 
 
-class _Orderly:
-    """Messages of a queue one batch after the other; those that fail are tried in place."""
+class _Concurrent(_Consumption[ConcurrentSettling]):
+    """Messages of a queue in any order; those that fail go back to the broker."""
 
-    def __init__(
-        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
-    ) -> None:
-        self._rules = rules
-        self._callers = callers
-        self._returns = returns
-        self._cached = ProcessQueue()
-        self._settling = OrderlySettling(queue, self._cached, rules)
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
+        batches = self._settling.put(messages)
+        for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
+            for called in self._calls.call_all(list(some)):
+                all_consumed = called.result is None and self._settling.consumed_all(called.batch)
+                fates = None if all_consumed else self._settle(called)
+                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
+        assert not self._cached.count, "every message is settled when its page is done"
+
+
+class _Orderly(_Consumption[OrderlySettling]):
+    """Messages of a queue one batch after the other; those that fail are tried in place."""
 
     def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
         self._settling.put(messages)
@@ -169,11 +166,8 @@ class _Orderly:
                 self._deliver(batch, outcomes)
 
     def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
-        (called,) = self._callers.call_all([batch])
-        verdict = _judged(called)
-        actions = self._settling.consumed(batch, verdict, monotonic_ms())
-        self._returns.carry_out(self._settling, actions)
-        fates = _fates(called, verdict, self._rules) or (CONSUMED,) * len(batch.messages)
+        (called,) = self._calls.call_all([batch])
+        fates = self._settle(called) or (CONSUMED,) * len(batch.messages)
         done = [
             (message, fate)
             for message, fate in zip(batch.messages, fates, strict=True)
@@ -193,6 +187,19 @@ class _Orderly:
         if left_ms > 0:
             time.sleep(min(left_ms, REST_MS_MAX) / 1000)
         self._settling.tick(monotonic_ms())
+
+
+def _consumption(
+    queue: QueueRef,
+    subscriptions: Subscriptions,
+    rules: SettleRules,
+    calls: ListenerCalls,
+    returns: Returns,
+) -> _Concurrent | _Orderly:
+    cached = ProcessQueue()
+    if subscriptions.is_ordered(queue.topic):
+        return _Orderly(OrderlySettling(queue, cached, rules), cached, rules, calls, returns)
+    return _Concurrent(ConcurrentSettling(queue, cached, rules), cached, rules, calls, returns)
 
 
 def _judged(called: Called) -> Verdict:

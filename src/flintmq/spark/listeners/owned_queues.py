@@ -71,7 +71,7 @@ class CommitLate:
 
 
 @dataclass(slots=True, eq=False)
-class Holding:
+class OwnedQueue:
     """One queue.  ``commit`` is what its store still has to be told, and is being told."""
 
     queue: QueueRef
@@ -89,25 +89,25 @@ class Holding:
     commit_due_ms: int | None = None
 
 
-HoldingAction: TypeAlias = (
+OwnedQueueAction: TypeAlias = (
     AskStartOffset | CommitOffset | CommitLate | LockQueues | UnlockQueues | Report
 )
 
 
-class Holdings:
+class OwnedQueues:
     """All queues of one query."""
 
     def __init__(self, subscriptions: Subscriptions, *, is_clustering: bool) -> None:
         self._subscriptions = subscriptions
         self._is_clustering = is_clustering
-        self._queues: dict[QueueRef, Holding] = {}
+        self._queues: dict[QueueRef, OwnedQueue] = {}
         self._locks = QueueLocks()
         self._checkpoint: dict[QueueRef, QueueOffset] = {}
 
-    def __iter__(self) -> Iterator[Holding]:
+    def __iter__(self) -> Iterator[OwnedQueue]:
         return iter(list(self._queues.values()))
 
-    def find(self, queue: QueueRef) -> Holding | None:
+    def find(self, queue: QueueRef) -> OwnedQueue | None:
         return self._queues.get(queue)
 
     # What is ours
@@ -122,7 +122,7 @@ class Holdings:
         return {
             each.queue: each.stage.next_offset
             for each in self
-            if each.is_own and isinstance(each.stage, Held) and _is_free(each, now_ms)
+            if each.is_own and isinstance(each.stage, Held) and _has_lock(each, now_ms)
         }
 
     def broken(self, now_ms: int) -> list[QueueRef]:
@@ -130,7 +130,7 @@ class Holdings:
         return sorted(
             each.queue
             for each in self
-            if each.flight is not None and (each.is_broken or not _is_free(each, now_ms))
+            if each.flight is not None and (each.is_broken or not _has_lock(each, now_ms))
         )
 
     def lease_until_ms(self) -> int | None:
@@ -148,18 +148,18 @@ class Holdings:
         """What a checkpoint says was read: queues go on behind it, wherever the group stands."""
         self._checkpoint = dict(stops)
 
-    def apply(self, share: Share, now_ms: int) -> list[HoldingAction]:
+    def apply(self, share: Share, now_ms: int) -> list[OwnedQueueAction]:
         """What is ours of a topic is known."""
-        out: list[HoldingAction] = []
+        out: list[OwnedQueueAction] = []
         for each in self:
             if each.queue.topic == share.topic and each.is_own and each.queue not in share.own:
                 each.is_own, each.was_lost = False, True
                 out.append(Report("rebalance", str(each.queue), "not ours any more"))
-                out += self._let_go(each)
+                out += self._release(each)
         for queue in sorted(share.own):
             known = self._queues.get(queue)
             if known is None:
-                out += self._gain(queue, now_ms)
+                out += self._add(queue, now_ms)
             elif not known.is_own:
                 known.is_own = True
         for queue in [each for each in self._checkpoint if each.topic == share.topic]:
@@ -167,221 +167,223 @@ class Holdings:
                 del self._checkpoint[queue]
         return out + self.tick(now_ms)
 
-    def _gain(self, queue: QueueRef, now_ms: int) -> list[HoldingAction]:
+    def _add(self, queue: QueueRef, now_ms: int) -> list[OwnedQueueAction]:
         report = Report("rebalance", str(queue), "ours now")
         if self._subscriptions.is_ordered(queue.topic) and self._is_clustering:
             lock = self._locks.want(queue, now_ms)
-            self._queues[queue] = Holding(queue, lock, Locking())
+            self._queues[queue] = OwnedQueue(queue, lock, Locking())
             return [report]
-        holding = self._queues[queue] = Holding(queue, None, Locating(None, now_ms))
-        return [report, _locate(holding, now_ms)]
+        owned = self._queues[queue] = OwnedQueue(queue, None, Locating(None, now_ms))
+        return [report, _locate(owned, now_ms)]
 
-    def _let_go(self, holding: Holding) -> list[HoldingAction]:
+    def _release(self, owned: OwnedQueue) -> list[OwnedQueueAction]:
         """Give a queue up, unless something of it is under way."""
-        if holding.is_own or holding.flight is not None or holding.commit is not None:
+        if owned.is_own or owned.flight is not None or owned.commit is not None:
             return []
-        del self._queues[holding.queue]
-        self._checkpoint.pop(holding.queue, None)
-        if self._locks.forget(holding.queue):
-            return [UnlockQueues(holding.queue.broker, (holding.queue,))]
+        del self._queues[owned.queue]
+        self._checkpoint.pop(owned.queue, None)
+        if self._locks.forget(owned.queue):
+            return [UnlockQueues(owned.queue.broker, (owned.queue,))]
         return []
 
     # Where to begin
 
-    def start_known(self, ask: AskStartOffset, start: StartOffset) -> list[HoldingAction]:
-        holding = self._asked(ask)
-        if holding is None:
+    def start_known(self, ask: AskStartOffset, start: StartOffset) -> list[OwnedQueueAction]:
+        owned = self._asked(ask)
+        if owned is None:
             return []
         offset = max(start.offset, self._checkpoint.pop(ask.queue, start.offset))
-        holding.stage = Held(offset)
+        owned.stage = Held(offset)
         if start.is_stored and offset == start.offset:
             return []
-        return self._tell(holding, offset)
+        return self._commit(owned, offset)
 
-    def start_failed(self, ask: AskStartOffset, reason: str, now_ms: int) -> list[HoldingAction]:
-        holding = self._asked(ask)
-        if holding is None:
+    def start_failed(self, ask: AskStartOffset, reason: str, now_ms: int) -> list[OwnedQueueAction]:
+        owned = self._asked(ask)
+        if owned is None:
             return []
-        holding.stage = Locating(None, now_ms + AGAIN_MS)
+        owned.stage = Locating(None, now_ms + AGAIN_MS)
         text = f"where to begin is not known: {reason}"
         return [Report("offset", str(ask.queue), text, logging.WARNING)]
 
-    def _asked(self, ask: AskStartOffset) -> Holding | None:
-        holding = self._queues.get(ask.queue)
-        if holding is None or not isinstance(holding.stage, Locating):
+    def _asked(self, ask: AskStartOffset) -> OwnedQueue | None:
+        owned = self._queues.get(ask.queue)
+        if owned is None or not isinstance(owned.stage, Locating):
             return None
-        return holding if holding.stage.ask is ask else None
+        return owned if owned.stage.ask is ask else None
 
-    def reset(self, offsets: Mapping[QueueRef, QueueOffset]) -> list[HoldingAction]:
+    def reset(self, offsets: Mapping[QueueRef, QueueOffset]) -> list[OwnedQueueAction]:
         """Somebody moved the group.  A batch that runs is let run; then the queue goes there."""
-        out: list[HoldingAction] = []
+        out: list[OwnedQueueAction] = []
         for queue, to in offsets.items():
-            holding = self._queues.get(queue)
-            if holding is None or not isinstance(holding.stage, Held):
+            owned = self._queues.get(queue)
+            if owned is None or not isinstance(owned.stage, Held):
                 continue
             out.append(Report("reset", str(queue), f"goes on from {to}", logging.WARNING))
-            if holding.flight is not None:
-                holding.moved_to = to
+            if owned.flight is not None:
+                owned.moved_to = to
             else:
-                out += self._move(holding, to)
+                out += self._move(owned, to)
         return out
 
-    def _move(self, holding: Holding, to: QueueOffset) -> list[HoldingAction]:
-        holding.stage, holding.moved_to = Held(to), None
-        return self._tell(holding, to)
+    def _move(self, owned: OwnedQueue, to: QueueOffset) -> list[OwnedQueueAction]:
+        owned.stage, owned.moved_to = Held(to), None
+        return self._commit(owned, to)
 
     # Batches
 
     def plan(self, spans: Iterable[Span]) -> None:
         """A batch with these spans runs from now on."""
         for span in spans:
-            holding = self._queues.get(span.queue)
-            if holding is not None and len(span):
-                holding.flight, holding.is_broken = span, False
+            owned = self._queues.get(span.queue)
+            if owned is not None and len(span):
+                owned.flight, owned.is_broken = span, False
 
-    def finish(self, stops: Mapping[QueueRef, QueueOffset], now_ms: int) -> list[HoldingAction]:
+    def finish(self, stops: Mapping[QueueRef, QueueOffset], now_ms: int) -> list[OwnedQueueAction]:
         """The batch that ends at ``stops`` is done.  To hear it twice does no harm."""
-        out: list[HoldingAction] = []
-        for holding in self:
-            flight = holding.flight
-            if flight is not None and stops.get(holding.queue) == flight.stop:
-                holding.flight = None
-                out += self._land(holding, flight, now_ms)
+        out: list[OwnedQueueAction] = []
+        for owned in self:
+            flight = owned.flight
+            if flight is not None and stops.get(owned.queue) == flight.stop:
+                owned.flight = None
+                out += self._batch_finished(owned, flight, now_ms)
         return out
 
-    def _land(self, holding: Holding, flight: Span, now_ms: int) -> list[HoldingAction]:
-        if holding.is_broken:
-            return self._begin_anew(holding, now_ms)
-        if holding.moved_to is not None:
-            return self._move(holding, holding.moved_to)
-        holding.stage = Held(flight.stop)
-        return self._tell(holding, flight.stop)
+    def _batch_finished(
+        self, owned: OwnedQueue, flight: Span, now_ms: int
+    ) -> list[OwnedQueueAction]:
+        if owned.is_broken:
+            return self._relocate(owned, now_ms)
+        if owned.moved_to is not None:
+            return self._move(owned, owned.moved_to)
+        owned.stage = Held(flight.stop)
+        return self._commit(owned, flight.stop)
 
-    def _begin_anew(self, holding: Holding, now_ms: int) -> list[HoldingAction]:
+    def _relocate(self, owned: OwnedQueue, now_ms: int) -> list[OwnedQueueAction]:
         """Others were at the queue: it goes on where the group stands."""
-        holding.is_broken, holding.moved_to, holding.stage = False, None, Locking()
-        return self._let_go(holding) or self.tick(now_ms)
+        owned.is_broken, owned.moved_to, owned.stage = False, None, Locking()
+        return self._release(owned) or self.tick(now_ms)
 
-    def forget_flights(self, now_ms: int) -> list[HoldingAction]:
+    def forget_flights(self, now_ms: int) -> list[OwnedQueueAction]:
         """What was planned and did not run is planned anew."""
-        out: list[HoldingAction] = []
-        for holding in self:
-            if holding.flight is not None:
-                holding.flight = None
-                is_broken = holding.is_broken
-                out += self._begin_anew(holding, now_ms) if is_broken else self._let_go(holding)
+        out: list[OwnedQueueAction] = []
+        for owned in self:
+            if owned.flight is not None:
+                owned.flight = None
+                is_broken = owned.is_broken
+                out += self._relocate(owned, now_ms) if is_broken else self._release(owned)
         return out
 
     # Commits
 
-    def _tell(self, holding: Holding, offset: QueueOffset) -> list[HoldingAction]:
+    def _commit(self, owned: OwnedQueue, offset: QueueOffset) -> list[OwnedQueueAction]:
         if not self._is_clustering:
-            return self._let_go(holding)
-        holding.commit_due_ms = None
-        holding.commit = (
-            CommitLate(holding.queue, offset)
-            if holding.was_lost
-            else CommitOffset(holding.queue, offset, is_urgent=True)
+            return self._release(owned)
+        owned.commit_due_ms = None
+        owned.commit = (
+            CommitLate(owned.queue, offset)
+            if owned.was_lost
+            else CommitOffset(owned.queue, offset, is_urgent=True)
         )
-        return [holding.commit]
+        return [owned.commit]
 
-    def committed(self, commit: CommitOffset | CommitLate, now_ms: int) -> list[HoldingAction]:
-        holding = self._queues.get(commit.queue)
-        if holding is None or holding.commit is not commit:
+    def committed(self, commit: CommitOffset | CommitLate, now_ms: int) -> list[OwnedQueueAction]:
+        owned = self._queues.get(commit.queue)
+        if owned is None or owned.commit is not commit:
             return []
-        holding.commit = None
-        out = self._let_go(holding)
-        if holding.is_own and holding.was_lost:
-            holding.was_lost = False
-            out.append(_locate(holding, now_ms))  # it came back: the group may be further
+        owned.commit = None
+        out = self._release(owned)
+        if owned.is_own and owned.was_lost:
+            owned.was_lost = False
+            out.append(_locate(owned, now_ms))  # it came back: the group may be further
         return out
 
     def commit_failed(
         self, commit: CommitOffset | CommitLate, reason: str, now_ms: int
-    ) -> list[HoldingAction]:
+    ) -> list[OwnedQueueAction]:
         """Ours is told again; one that is not ours is left to who has it now."""
-        holding = self._queues.get(commit.queue)
-        if holding is None or holding.commit is not commit:
+        owned = self._queues.get(commit.queue)
+        if owned is None or owned.commit is not commit:
             return []
         text = f"{commit.offset} was not committed: {reason}"
         report = Report("offset", str(commit.queue), text, logging.WARNING)
-        if holding.is_own:
-            holding.commit_due_ms = now_ms + AGAIN_MS
+        if owned.is_own:
+            owned.commit_due_ms = now_ms + AGAIN_MS
             return [report]
-        holding.commit = None
-        return [report, *self._let_go(holding)]
+        owned.commit = None
+        return [report, *self._release(owned)]
 
     # Locks
 
     def locked(
         self, ask: LockQueues, granted: Iterable[QueueRef], now_ms: int
-    ) -> list[HoldingAction]:
+    ) -> list[OwnedQueueAction]:
         change = self._locks.granted(ask, granted, now_ms)
-        out: list[HoldingAction] = []
+        out: list[OwnedQueueAction] = []
         for queue in change.won:
-            holding = self._queues[queue]
-            if isinstance(holding.stage, Locking):
-                out.append(_locate(holding, now_ms))
+            owned = self._queues[queue]
+            if isinstance(owned.stage, Locking):
+                out.append(_locate(owned, now_ms))
         for queue in change.lost:
             out += self._lock_lost(queue, "another member has it")
         return out
 
-    def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> list[HoldingAction]:
+    def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> list[OwnedQueueAction]:
         self._locks.failed(ask, now_ms)
         text = f"{len(ask.queues)} locks not known: {reason}"
         return [Report("lock", ask.broker, text, logging.WARNING)]
 
-    def _lock_lost(self, queue: QueueRef, reason: str) -> list[HoldingAction]:
-        holding = self._queues[queue]
-        if holding.flight is not None:
-            holding.is_broken = True
+    def _lock_lost(self, queue: QueueRef, reason: str) -> list[OwnedQueueAction]:
+        owned = self._queues[queue]
+        if owned.flight is not None:
+            owned.is_broken = True
         else:
-            holding.stage = Locking()
+            owned.stage = Locking()
         return [Report("lock", str(queue), f"lost: {reason}", logging.WARNING)]
 
     # The clock and the end
 
-    def tick(self, now_ms: int) -> list[HoldingAction]:
+    def tick(self, now_ms: int) -> list[OwnedQueueAction]:
         """Do what is due."""
-        out: list[HoldingAction] = []
+        out: list[OwnedQueueAction] = []
         for queue in self._locks.expired(now_ms):
             out += self._lock_lost(queue, "it could not be renewed")
         out += self._locks.due(now_ms)
-        for holding in self:
-            stage = holding.stage
+        for owned in self:
+            stage = owned.stage
             is_due = isinstance(stage, Locating) and stage.ask is None and stage.due_ms <= now_ms
-            if is_due or (isinstance(stage, Locking) and _is_free(holding, now_ms)):
-                out.append(_locate(holding, now_ms))
-            if holding.commit_due_ms is not None and holding.commit_due_ms <= now_ms:
-                assert holding.commit is not None
-                out += self._tell(holding, holding.commit.offset)
+            if is_due or (isinstance(stage, Locking) and _has_lock(owned, now_ms)):
+                out.append(_locate(owned, now_ms))
+            if owned.commit_due_ms is not None and owned.commit_due_ms <= now_ms:
+                assert owned.commit is not None
+                out += self._commit(owned, owned.commit.offset)
         return out
 
     def next_due_ms(self) -> int | None:
         times = [self._locks.next_due_ms()]
-        for holding in self:
-            stage = holding.stage
+        for owned in self:
+            stage = owned.stage
             if isinstance(stage, Locating) and stage.ask is None:
                 times.append(stage.due_ms)
-            times.append(holding.commit_due_ms)
+            times.append(owned.commit_due_ms)
         return min((time for time in times if time is not None), default=None)
 
-    def leave(self) -> list[HoldingAction]:
+    def leave(self) -> list[OwnedQueueAction]:
         """Unlock what nobody works on; what a listener may still have stays locked for a while."""
-        out: list[HoldingAction] = []
-        for holding in self:
-            was_locked = self._locks.forget(holding.queue)
-            if was_locked and holding.flight is None:
-                out.append(UnlockQueues(holding.queue.broker, (holding.queue,)))
+        out: list[OwnedQueueAction] = []
+        for owned in self:
+            was_locked = self._locks.forget(owned.queue)
+            if was_locked and owned.flight is None:
+                out.append(UnlockQueues(owned.queue.broker, (owned.queue,)))
         self._queues.clear()
         return out
 
 
-def _is_free(holding: Holding, now_ms: int) -> bool:
-    return holding.lock is None or holding.lock.is_held(now_ms)
+def _has_lock(owned: OwnedQueue, now_ms: int) -> bool:
+    return owned.lock is None or owned.lock.is_held(now_ms)
 
 
-def _locate(holding: Holding, now_ms: int) -> AskStartOffset:
-    ask = AskStartOffset(holding.queue)
-    holding.stage = Locating(ask, now_ms)
+def _locate(owned: OwnedQueue, now_ms: int) -> AskStartOffset:
+    ask = AskStartOffset(owned.queue)
+    owned.stage = Locating(ask, now_ms)
     return ask

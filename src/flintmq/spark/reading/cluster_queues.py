@@ -1,4 +1,4 @@
-"""The queues of a cluster, asked over the network: `Queues` for everything that is not a store.
+"""The queues of a cluster, asked for over the network: a `QueueSource`.
 
 Names are as the brokers know them, with their namespace.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from flintmq.core.admin.cluster import readable_brokers
@@ -37,6 +36,7 @@ from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.queue_source import QueueSurvey
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -54,15 +54,7 @@ PAUSE_MS: Final = 100
 """Before the second try; twice as long before the third."""
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Where queues begin and end, and which brokers did not say, with the reason."""
-
-    extents: Mapping[QueueRef, Extent]
-    silent: Mapping[str, FlintError]
-
-
-class Cluster:
+class ClusterQueues:
     """The queues behind name servers."""
 
     def __init__(self, access: Access) -> None:
@@ -99,7 +91,7 @@ class Cluster:
             raise error
         return survey.extents
 
-    def survey(self, queues: Collection[QueueRef]) -> Survey:
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
         """What every broker says that answers.  One question for each topic and broker."""
         known = self._still_there(queues)
         places = sorted({(queue.topic, queue.broker) for queue in known})
@@ -124,7 +116,7 @@ class Cluster:
                 found[queue] = outcome
             elif not _is_gone(outcome):
                 silent[queue.broker] = outcome
-        return Survey(found, silent)
+        return QueueSurvey(found, silent)
 
     def offsets_at(
         self, queues: Collection[QueueRef], time_ms: int

@@ -26,7 +26,7 @@ from flintmq.model.queue import QueueOffset, QueueRef
 AFTER_ERROR_S: Final = 1.0
 
 
-class Arrivals:
+class NewMessages:
     """Lives on the loop of its engine."""
 
     def __init__(

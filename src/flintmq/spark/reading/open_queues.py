@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.cluster_pages import RemotePages
-from flintmq.spark.reading.queue_source import PartsReader, Queues
+from flintmq.spark.reading.queue_source import PartsReader, QueueSource
 
 
-def open_queues(access: Access, store: str | None) -> Queues:
+def open_queues(access: Access, store: str | None) -> QueueSource:
     """For the driver.  Close it when it is no longer needed."""
     if store is None:
-        from flintmq.spark.reading.cluster_queues import Cluster  # tasks do without
+        from flintmq.spark.reading.cluster_queues import ClusterQueues  # tasks do without
 
-        return Cluster(access)
+        return ClusterQueues(access)
     from flintmq.spark.reading.store_queues import StoreQueues
 
     return StoreQueues(store)

@@ -11,10 +11,19 @@ from typing import Protocol
 
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import Page, Wanted
+from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 
-class Queues(Protocol):
+@dataclass(frozen=True, slots=True)
+class QueueSurvey:
+    """Where queues begin and end, and the brokers that did not answer, with their errors."""
+
+    extents: Mapping[QueueRef, Extent]
+    silent: Mapping[str, FlintError]
+
+
+class QueueSource(Protocol):
     """The queues of a cluster or of a store directory, as the driver sees them."""
 
     def topics(self) -> tuple[str, ...]:
@@ -27,6 +36,10 @@ class Queues(Protocol):
 
     def extents(self, queues: Collection[QueueRef]) -> Mapping[QueueRef, Extent]:
         """Where each begins and ends.  One that is gone meanwhile is left out."""
+        ...
+
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
+        """The extents of all queues whose brokers answer, and the errors of the other brokers."""
         ...
 
     def offsets_at(
@@ -50,7 +63,7 @@ class Queues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """What one task reads.  ``origin`` is what `Queues.origin` said when it was planned."""
+    """What one task reads.  ``origin`` is what `QueueSource.origin` said when it was planned."""
 
     span: Span
     origin: str

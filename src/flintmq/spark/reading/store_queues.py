@@ -28,7 +28,7 @@ from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission, is_system_topic, 
 from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record_scan import scan_records
-from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.reading.queue_source import QueueSurvey, ReadPart
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.layout import (
     BATCH_QUEUE_DIRECTORY,
@@ -96,6 +96,9 @@ class StoreQueues:
     def extents(self, queues: Collection[QueueRef]) -> Mapping[QueueRef, Extent]:
         self._files.look()
         return {queue: self._files_of(queue).look() for queue in self._of_this_broker(queues)}
+
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
+        return QueueSurvey(self.extents(queues), {})
 
     def offsets_at(
         self, queues: Collection[QueueRef], time_ms: int

@@ -19,10 +19,11 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from flintmq.model.queue import Span
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.reading.open_queues import open_queues
-from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.reading.queue_source import QueueSource
+from flintmq.spark.source.offset_ranges import batch_spans
+from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.pushdown import Conditions
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
-from flintmq.spark.source.stream_plan import batch_spans, cut, partition_numbers
 
 PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """What runs in the process in which Spark asks which filters a reader takes."""
@@ -51,7 +52,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self._options, partition)
 
-    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:  # noqa: ARG002  # for those who narrow
+    def _narrowed(self, queues: QueueSource, spans: tuple[Span, ...]) -> Iterable[Span]:  # noqa: ARG002  # for those who narrow
         return spans
 
 
@@ -66,7 +67,7 @@ class PushingReader(BatchReader):
         """Take what can be used; what Spark still has to look at in every row."""
         return [one for one in filters if not self._conditions.take(one)]
 
-    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:
+    def _narrowed(self, queues: QueueSource, spans: tuple[Span, ...]) -> Iterable[Span]:
         return self._conditions.narrow(queues, spans)
 
 

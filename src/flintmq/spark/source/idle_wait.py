@@ -17,13 +17,13 @@ from flintmq.client.pull.pull_calls import Pulling
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.new_messages import Arrivals
+from flintmq.spark.reading.new_messages import NewMessages
 
 HELD_MAX: Final = 1_024
 """Queues with a pull at their broker.  News of others is found by asking."""
 
 
-class Waiting(Protocol):
+class IdleWait(Protocol):
     """How to wait for news."""
 
     def wait(self, positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
@@ -33,7 +33,7 @@ class Waiting(Protocol):
     def close(self) -> None: ...
 
 
-class HeldPulls:
+class IdlePulls:
     """Waits by pulls that brokers hold."""
 
     def __init__(self, access: Access) -> None:
@@ -62,17 +62,17 @@ class HeldPulls:
         finally:
             self._lease.give_back()
 
-    async def _open(self) -> tuple[Engine, Arrivals]:
+    async def _open(self) -> tuple[Engine, NewMessages]:
         engine = Engine(self._config, what="a waiting stream")
         await engine.start()
-        return engine, Arrivals(engine, Pulling(engine, TOOLS_GROUP), _moved)
+        return engine, NewMessages(engine, Pulling(engine, TOOLS_GROUP), _moved)
 
 
 def _moved(_queue: QueueRef, _offset: QueueOffset) -> None:
     """The brokers are asked next, and say where their queues begin and end."""
 
 
-class Patience:
+class IdleSleep:
     """Waits out its time: for a store directory, where nobody tells of news."""
 
     def wait(self, _positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:

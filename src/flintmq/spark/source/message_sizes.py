@@ -27,7 +27,7 @@ NEW_SHARE: Final = 0.5
 """How much a new sample counts against what was known."""
 
 
-class Sizes:
+class MessageSizes:
     """Bytes per message, queue by queue."""
 
     def __init__(self, reader: PageReader, wanted: Wanted) -> None:

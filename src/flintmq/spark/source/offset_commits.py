@@ -18,7 +18,7 @@ from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.reading.cluster_queues import ClusterQueues
 
 AGAIN_MS: Final = 1_000
 """How soon a broker is told again that did not take an offset."""
@@ -26,7 +26,7 @@ AGAIN_MS: Final = 1_000
 _logger = logger(__name__)
 
 
-class GroupOffset:
+class OffsetCommits:
     """Where a group is to stand, and whether its brokers know."""
 
     def __init__(self, access: Access, group: str) -> None:
@@ -73,7 +73,7 @@ class GroupOffset:
         self._thread.join(timeout_s)
 
     def _live(self) -> None:
-        cluster = Cluster(self._access)
+        cluster = ClusterQueues(self._access)
         try:
             while (stops := self._next()) is not None:
                 try:

@@ -30,7 +30,7 @@ from flintmq.spark.options.offset_specs import (
 )
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.options.source_table import ASSIGN, ENDING_OFFSETS, STARTING_OFFSETS
-from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.stream_offset import StreamOffset
 
 NAMED_MAX = 5
@@ -68,7 +68,7 @@ class DataLoss:
 
 
 def chosen_queues(
-    queues: Queues, choice: Choice, *, while_running: bool = False
+    queues: QueueSource, choice: Choice, *, while_running: bool = False
 ) -> tuple[QueueRef, ...]:
     """The queues a source reads, sorted, as they are now.
 
@@ -111,7 +111,7 @@ def _is_like(topic: str, choice: TopicsLike) -> bool:
     return re.fullmatch(choice.pattern, name) is not None
 
 
-def batch_spans(queues: Queues, options: SourceOptions) -> tuple[Span, ...]:
+def batch_spans(queues: QueueSource, options: SourceOptions) -> tuple[Span, ...]:
     """What a batch reads, sorted by queue; queues with nothing to read have an empty span."""
     refs = chosen_queues(queues, options.choice)
     loss = DataLoss(fails=options.fail_on_data_loss)
@@ -124,7 +124,7 @@ def batch_spans(queues: Queues, options: SourceOptions) -> tuple[Span, ...]:
     )
 
 
-def initial_offset(queues: Queues, options: SourceOptions) -> StreamOffset:
+def initial_offset(queues: QueueSource, options: SourceOptions) -> StreamOffset:
     """Where a stream starts that has no checkpoint yet."""
     refs = chosen_queues(queues, options.choice)
     loss = DataLoss(fails=options.fail_on_data_loss)
@@ -135,7 +135,7 @@ def initial_offset(queues: Queues, options: SourceOptions) -> StreamOffset:
 
 
 def resolve(
-    queues: Queues,
+    queues: QueueSource,
     place: Place,
     extents: Mapping[QueueRef, Extent],
     loss: DataLoss,
@@ -163,7 +163,7 @@ def resolve(
 
 
 def _of_group(
-    queues: Queues, place: OfGroup, extents: Mapping[QueueRef, Extent], loss: DataLoss
+    queues: QueueSource, place: OfGroup, extents: Mapping[QueueRef, Extent], loss: DataLoss
 ) -> dict[QueueRef, QueueOffset]:
     known = queues.group_offsets(extents.keys(), place.group)
     topics_known = {queue.topic for queue in known}
@@ -217,7 +217,7 @@ def _check_order(start: Place, end: Place) -> None:
 
 
 def _extents(
-    queues: Queues, refs: Collection[QueueRef], loss: DataLoss
+    queues: QueueSource, refs: Collection[QueueRef], loss: DataLoss
 ) -> Mapping[QueueRef, Extent]:
     extents = queues.extents(refs)
     for queue in sorted(set(refs) - extents.keys()):

@@ -24,7 +24,7 @@ SENTENCE_CHARACTERS_MAX: Final = 400
 _OURS: Final = "flintmq.errors."
 
 
-def look_first(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
+def check_source(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     """The options, read and found to name queues that are there."""
     parsed = SourceOptions.parse(options, stream=stream)
     with closing(open_queues(parsed.access, parsed.store)) as queues:

@@ -30,8 +30,8 @@ from pyspark.sql.datasource import (
 from flintmq.model.group import without_namespace
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.arrow.schema import Form
-from flintmq.spark.reading.queue_source import Queues
-from flintmq.spark.source.stream_plan import partition_numbers
+from flintmq.spark.reading.queue_source import QueueSource
+from flintmq.spark.source.partitions import partition_numbers
 
 TIME_ROOM_MS: Final = 60_000
 """How far a clock may have been set back without a row being missed."""
@@ -66,7 +66,7 @@ class Conditions:
             self._take_times(condition)
         return False
 
-    def narrow(self, queues: Queues, spans: Collection[Span]) -> Iterable[Span]:
+    def narrow(self, queues: QueueSource, spans: Collection[Span]) -> Iterable[Span]:
         """What of the spans may hold rows of the query."""
         numbers = partition_numbers(span.queue for span in spans)
         left = [

@@ -1,21 +1,19 @@
-"""What the source process of a streaming query knows and does; there is one for each query.
+"""The state and the decisions of the source process of one streaming query.
 
 Spark asks for the latest offset at every trigger and, while nothing is new, every few
-milliseconds.  An idle source therefore waits before it asks the brokers again, and comes back
-early when a message arrives.  It waits before and not after asking, so that what it answers is
-how things are now.
+milliseconds.  An idle source therefore waits before it asks the brokers again, and returns early
+when a message arrives.  It waits before and not after asking, so that its answer is current.
 
-    latest(previous) ─┬─ new messages ──► the end of the next batch
-                      ├─ nothing new ───► previous, after the group's offset is known
-                      └─ brokers silent ► previous, for a while; then their error
+    latest(previous) ─┬─ new messages ─────► the end offset of the next micro-batch
+                      ├─ nothing new ──────► previous, once the group's offset is committed
+                      └─ no broker answers ► previous, for a while; then the error
 
-``previous`` is the end of the last finished batch, and so here the group's offset is moved on.
-When the next trigger is far away, `heard_ends` knows it before.
+``previous`` is the end offset of the last finished micro-batch, so it is committed for the group.
+When the next trigger is far away, `FinishedBatches` reports the micro-batch earlier.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,22 +24,16 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.options.offset_specs import TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions
-from flintmq.spark.reading.cluster_queues import Cluster, Survey
 from flintmq.spark.reading.open_queues import open_queues, page_reader
-from flintmq.spark.reading.queue_source import ReadPart
-from flintmq.spark.source.batch_end_socket import HeardEnds
-from flintmq.spark.source.idle_wait import HeldPulls, Patience, Waiting
-from flintmq.spark.source.message_sizes import Sizes
-from flintmq.spark.source.offset_commits import GroupOffset
+from flintmq.spark.reading.queue_source import QueueSurvey, ReadPart
+from flintmq.spark.source.control_files import FinishedBatches
+from flintmq.spark.source.idle_wait import IdlePulls, IdleSleep, IdleWait
+from flintmq.spark.source.message_sizes import MessageSizes
+from flintmq.spark.source.offset_commits import OffsetCommits
+from flintmq.spark.source.offset_ranges import chosen_queues, initial_offset
+from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.stream_offset import StreamOffset
-from flintmq.spark.source.stream_plan import (
-    StreamPlan,
-    chosen_queues,
-    cut,
-    gone_queues,
-    initial_offset,
-    partition_numbers,
-)
+from flintmq.spark.source.stream_plan import StreamPlan, gone_queues
 
 IDLE_MS: Final = 250
 """How long an idle source waits before it asks again, unless a message arrives."""
@@ -55,8 +47,8 @@ CHOOSE_MS: Final = 2_000
 SETTLE_S: Final = 2.0
 """How long an idle source waits for brokers to take the group's offset."""
 
-NEWS_S: Final = 5.0
-"""How long a source that ends waits for the news that its last batch is done."""
+FINISHED_S: Final = 5.0
+"""How long a source that ends waits for the report that its last micro-batch is finished."""
 
 SILENCE_MS: Final = 60_000
 """How long all brokers may be silent.  RocketMQ's start in ten seconds."""
@@ -71,10 +63,10 @@ class StreamDriver:
         self._options = options
         self._queues = open_queues(options.access, options.store)
         self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
-        self._sizes = Sizes(page_reader(options.access, options.store), options.wanted)
-        self._waiting: Waiting | None = None
+        self._sizes = MessageSizes(page_reader(options.access, options.store), options.wanted)
+        self._waiting: IdleWait | None = None
         self._group = _group_offset(options)
-        self._ends: HeardEnds | None = None
+        self._finished: FinishedBatches | None = None
         self._planned: StreamOffset | None = None
         self._chosen: tuple[QueueRef, ...] = ()
         self._chosen_ms: int | None = None
@@ -101,7 +93,7 @@ class StreamDriver:
         if self._idle_at == previous and not self._wait(previous):
             return previous
         self._choose()
-        survey = self._survey()
+        survey = self._queues.survey(self._chosen)
         self._asked_ms = monotonic_ms()
         if not self._is_heard(survey):
             self._idle_at = previous
@@ -132,13 +124,15 @@ class StreamDriver:
         if self._group is not None and offset.message_count:
             self._group.follow(offset.stops)
 
-    def hear_ends(self) -> str | None:
-        """Where this process can be told that a batch is done; None where nobody has to know."""
-        if self._group is None or not hasattr(socket, "AF_UNIX"):
+    def control_directory(self) -> str | None:
+        """Where the program writes finished micro-batches; None for a stream without a group."""
+        if self._group is None:
             return None
-        if self._ends is None:
-            self._ends = HeardEnds(lambda tree: self.finished(StreamOffset.from_json(tree)))
-        return self._ends.address
+        if self._finished is None:
+            self._finished = FinishedBatches(
+                lambda tree: self.finished(StreamOffset.from_json(tree))
+            )
+        return self._finished.directory
 
     def parts(self, end: StreamOffset) -> list[ReadPart]:
         """The tasks of a batch.  After a crash it is asked for the same batch again."""
@@ -153,20 +147,15 @@ class StreamDriver:
             records_max=self._options.records_max,
         )
 
-    def leave(self) -> None:
-        """The process is about to end: see that the group's offset is known.
-
-        Whether the last batch is done may have been told to others a moment ago.
-        """
-        if self._group is not None:
-            if self._planned is not None and self._ends is not None:
-                self._group.wait_for(self._planned.stops, NEWS_S)
-            self._group.settle(SETTLE_S)
-        if self._ends is not None:
-            self._ends.close()
-
     def close(self) -> None:
-        self.leave()
+        """Commit the group's offset once more, and close all connections.
+
+        The report that the last micro-batch is finished may still be on its way.
+        """
+        if self._group is not None and self._finished is not None:
+            if self._planned is not None:
+                self._group.wait_for(self._planned.stops, FINISHED_S)
+            self._finished.close()
         for one in (self._group, self._waiting, self._queues):
             if one is not None:
                 one.close()
@@ -179,7 +168,7 @@ class StreamDriver:
             return True
         if self._waiting is None:
             in_store = self._options.store is not None
-            self._waiting = Patience() if in_store else HeldPulls(self._options.access)
+            self._waiting = IdleSleep() if in_store else IdlePulls(self._options.access)
         ends = {queue: extent.stop for queue, extent in self._extents.items()}
         if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
             ends = {}  # messages are held back: more of them are no news
@@ -203,12 +192,7 @@ class StreamDriver:
             _logger.warning("going on with the queues known so far: %s", error)
         self._chosen_ms = now_ms
 
-    def _survey(self) -> Survey:
-        if isinstance(self._queues, Cluster):
-            return self._queues.survey(self._chosen)
-        return Survey(self._queues.extents(self._chosen), {})
-
-    def _is_heard(self, survey: Survey) -> bool:
+    def _is_heard(self, survey: QueueSurvey) -> bool:
         """Whether a broker answered; with none, whether it has been long is decided here."""
         if survey.extents or not survey.silent:
             self._silent_since_ms = None
@@ -241,8 +225,8 @@ class StreamDriver:
             return ""
 
 
-def _group_offset(options: SourceOptions) -> GroupOffset | None:
+def _group_offset(options: SourceOptions) -> OffsetCommits | None:
     """A store directory takes no offsets."""
     if options.group is None or options.store is not None:
         return None
-    return GroupOffset(options.access, options.group)
+    return OffsetCommits(options.access, options.group)

@@ -28,8 +28,7 @@ from typing import Final
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
-from flintmq.spark.source.offset_ranges import DataLoss, batch_spans, chosen_queues, initial_offset
-from flintmq.spark.source.partitions import cut, partition_numbers
+from flintmq.spark.source.offset_ranges import DataLoss
 from flintmq.spark.source.stream_offset import StreamOffset
 
 
@@ -70,16 +69,6 @@ def share(wants: Sequence[int], costs: Sequence[int], budget: int) -> list[int]:
             left -= more * costs[place]
     return given
 
-
-__all__ = [
-    "StreamPlan",
-    "batch_spans",
-    "chosen_queues",
-    "cut",
-    "gone_queues",
-    "initial_offset",
-    "partition_numbers",
-]
 
 MESSAGE_BYTES: Final = 1_024
 """How large messages are taken to be while none was seen."""
