@@ -176,7 +176,7 @@ def test_a_queue_lost_under_a_batch_is_committed_when_the_batch_is_done() -> Non
     assert commit.offset == 9
     machine.committed(commit, 0)
 
-    assert machine.find(ONE) is None
+    assert not list(machine)
 
 
 def test_a_queue_that_comes_back_under_a_batch_looks_where_the_group_stands() -> None:

@@ -286,14 +286,6 @@ def test_a_new_queue_starts_with_its_oldest_message_once_it_has_one() -> None:
     assert ranges(filled.spans) == {A: (6, 6), B: (0, 0), C: (2, 4)}
 
 
-def test_a_regained_queue_starts_where_it_is_told() -> None:
-    plan = StreamPlan(Limits())
-
-    found = plan.next(START, {A: extent(0, 9)}, now_ms=0, starts={A: QueueOffset(7)})
-
-    assert ranges(found.spans) == {A: (7, 9), B: (0, 0)}
-
-
 def test_a_queue_that_is_away_keeps_its_place() -> None:
     plan = StreamPlan(Limits())
 

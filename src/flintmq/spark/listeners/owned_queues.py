@@ -107,9 +107,6 @@ class OwnedQueues:
     def __iter__(self) -> Iterator[OwnedQueue]:
         return iter(list(self._queues.values()))
 
-    def find(self, queue: QueueRef) -> OwnedQueue | None:
-        return self._queues.get(queue)
-
     # What is ours
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import Page, Wanted
-from flintmq.errors import InvalidSetting, NoRoute
+from flintmq.errors import NoRoute
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef, Span
@@ -49,14 +49,12 @@ _REPLY: Final = reply_topic("")
 class StoreQueues:
     """What a store directory holds, as the driver sees it.  Asked again, it looks again."""
 
-    def __init__(self, directory: str, broker: str | None = None) -> None:
+    def __init__(self, directory: str) -> None:
         path = Path(directory).expanduser().resolve()
         self._files = StoreFiles(path)
         self._tables = Tables(self._files.disk, path)
         self._known: dict[tuple[str, int], QueueFiles | BatchQueueFiles] = {}
-        if broker is not None and not broker.strip():
-            raise InvalidSetting("broker", broker, "must not be blank")
-        self.broker = broker or self._own_name() or path.name
+        self.broker = self._own_name() or path.name
 
     def close(self) -> None:
         self._files.close()

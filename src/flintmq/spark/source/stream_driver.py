@@ -185,7 +185,10 @@ class StreamDriver:
         if is_listed and self._chosen_ms is not None and now_ms - self._chosen_ms < CHOOSE_MS:
             return
         try:
-            self._chosen = chosen_queues(self._queues, self._options.choice)
+            is_running = self._chosen_ms is not None
+            self._chosen = chosen_queues(
+                self._queues, self._options.choice, while_running=is_running
+            )
         except (NoRoute, Unreachable) as error:
             if self._chosen_ms is None:
                 raise
