@@ -1,4 +1,4 @@
-"""Where a source reads: a cluster, or a store directory.  Everybody else does not care which."""
+"""Opens what a source reads: a cluster, or a store directory.  No other module chooses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flintmq.spark.reading.queue_source import PartsReader, QueueSource
 
 
 def open_queues(access: Access, store: str | None) -> QueueSource:
-    """For the driver.  Close it when it is no longer needed."""
+    """The queues of a source, for the driver.  The caller closes it."""
     if store is None:
         from flintmq.spark.reading.cluster_queues import ClusterQueues  # tasks do without
 
@@ -19,7 +19,7 @@ def open_queues(access: Access, store: str | None) -> QueueSource:
 
 
 def page_reader(access: Access, store: str | None) -> PartsReader:
-    """For a task."""
+    """The reader of parts, for a task."""
     if store is None:
         return RemotePages(access)
     from flintmq.spark.reading.store_queues import StorePages

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from flintmq.spark.source.stream_driver import StreamDriver
 
 CORES: Final = "cores"
-"""Where the offset of a batch says for how many cores its tasks were made.  A batch that runs
-again, perhaps on another machine, has the same rows in the same tasks: sinks may go by that."""
+"""The key under which an offset has the number of cores that its tasks were made for.  A
+micro-batch that runs again, perhaps on another machine, has the same rows in the same tasks, which
+sinks may rely on."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -59,7 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One of Spark's that says that there are limits; which, the driver knows itself."""
+        """A limit of Spark's, so that it knows of one; the driver keeps all of them itself."""
         limits = self._options.limits
         if limits.offsets_max is not None:
             return ReadMaxRows(limits.offsets_max)

@@ -36,28 +36,28 @@ from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import StreamPlan, gone_queues
 
 IDLE_MS: Final = 250
-"""How long an idle source waits before it asks again, unless a message arrives."""
+"""How long an idle source waits before it asks the brokers again, unless a message arrives."""
 
 IDLE_EACH_MS: Final = 10
-"""So much longer for every topic and broker, so that thousands of them are not asked all day."""
+"""Added for every topic and broker, so that a source of thousands of them asks seldom."""
 
 CHOOSE_MS: Final = 2_000
 """How often all topics are listed to find those of a pattern."""
 
 SETTLE_S: Final = 2.0
-"""How long an idle source waits for brokers to take the group's offset."""
+"""How long an idle source waits for the commits of its group."""
 
 FINISHED_S: Final = 5.0
 """How long a source that ends waits for the report that its last micro-batch is finished."""
 
 SILENCE_MS: Final = 60_000
-"""How long all brokers may be silent.  RocketMQ's start in ten seconds."""
+"""How long all brokers may be unreachable.  RocketMQ's start in ten seconds."""
 
 _logger = logger(__name__)
 
 
 class StreamDriver:
-    """The queues of one query, and how far it is."""
+    """The queues of one query, and its progress in them."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -77,25 +77,25 @@ class StreamDriver:
         self._is_frozen = False
 
     def initial(self) -> StreamOffset:
-        """Where a query starts that has no checkpoint."""
+        """The start offset of a query that has no checkpoint."""
         return initial_offset(self._queues, self._options)
 
     def freeze(self) -> None:
-        """From now on nothing is read that is not there already: Trigger.AvailableNow."""
+        """Read only messages that are stored now: Trigger.AvailableNow."""
         self._choose()
         self._extents = self._queues.extents(self._chosen)
         self._plan.stop_at(self._extents)
         self._is_frozen = True
 
     def latest(self, previous: StreamOffset, *, is_limited: bool = True) -> StreamOffset:
-        """Where the next batch ends; ``previous`` when there is none."""
+        """The end of the next micro-batch; ``previous`` when there is none."""
         self.finished(previous)
         if self._idle_at == previous and not self._wait(previous):
             return previous
         self._choose()
         survey = self._queues.survey(self._chosen)
         self._asked_ms = monotonic_ms()
-        if not self._is_heard(survey):
+        if not self._has_answers(survey):
             self._idle_at = previous
             return previous
         self._extents = survey.extents
@@ -114,13 +114,13 @@ class StreamDriver:
         return found
 
     def reported(self) -> StreamOffset | None:
-        """Where the queues ended when they were last asked: for the lag in Spark's progress."""
+        """The last known end offsets of the queues: for the lag in Spark's progress."""
         if not self._extents:
             return None
         return StreamOffset.at({queue: extent.stop for queue, extent in self._extents.items()})
 
     def finished(self, offset: StreamOffset) -> None:
-        """A batch up to here is done; the start of a query is none."""
+        """The micro-batch that ends at ``offset`` is finished: commit it for the group."""
         if self._group is not None and offset.message_count:
             self._group.follow(offset.stops)
 
@@ -135,7 +135,7 @@ class StreamDriver:
         return self._finished.directory
 
     def parts(self, end: StreamOffset) -> list[ReadPart]:
-        """The tasks of a batch.  After a crash it is asked for the same batch again."""
+        """The parts of a micro-batch.  After a crash Spark asks for the same one again."""
         if not self._chosen:
             self._choose()
         self._planned = end
@@ -163,7 +163,7 @@ class StreamDriver:
     # Inside
 
     def _wait(self, previous: StreamOffset) -> bool:
-        """Wait as long as an idle source does; whether brokers are to be asked then."""
+        """Wait as an idle source does; whether the brokers are to be asked afterwards."""
         if self._is_frozen:
             return True
         if self._waiting is None:
@@ -171,7 +171,7 @@ class StreamDriver:
             self._waiting = IdleSleep() if in_store else IdlePulls(self._options.access)
         ends = {queue: extent.stop for queue, extent in self._extents.items()}
         if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
-            ends = {}  # messages are held back: more of them are no news
+            ends = {}  # a limit leaves messages for later: more of them change nothing
         if self._waiting.wait(ends, IDLE_MS / 1000):
             return True
         places = {(queue.topic, queue.broker) for queue in self._extents}
@@ -179,7 +179,7 @@ class StreamDriver:
         return monotonic_ms() - self._asked_ms >= pause_ms
 
     def _choose(self) -> None:
-        """Look which queues there are.  Once some are known, no name server has to be up."""
+        """Find the queues to read.  Once some are known, name servers may be unreachable."""
         now_ms = monotonic_ms()
         is_listed = isinstance(self._options.choice, TopicsLike)
         if is_listed and self._chosen_ms is not None and now_ms - self._chosen_ms < CHOOSE_MS:
@@ -195,8 +195,8 @@ class StreamDriver:
             _logger.warning("going on with the queues known so far: %s", error)
         self._chosen_ms = now_ms
 
-    def _is_heard(self, survey: QueueSurvey) -> bool:
-        """Whether a broker answered; with none, whether it has been long is decided here."""
+    def _has_answers(self, survey: QueueSurvey) -> bool:
+        """Whether a broker answered.  Raises its error when none did for too long."""
         if survey.extents or not survey.silent:
             self._silent_since_ms = None
             return True
@@ -210,7 +210,7 @@ class StreamDriver:
         return False
 
     def _unlimited(self) -> StreamPlan:
-        """For Trigger.Once, which reads all there is whatever the limits."""
+        """A plan for Trigger.Once, which reads all messages whatever the limits."""
         return StreamPlan(Limits(), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def _bytes_each(self, previous: StreamOffset) -> Mapping[QueueRef, int] | None:
@@ -220,7 +220,7 @@ class StreamDriver:
         return self._sizes.look(previous, stops, self._origin)
 
     def _origin(self, queue: QueueRef) -> str:
-        """Where its broker is; without an address the task looks for itself."""
+        """The address of its broker; empty when not known: the task looks it up itself."""
         try:
             return self._queues.origin(queue)
         except (NoRoute, Unreachable) as error:
@@ -229,7 +229,7 @@ class StreamDriver:
 
 
 def _group_offset(options: SourceOptions) -> OffsetCommits | None:
-    """A store directory takes no offsets."""
+    """The commits of the group of a stream; a store directory takes none."""
     if options.group is None or options.store is not None:
         return None
     return OffsetCommits(options.access, options.group)
