@@ -1,14 +1,15 @@
 """A Spark query as a member of its consumer group, on the loop of a client engine.
 
-It beats, rebalances with all other members of the group, on threads or on Spark, keeps the locks
-of ordered queues and the offsets of the group.  What it never does is pull for listeners: that is
-for tasks.
+It sends heartbeats, rebalances with all other members of the group, on threads or on Spark, renews
+the locks of ordered queues and commits the offsets of the group.  It never pulls for listeners:
+tasks do that.
 
-    Assignment ──shares──► OwnedQueues ──actions──► brokers
-                              ▲                     │
-    batches planned, done ────┴──── answers ────────┘
+    Assignment ──shares──────────► OwnedQueues ──actions──► brokers
+                                      ▲                       │
+    micro-batches planned, finished ──┴────── responses ──────┘
 
-Invariant: brokers know the group before its members are asked for, and are told at the end.
+Invariant: a heartbeat reaches the brokers before the members of the group are asked for, and the
+query unregisters at the end.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ log = logger(__name__)
 _SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
 
 COMMIT_S: Final = 5.0
-"""How long to wait for the commits of a batch; they go on in the background."""
+"""How long to wait for the commits of a micro-batch; they continue in the background."""
 
 LOOK_S: Final = 0.02
 
 TICK_S: Final = 0.5
-"""How often to look at the clock when nothing is due."""
+"""How often timers are checked when none is due."""
 
 
 class GroupMember:
@@ -100,14 +101,14 @@ class GroupMember:
         self._started_ms = 0
         self._wake = asyncio.Event()
 
-    # Life
+    # Lifecycle
 
     @property
     def client_id(self) -> str:
         return self._engine.client_id
 
     async def start(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """Join the group; ``stops`` is how far the checkpoint says the query got."""
+        """Join the group; ``stops`` are the offsets of the checkpoint."""
         engine = self._engine
         self.owned.resume(stops)
         await engine.start()
@@ -125,7 +126,7 @@ class GroupMember:
         engine.spawn(self._run(), "clock of the group")
 
     async def stop(self) -> None:
-        """Unlock what is not worked on, and leave."""
+        """Unlock queues that no micro-batch reads, and leave the group."""
         try:
             if self._engine.life.is_running:
                 await asyncio.gather(*self._carry_out(self.owned.leave()))
@@ -133,7 +134,7 @@ class GroupMember:
             await self._engine.stop()
 
     async def settle(self, timeout_s: float) -> bool:
-        """Wait until our queues are known, and where each goes on; False when time is up."""
+        """Wait until queues are assigned and their start offsets known; False on timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._is_settled():  # noqa: ASYNC110  # many things have to happen
@@ -151,7 +152,7 @@ class GroupMember:
         return route is not None and bool(route.subscribe_queues(topic))
 
     def troubles(self) -> str:
-        """Why queues are not ours yet, for people."""
+        """Why queues are not assigned yet, for an error."""
         found = [
             f"{each.topic}: {text}"
             for each in self._subscriptions
@@ -164,16 +165,16 @@ class GroupMember:
         ]
         return "; ".join(found) or "the group was not heard of in time"
 
-    # Batches
+    # Micro-batches
 
     async def ready(self, stops: Mapping[QueueRef, QueueOffset]) -> Mapping[QueueRef, QueueOffset]:
-        """The batch up to ``stops`` is done.  Which queues the next may read, and from where."""
+        """Commit the micro-batch up to ``stops``; the next offsets of the queues that are ready."""
         await self.finish(stops)
         self._carry_out(self.owned.forget_flights(self._engine.clock()))
         return self.owned.ready(self._engine.clock())
 
     async def finish(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """Commit what a finished batch has done."""
+        """Commit the finished micro-batch up to ``stops``."""
         tasks = self._carry_out(self.owned.finish(stops, self._engine.clock()))
         if tasks:
             await asyncio.wait(tasks, timeout=COMMIT_S)
@@ -191,32 +192,32 @@ class GroupMember:
         return self.owned.broken(self._engine.clock())
 
     def lease_until_wall_ms(self) -> int | None:
-        """Until when the locks of the batch that runs can be relied on, in time of day."""
+        """When the first lock of the running micro-batch expires, as wall clock time."""
         until_ms = self.owned.lease_until_ms()
         engine = self._engine
         return None if until_ms is None else engine.wall() + until_ms - engine.clock()
 
-    # What brokers ask
+    # Requests of brokers
 
     def heartbeat(self) -> ConsumerGroup:
         return self._subscriptions.section()
 
     def notified(self) -> None:
-        """40."""
+        """NOTIFY_CONSUMER_IDS_CHANGED (40)."""
         self._assignment.wake()
 
     def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
-        """220."""
+        """RESET_CONSUMER_CLIENT_OFFSET (220)."""
         moved = {queue: QueueOffset(at) for queue, at in offsets.items() if queue.topic == topic}
         self._carry_out(self.owned.reset(moved))
         self.new_messages.wake()
 
     def _moved(self, queue: QueueRef, to: QueueOffset) -> None:
-        """A pull was sent elsewhere: brokers of 5.x reset a group that way."""
+        """A pull was answered with another offset: brokers of 5.x reset a group that way."""
         self._carry_out(self.owned.reset({queue: to}))
 
     def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
-        """221."""
+        """GET_CONSUMER_STATUS_FROM_CLIENT (221)."""
         return {
             each.queue: each.stage.next_offset
             for each in self.owned
@@ -224,7 +225,7 @@ class GroupMember:
         }
 
     def running_info(self, *, with_stacks: bool) -> RunningConsumer:
-        """307.  Listeners run in tasks, so there are no stacks here."""
+        """GET_CONSUMER_RUNNING_INFO (307).  Listeners run in tasks: there are no stacks here."""
         del with_stacks
         config, engine = self._config, self._engine
         ordered = any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions)
@@ -242,7 +243,7 @@ class GroupMember:
         )
 
     def consume_directly(self, message: ReceivedMessage) -> DirectResult:
-        """309."""
+        """CONSUME_MESSAGE_DIRECTLY (309)."""
         del message
         raise WrongState(self._engine.life.what, "running", "its listeners run in tasks of Spark")
 
@@ -256,7 +257,7 @@ class GroupMember:
         self.new_messages.wake()
 
     def _carry_out(self, actions: Iterable[OwnedQueueAction]) -> list[asyncio.Task[None]]:
-        """Begin what the machine asks for; the tasks."""
+        """Start the actions of the machine; their tasks."""
         tasks = []
         for action in actions:
             match action:
@@ -288,7 +289,7 @@ class GroupMember:
             self.new_messages.wake()
 
     async def _start_offset(self, ask: AskStartOffset) -> StartOffset:
-        """Where the group stands or wants to begin; always a place that the queue has."""
+        """The committed or configured start offset, within the extent of the queue."""
         config = self._config
         if config.is_clustering:
             start = await self._calls.start_offset(ask)
@@ -331,7 +332,7 @@ class GroupMember:
             self._engine.events.add("lock", unlock.broker, f"not unlocked: {error}")
 
     async def _run(self) -> None:
-        """The clock of the machine."""
+        """Run the timers of the machine."""
         while True:
             self._wake.clear()
             self._carry_out(self.owned.tick(self._engine.clock()))
@@ -339,7 +340,7 @@ class GroupMember:
             if self._on_tick is not None:
                 try:
                     await self._on_tick(self)
-                except Exception:  # a bug of ours must not stop the clock
+                except Exception:  # a bug of ours must not stop the timers
                     log.exception("the clock of group %s", self.group)
             due_ms = self.owned.next_due_ms()
             wait_s = TICK_S
@@ -351,7 +352,7 @@ class GroupMember:
 
 
 def _queue_state(owned: OwnedQueue) -> QueueState:
-    """A batch that runs counts as what is cached."""
+    """The state of a queue for tools; the running micro-batch counts as cached messages."""
     stage, flight = owned.stage, owned.flight
     return QueueState(
         cached_msg_count=0 if flight is None else len(flight),

@@ -1,18 +1,18 @@
-"""`flintmq.spark.run`: the listeners of an app as a query of Spark.
+"""`flintmq.spark.run`: runs the listeners of an app as a streaming query.
 
     run = flintmq.spark.run(app, spark, sink={"format": "parquet", "path": "outcomes"})
     run.await_termination()
 
-The query is a member of the app's group beside whoever else is in it.  Where it goes on is what
-the group's offsets at the brokers say, so no checkpoint is needed: without one a temporary one is
-used, and a program that was ended goes on where its last finished batch ended.  With one, files
+The query is a member of the app's group beside all other members.  It continues at the committed
+offsets of the group, so no checkpoint is needed: without one a temporary one is used, and a program
+that is started again continues after its last finished micro-batch.  With a checkpoint, files
 written by a sink have each outcome once, also after a crash.
 
-    run ──► running ──stop──► comes to rest: the batch ends, is committed ──► out of the group
-                    └──until now, with ``available_now``──────────────────►
+    run ──► running ──stop──► the micro-batch ends and is committed ──► leaves the group
+                    └──all read, with ``available_now``─────────────►
 
-Listeners run once for each message and attempt, whatever is done with the rows.  At least once is
-what remains after failures: a task or a batch that fails runs again.
+Listeners are called once for each message and attempt, whatever the sinks do with the rows.  After
+a failure it is at least once: a task or a micro-batch that fails runs again.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from flintmq.spark.source.control_files import ControlFiles
 log = logger("flintmq.spark")
 
 MESSAGES_MAX: Final = 100_000
-"""Of one batch: what a crash may make listeners do again."""
+"""Of one micro-batch: the most that a crash makes listeners repeat."""
 
 LEAVE_S: Final = 10.0
-"""How long a query may take to leave its group once it is ended."""
+"""How long a query may take to leave its group once it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How a run stands.  ``lag`` and the rate are of the last batch."""
+    """The progress of a run.  ``lag`` and the rate are of the last micro-batches."""
 
     is_active: bool
     client_id: str | None
@@ -84,12 +84,12 @@ def run(
     progress: bool = False,
     plot: str | None = None,
 ) -> Run:
-    """Start the listeners of an app on Spark; come back once the query runs.
+    """Start the listeners of an app on Spark; returns once the query runs.
 
-    ``trigger`` is how often a batch begins, as "5 seconds"; without it, as soon as there is
-    something.  ``available_now`` ends the run when all that is there now was consumed.
-    ``messages_max`` is how many one batch takes.  ``progress`` shows a live line on a terminal,
-    and ``plot`` is where to write a picture of rate and lag at the end.
+    ``trigger`` is the interval between micro-batches, as "5 seconds"; without it one begins as
+    soon as there are messages.  ``available_now`` ends the run when all messages stored now were
+    consumed.  ``messages_max`` limits one micro-batch.  ``progress`` shows a live line on a
+    terminal, and ``plot`` is the file for a picture of rate and lag at the end.
     """
     program = read_program(app)
     sinks = read_sinks(sink)
@@ -150,7 +150,7 @@ def _check(
 
 
 def check_lease(files: ControlFiles) -> None:
-    """Raise `WrongState` when locks were lost while a batch ran: it may not be committed."""
+    """Raise `WrongState` when queue locks were lost while a micro-batch ran."""
     lease = files.read(names.LEASE)
     if lease is None:
         return

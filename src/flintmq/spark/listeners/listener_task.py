@@ -1,18 +1,18 @@
-"""What a task of Spark does with its part of a queue: listeners, and what they come to.
+"""The task of a listener run: calls listeners with its part of a queue, and settles the messages.
 
     pages ──► messages ──► batches ──► listener ──► verdict ──┬─► consumed ──► row
                 ▲                                             ├─► sent back ──► row
-                └──── ordered: the same again, after a rest ──┘
+                └──── ordered: the same again, after a pause ─┘
 
-A record that cannot be decoded reaches no listener; `spark.bad_outcomes` has what becomes of it.
+A record that cannot be decoded is given to no listener; see `flintmq.spark.listeners.bad_outcomes`.
 
-The rules are those of consumers on threads (`core.settle_concurrent`, `core.settle_orderly`).
-Two things differ because a task has an end: a message that nobody takes back fails the task, and
-no listener is given up for taking too long.
+The rules are those of consumers on threads: `flintmq.core.consumer.settle_concurrent` and
+`flintmq.core.consumer.settle_orderly`.  Two things differ because a task has an end: a message
+that no broker takes back fails the task, and a listener has no time limit.
 
-A task that fails runs again from its start, so what it had consumed is consumed once more.
+A task that fails runs again from its start, so messages that it had consumed are consumed again.
 
-Invariant: every message of the part has one row, and is settled when that row is given out.
+Invariant: every message of the part has one row, and is settled when that row is yielded.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ from flintmq.spark.reading.queue_source import PageReader, ReadPart
 log = logger(__name__)
 
 PULL_COUNT_MAX: Final = 1_024
-"""Messages asked for at once."""
+"""Messages asked for by one pull."""
 
 REST_MS_MAX: Final = 200
-"""How long to sleep at once while an ordered queue rests."""
+"""The longest single sleep while an ordered queue pauses before a retry."""
 
 
 def listen(
     program: Program, part: ReadPart, pages: PageReader | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Run the listeners on a part of a queue; the outcomes, page by page."""
+    """Call the listeners with a part of a queue; yields the outcomes, page by page."""
     config = program.config
     subscriptions = Subscriptions(config, program.subscriptions, wall_ms())
     queue = part.span.queue
@@ -203,7 +203,7 @@ def _consumption(
 
 
 def _judged(called: Called) -> Verdict:
-    """What a listener's result means; what it raised is in the log of the executor."""
+    """The verdict on a listener's result; what it raised is in the log of the executor."""
     result, count = called.result, len(called.batch.messages)
     if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
         log.warning("the listener of %s failed", called.batch.queue, exc_info=result)
@@ -214,7 +214,7 @@ def _judged(called: Called) -> Verdict:
 
 
 def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
-    """What became of each message of a call; None when all were consumed."""
+    """The fate of each message of a call; None when all were consumed."""
     if verdict.outcomes is None:
         return None
     return [
@@ -224,7 +224,7 @@ def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] |
 
 
 def _fate(message: ReceivedMessage, outcome: Outcome, result: object, rules: SettleRules) -> Fate:
-    """A broker makes a dead letter of what comes back after the last try."""
+    """The fate of one message: a broker makes a dead letter of it after the last attempt."""
     if isinstance(outcome, Consumed):
         return CONSUMED
     text = outcome.reason
@@ -246,8 +246,9 @@ def _wanted(subscriptions: Subscriptions, topic: str) -> Wanted:
 
 
 def _received(page: Page, wanted: Wanted) -> Iterator[Received]:
-    """What a page has, in pieces where it unpacks to too much at once.  Raises `MalformedRecord`
-    where a frame is broken.
+    """The records of a page, in pieces where they unpack to too many bytes for one.
+
+    Raises `MalformedRecord` where a frame is broken.
     """
     while page.records:
         received = page.received(wanted)

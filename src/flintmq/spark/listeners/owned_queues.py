@@ -1,18 +1,18 @@
-"""The queues that a query has in its group: which are ours, where they go on, what is under way.
+"""The queues that a query owns in its group: their locks, their next offsets, their commits.
 
-    Locking ──won──► Locating ──start known──► Held ──planned──► Held, with a flight
-       ▲                                        ▲                       │
-       │ lock lost                              └── finished: committed ┤
-       └────────────────────────────────────────────────────────────────┘ lock lost meanwhile
+    Locking ──granted──► Locating ──start known──► Held ──planned──► Held, with a flight
+       ▲                                            ▲                       │
+       │ lock lost                                  └── finished: committed ┤
+       └────────────────────────────────────────────────────────────────────┘ lock lost meanwhile
 
-A flight is what the batch that runs now reads of a queue.  A queue that another member gets is
-gone at once, unless it has a flight: then it is given up when the batch is done and its offset is
-committed, and an ordered one keeps its lock until then.
+The flight of a queue is the span that the running micro-batch reads of it.  A queue that is
+assigned to another member is released at once, unless it has a flight: then it is released when
+the micro-batch is finished and its offset committed; an ordered queue keeps its lock until then.
 
-It is a machine, like those of `core`: events and the time in, actions out.
+It is a machine, like those of `flintmq.core`: events and the time in, actions out.
 
-Invariant: the offset of a queue is committed only for a batch that is done, and never for one in
-which the lock of the queue was lost.
+Invariant: the offset of a queue is committed only for a finished micro-batch, and never for one
+during which the lock of the queue was lost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 AGAIN_MS: Final = 1_000
-"""After a question or a commit that got no answer."""
+"""Before a failed request for an offset or a failed commit is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Locking:
 
 @dataclass(frozen=True, slots=True)
 class Locating:
-    """``ask`` is None between two questions."""
+    """The start offset is asked for.  ``ask`` is None between two requests."""
 
     ask: AskStartOffset | None
     due_ms: int
@@ -54,7 +54,7 @@ class Locating:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """All before ``next_offset`` is done."""
+    """The queue is ready: all messages before ``next_offset`` are consumed."""
 
     next_offset: QueueOffset
 
@@ -64,7 +64,7 @@ Stage: TypeAlias = Locking | Locating | Held
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitLate:
-    """A queue that is somebody else's by now: commit only if that member is not further."""
+    """Commit a queue that another member owns by now, only if that member is not further."""
 
     queue: QueueRef
     offset: QueueOffset
@@ -72,19 +72,19 @@ class CommitLate:
 
 @dataclass(slots=True, eq=False)
 class OwnedQueue:
-    """One queue.  ``commit`` is what its store still has to be told, and is being told."""
+    """One queue.  ``commit`` is the commit in flight, or the one to be repeated."""
 
     queue: QueueRef
     lock: QueueLock | None
     stage: Stage
     is_own: bool = True
     was_lost: bool = False
-    """Whether others may have been at it since its flight began."""
+    """Whether another member may have owned it since its flight began."""
     flight: Span | None = None
     is_broken: bool = False
-    """Whether the lock was lost while the flight was under way."""
+    """Whether the lock was lost during the flight."""
     moved_to: QueueOffset | None = None
-    """Somebody reset the group while the flight was under way."""
+    """The offset to which the group was reset during the flight."""
     commit: CommitOffset | CommitLate | None = None
     commit_due_ms: int | None = None
 
@@ -95,7 +95,7 @@ OwnedQueueAction: TypeAlias = (
 
 
 class OwnedQueues:
-    """All queues of one query."""
+    """The owned queues of one query."""
 
     def __init__(self, subscriptions: Subscriptions, *, is_clustering: bool) -> None:
         self._subscriptions = subscriptions
@@ -107,15 +107,15 @@ class OwnedQueues:
     def __iter__(self) -> Iterator[OwnedQueue]:
         return iter(list(self._queues.values()))
 
-    # What is ours
+    # State
 
     @property
     def is_settled(self) -> bool:
-        """Whether every queue that is ours has a place to go on from."""
+        """Whether the next offset of every owned queue is known."""
         return all(isinstance(each.stage, Held) for each in self if each.is_own)
 
     def ready(self, now_ms: int) -> dict[QueueRef, QueueOffset]:
-        """The queues that a batch may read, and from where."""
+        """The next offset of each queue that a micro-batch may read."""
         return {
             each.queue: each.stage.next_offset
             for each in self
@@ -123,7 +123,7 @@ class OwnedQueues:
         }
 
     def broken(self, now_ms: int) -> list[QueueRef]:
-        """Queues of the batch that runs now whose locks are not ours any more."""
+        """Queues of the running micro-batch whose locks were lost."""
         return sorted(
             each.queue
             for each in self
@@ -131,7 +131,7 @@ class OwnedQueues:
         )
 
     def lease_until_ms(self) -> int | None:
-        """Until when the locks of the batch that runs now can be relied on; None without any."""
+        """When the first lock of the running micro-batch expires; None without locks."""
         times = [
             each.lock.held_until_ms or 0
             for each in self
@@ -142,11 +142,11 @@ class OwnedQueues:
     # Shares
 
     def resume(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """What a checkpoint says was read: queues go on behind it, wherever the group stands."""
+        """The offsets of a checkpoint: queues continue there if the group's are lower."""
         self._checkpoint = dict(stops)
 
     def apply(self, share: Share, now_ms: int) -> list[OwnedQueueAction]:
-        """What is ours of a topic is known."""
+        """Apply a new assignment of the queues of a topic."""
         out: list[OwnedQueueAction] = []
         for each in self:
             if each.queue.topic == share.topic and each.is_own and each.queue not in share.own:
@@ -160,7 +160,7 @@ class OwnedQueues:
             elif not known.is_own:
                 known.is_own = True
         for queue in [each for each in self._checkpoint if each.topic == share.topic]:
-            if queue not in share.own:  # whoever has it now knows better
+            if queue not in share.own:  # its new owner commits from now on
                 del self._checkpoint[queue]
         return out + self.tick(now_ms)
 
@@ -174,7 +174,7 @@ class OwnedQueues:
         return [report, _locate(owned, now_ms)]
 
     def _release(self, owned: OwnedQueue) -> list[OwnedQueueAction]:
-        """Give a queue up, unless something of it is under way."""
+        """Release a queue, unless it has a flight or a commit."""
         if owned.is_own or owned.flight is not None or owned.commit is not None:
             return []
         del self._queues[owned.queue]
@@ -183,7 +183,7 @@ class OwnedQueues:
             return [UnlockQueues(owned.queue.broker, (owned.queue,))]
         return []
 
-    # Where to begin
+    # Start offsets
 
     def start_known(self, ask: AskStartOffset, start: StartOffset) -> list[OwnedQueueAction]:
         owned = self._asked(ask)
@@ -210,7 +210,7 @@ class OwnedQueues:
         return owned if owned.stage.ask is ask else None
 
     def reset(self, offsets: Mapping[QueueRef, QueueOffset]) -> list[OwnedQueueAction]:
-        """Somebody moved the group.  A batch that runs is let run; then the queue goes there."""
+        """Reset queues to these offsets; a queue with a flight after its micro-batch."""
         out: list[OwnedQueueAction] = []
         for queue, to in offsets.items():
             owned = self._queues.get(queue)
@@ -227,17 +227,17 @@ class OwnedQueues:
         owned.stage, owned.moved_to = Held(to), None
         return self._commit(owned, to)
 
-    # Batches
+    # Micro-batches
 
     def plan(self, spans: Iterable[Span]) -> None:
-        """A batch with these spans runs from now on."""
+        """A micro-batch with these spans runs from now on."""
         for span in spans:
             owned = self._queues.get(span.queue)
             if owned is not None and len(span):
                 owned.flight, owned.is_broken = span, False
 
     def finish(self, stops: Mapping[QueueRef, QueueOffset], now_ms: int) -> list[OwnedQueueAction]:
-        """The batch that ends at ``stops`` is done.  To hear it twice does no harm."""
+        """The micro-batch that ends at ``stops`` is finished.  A second call has no effect."""
         out: list[OwnedQueueAction] = []
         for owned in self:
             flight = owned.flight
@@ -257,12 +257,12 @@ class OwnedQueues:
         return self._commit(owned, flight.stop)
 
     def _relocate(self, owned: OwnedQueue, now_ms: int) -> list[OwnedQueueAction]:
-        """Others were at the queue: it goes on where the group stands."""
+        """Another member owned the queue meanwhile: continue at the group's offset."""
         owned.is_broken, owned.moved_to, owned.stage = False, None, Locking()
         return self._release(owned) or self.tick(now_ms)
 
     def forget_flights(self, now_ms: int) -> list[OwnedQueueAction]:
-        """What was planned and did not run is planned anew."""
+        """Forget a micro-batch that was planned and did not run."""
         out: list[OwnedQueueAction] = []
         for owned in self:
             if owned.flight is not None:
@@ -292,13 +292,13 @@ class OwnedQueues:
         out = self._release(owned)
         if owned.is_own and owned.was_lost:
             owned.was_lost = False
-            out.append(_locate(owned, now_ms))  # it came back: the group may be further
+            out.append(_locate(owned, now_ms))  # assigned again: the group may be further
         return out
 
     def commit_failed(
         self, commit: CommitOffset | CommitLate, reason: str, now_ms: int
     ) -> list[OwnedQueueAction]:
-        """Ours is told again; one that is not ours is left to who has it now."""
+        """Repeat the commit of an owned queue; leave that of another to its owner."""
         owned = self._queues.get(commit.queue)
         if owned is None or owned.commit is not commit:
             return []
@@ -338,10 +338,10 @@ class OwnedQueues:
             owned.stage = Locking()
         return [Report("lock", str(queue), f"lost: {reason}", logging.WARNING)]
 
-    # The clock and the end
+    # Timers and the end
 
     def tick(self, now_ms: int) -> list[OwnedQueueAction]:
-        """Do what is due."""
+        """Start what is due."""
         out: list[OwnedQueueAction] = []
         for queue in self._locks.expired(now_ms):
             out += self._lock_lost(queue, "it could not be renewed")
@@ -366,7 +366,7 @@ class OwnedQueues:
         return min((time for time in times if time is not None), default=None)
 
     def leave(self) -> list[OwnedQueueAction]:
-        """Unlock what nobody works on; what a listener may still have stays locked for a while."""
+        """Unlock queues without a flight; those that listeners may still read stay locked."""
         out: list[OwnedQueueAction] = []
         for owned in self:
             was_locked = self._locks.forget(owned.queue)
