@@ -122,9 +122,9 @@ def lake(
     require_pyspark()
     from flintmq.spark.pipelines.lake_query import lake as start_lake
     from flintmq.spark.pipelines.lake_query import lake_options
-    from flintmq.spark.source.preflight import look_first
+    from flintmq.spark.source.preflight import check_source
 
-    look_first(lake_options(topics, options), stream=True)
+    check_source(lake_options(topics, options), stream=True)
     with spark_for("lake", spark, conf) as session, stopping() as told:
         query = start_lake(
             session,

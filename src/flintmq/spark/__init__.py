@@ -65,11 +65,11 @@ def register(spark: SparkSession) -> None:
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
-    from flintmq.spark.source.batch_end_listener import tell_sources
+    from flintmq.spark.source.batch_end_listener import report_batch_ends
     from flintmq.spark.source.data_source import RocketMQDataSource
 
     spark.dataSource.register(RocketMQDataSource)
-    tell_sources(spark)
+    report_batch_ends(spark)
 
 
 def __getattr__(name: str) -> Any:

@@ -48,7 +48,7 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    from flintmq.spark.source.batch_end_listener import tell_sources
+    from flintmq.spark.source.batch_end_listener import report_batch_ends
 
     given = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
@@ -67,7 +67,7 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()
-    tell_sources(made)
+    report_batch_ends(made)
     return made
 
 

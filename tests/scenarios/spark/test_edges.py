@@ -15,7 +15,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.reading.cluster_queues import ClusterQueues
 from flintmq.spark.source.stream_offset import StreamOffset
 from support.spark.support import (
     BROKER,
@@ -69,7 +69,7 @@ def test_some_queues_of_a_topic_from_where_a_group_stands_with_a_filter(
     for queue_id in (0, 2):
         send(broker, topic, ["no"], queue_id=queue_id, properties={"number": "8"})
     stands = {QueueRef(topic, BROKER, queue_id): at for queue_id, at in enumerate((1, 3, 0))}
-    with closing(Cluster(Access((broker.namesrv,)))) as cluster:
+    with closing(ClusterQueues(Access((broker.namesrv,)))) as cluster:
         cluster.commit(group, {queue: QueueOffset(at) for queue, at in stands.items()})
     frame = read_stream(
         spark,

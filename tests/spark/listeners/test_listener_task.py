@@ -29,7 +29,7 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.compression import pack as compress
 from flintmq.protocol.records.record import Record, decode_record
 from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA, outcome_batch
+from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA
 from flintmq.spark.listeners.packed_app import pack, read_program, unpack
 from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.cluster_pages import RemotePages
@@ -89,7 +89,6 @@ def test_arrow_rows_are_what_spark_expects() -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     assert to_arrow_schema(OUTCOME_SCHEMA, timezone="UTC").equals(OUTCOME_ARROW)
-    assert outcome_batch([]).num_rows == 0
 
 
 def test_every_message_is_given_to_its_listener_and_has_a_row(broker: EmbeddedBroker) -> None:

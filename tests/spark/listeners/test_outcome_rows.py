@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
 from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.listeners.outcome_rows import (
     CONSUMED,
+    OUTCOME_ARROW,
     Fate,
     OutcomeColumns,
     OutcomeKind,
-    OutcomeRow,
-    outcome_batch,
 )
 from support.record_examples import EXAMPLE
 from support.spark.pages import page_of
@@ -26,8 +27,8 @@ def message(offset: int, reconsume_times: int = 0) -> ReceivedMessage:
     return one._replace(queue_offset=QueueOffset(offset), reconsume_times=reconsume_times)
 
 
-def row(one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float) -> OutcomeRow:
-    return OutcomeRow(
+def row(one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float) -> tuple[object, ...]:
+    return (
         one.topic,
         QUEUE.topic,
         QUEUE.broker,
@@ -50,12 +51,15 @@ def test_calls_that_consumed_all_and_calls_that_did_not() -> None:
     made.add(first, 1_000, 2.5)
     made.add(second, 3_000, 0.5, fates)
 
-    assert made.batch() == outcome_batch(
-        [
-            *(row(one, CONSUMED, 1_000, 2.5) for one in first),
-            *(row(one, fate, 3_000, 0.5) for one, fate in zip(second, fates, strict=True)),
-        ]
-    )
+    rows = [
+        *(row(one, CONSUMED, 1_000, 2.5) for one in first),
+        *(row(one, fate, 3_000, 0.5) for one, fate in zip(second, fates, strict=True)),
+    ]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(zip(*rows, strict=True), OUTCOME_ARROW, strict=True)
+    ]
+    assert made.batch() == pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_ARROW)
 
 
 def test_where_all_was_consumed() -> None:

@@ -19,23 +19,25 @@ from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.listeners.owned_queues import AGAIN_MS, CommitLate, HoldingAction, Holdings
+from flintmq.spark.listeners.owned_queues import AGAIN_MS, CommitLate, OwnedQueueAction, OwnedQueues
 
 A = TypeVar("A")
 ONE, TWO = QueueRef("t", "b", 0), QueueRef("t", "b", 1)
 
 
-def holdings(*, ordered: bool = False, model: MessageModel = MessageModel.CLUSTERING) -> Holdings:
+def owned_queues(
+    *, ordered: bool = False, model: MessageModel = MessageModel.CLUSTERING
+) -> OwnedQueues:
     settings = ConsumerSettings(group="g", ordered=ordered, model=model)
     wanted = Subscriptions(settings, [TopicSubscription("t")], 0)
-    return Holdings(wanted, is_clustering=settings.is_clustering)
+    return OwnedQueues(wanted, is_clustering=settings.is_clustering)
 
 
 def share(*own: QueueRef) -> Share:
     return Share("t", (ONE, TWO), frozenset(own))
 
 
-def of(kind: type[A], actions: Iterable[HoldingAction]) -> list[A]:
+def of(kind: type[A], actions: Iterable[OwnedQueueAction]) -> list[A]:
     return [each for each in actions if isinstance(each, kind)]
 
 
@@ -51,17 +53,17 @@ def stops(stop: int, queue: QueueRef = ONE) -> dict[QueueRef, QueueOffset]:
     return {queue: QueueOffset(stop)}
 
 
-def begun(offset: int = 5, now_ms: int = 0) -> Holdings:
+def begun(offset: int = 5, now_ms: int = 0) -> OwnedQueues:
     """One queue, held from ``offset``."""
-    machine = holdings()
+    machine = owned_queues()
     (ask,) = of(AskStartOffset, machine.apply(share(ONE), now_ms))
     assert machine.start_known(ask, stored(offset)) == []
     return machine
 
 
-def locked(offset: int = 5, now_ms: int = 0) -> Holdings:
+def locked(offset: int = 5, now_ms: int = 0) -> OwnedQueues:
     """The same in order, with its lock."""
-    machine = holdings(ordered=True)
+    machine = owned_queues(ordered=True)
     (ask,) = of(LockQueues, machine.apply(share(ONE), now_ms))
     (where,) = of(AskStartOffset, machine.locked(ask, [ONE], now_ms))
     machine.start_known(where, stored(offset))
@@ -69,7 +71,7 @@ def locked(offset: int = 5, now_ms: int = 0) -> Holdings:
 
 
 def test_a_queue_is_ready_where_the_group_stands() -> None:
-    machine = holdings()
+    machine = owned_queues()
 
     asks = of(AskStartOffset, machine.apply(share(ONE, TWO), 0))
     assert not machine.is_settled
@@ -85,7 +87,7 @@ def test_a_queue_is_ready_where_the_group_stands() -> None:
 
 
 def test_a_start_that_nobody_stored_is_stored() -> None:
-    machine = holdings()
+    machine = owned_queues()
     (ask,) = of(AskStartOffset, machine.apply(share(ONE), 0))
 
     (commit,) = of(
@@ -96,7 +98,7 @@ def test_a_start_that_nobody_stored_is_stored() -> None:
 
 
 def test_a_checkpoint_that_is_further_than_the_group_counts_and_is_committed() -> None:
-    machine = holdings()
+    machine = owned_queues()
     machine.resume({ONE: QueueOffset(8), TWO: QueueOffset(3)})
     one, two = of(AskStartOffset, machine.apply(share(ONE, TWO), 0))
 
@@ -108,7 +110,7 @@ def test_a_checkpoint_that_is_further_than_the_group_counts_and_is_committed() -
 
 
 def test_a_checkpoint_says_nothing_about_queues_that_others_have() -> None:
-    machine = holdings()
+    machine = owned_queues()
     machine.resume({TWO: QueueOffset(8)})
     machine.apply(share(ONE), 0)
 
@@ -174,7 +176,7 @@ def test_a_queue_lost_under_a_batch_is_committed_when_the_batch_is_done() -> Non
     assert commit.offset == 9
     machine.committed(commit, 0)
 
-    assert machine.find(ONE) is None
+    assert not list(machine)
 
 
 def test_a_queue_that_comes_back_under_a_batch_looks_where_the_group_stands() -> None:
@@ -203,7 +205,7 @@ def test_a_reset_counts_after_the_batch_that_runs() -> None:
 
 
 def test_in_broadcasting_nothing_is_committed() -> None:
-    machine = holdings(model=MessageModel.BROADCASTING)
+    machine = owned_queues(model=MessageModel.BROADCASTING)
     (ask,) = of(AskStartOffset, machine.apply(share(ONE), 0))
     assert machine.start_known(ask, StartOffset(QueueOffset(5), is_stored=False)) == []
     machine.plan([span(5, 9)])
@@ -216,7 +218,7 @@ def test_in_broadcasting_nothing_is_committed() -> None:
 
 
 def test_an_ordered_queue_is_ready_only_while_it_is_locked() -> None:
-    machine = holdings(ordered=True)
+    machine = owned_queues(ordered=True)
     (ask,) = of(LockQueues, machine.apply(share(ONE), 0))
     assert machine.locked(ask, [], 0) == []
     assert not machine.is_settled

@@ -19,9 +19,9 @@ from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.clock import wall_ms
-from flintmq.spark.listeners import control_files as names
-from flintmq.spark.listeners.control_files import Notes
 from flintmq.spark.listeners.listener_run import Run, check_lease
+from flintmq.spark.source import control_files as names
+from flintmq.spark.source.control_files import ControlFiles
 from support.spark.support import PATIENCE_S, create_topic, lag, send, wait_for
 
 
@@ -268,15 +268,15 @@ def test_a_listener_that_cannot_travel_is_refused_by_its_name(broker: EmbeddedBr
 
 
 def test_a_batch_is_committed_only_while_its_locks_hold(tmp_path: Path) -> None:
-    notes = Notes(str(tmp_path))
-    check_lease(notes)
+    files = ControlFiles(str(tmp_path))
+    check_lease(files)
 
     for until_ms in (None, wall_ms() + 60_000):
-        notes.write(names.LEASE, {"until_ms": until_ms, "broken": []})
-        check_lease(notes)
-    notes.write(names.LEASE, {"until_ms": wall_ms() - 1, "broken": []})
+        files.write(names.LEASE, {"until_ms": until_ms, "broken": []})
+        check_lease(files)
+    files.write(names.LEASE, {"until_ms": wall_ms() - 1, "broken": []})
     with pytest.raises(WrongState, match="not renewed in time"):
-        check_lease(notes)
-    notes.write(names.LEASE, {"until_ms": None, "broken": ["t/b/0"]})
+        check_lease(files)
+    files.write(names.LEASE, {"until_ms": None, "broken": ["t/b/0"]})
     with pytest.raises(WrongState, match="the lock of t/b/0 is lost"):
-        check_lease(notes)
+        check_lease(files)

@@ -12,13 +12,13 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, Unreachable
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.reading.cluster_queues import ClusterQueues
 from support.spark.support import BROKER, create_topic, forget_old, forgetful, send, wait_for
 
 
 @pytest.fixture
-def cluster(broker: EmbeddedBroker) -> Iterator[Cluster]:
-    found = Cluster(Access((broker.namesrv,)))
+def cluster(broker: EmbeddedBroker) -> Iterator[ClusterQueues]:
+    found = ClusterQueues(Access((broker.namesrv,)))
     yield found
     found.close()
 
@@ -31,7 +31,7 @@ def queue(topic: str, queue_id: int = 0, broker: str = BROKER) -> QueueRef:
     return QueueRef(topic, broker, queue_id)
 
 
-def test_lists_the_topics_of_users_only(broker: EmbeddedBroker, cluster: Cluster) -> None:
+def test_lists_the_topics_of_users_only(broker: EmbeddedBroker, cluster: ClusterQueues) -> None:
     create_topic(broker, "listed")
 
     found = cluster.topics()
@@ -41,12 +41,14 @@ def test_lists_the_topics_of_users_only(broker: EmbeddedBroker, cluster: Cluster
     assert list(found) == sorted(found)
 
 
-def test_a_topic_that_nobody_has_is_an_error(cluster: Cluster) -> None:
+def test_a_topic_that_nobody_has_is_an_error(cluster: ClusterQueues) -> None:
     with pytest.raises(NoRoute):
         cluster.queues(["nobodys"])
 
 
-def test_knows_where_every_queue_begins_and_ends(broker: EmbeddedBroker, cluster: Cluster) -> None:
+def test_knows_where_every_queue_begins_and_ends(
+    broker: EmbeddedBroker, cluster: ClusterQueues
+) -> None:
     create_topic(broker, "known", 3)
     send(broker, "known", map(str, range(5)), queue_id=1)
 
@@ -58,7 +60,9 @@ def test_knows_where_every_queue_begins_and_ends(broker: EmbeddedBroker, cluster
     assert cluster.origin(queues[0]) == broker.broker
 
 
-def test_a_queue_that_is_not_there_is_left_out(broker: EmbeddedBroker, cluster: Cluster) -> None:
+def test_a_queue_that_is_not_there_is_left_out(
+    broker: EmbeddedBroker, cluster: ClusterQueues
+) -> None:
     create_topic(broker, "small", 1)
 
     found = cluster.extents([queue("small", 0), queue("small", 7)])
@@ -66,7 +70,9 @@ def test_a_queue_that_is_not_there_is_left_out(broker: EmbeddedBroker, cluster: 
     assert set(found) == {queue("small", 0)}
 
 
-def test_tells_of_queues_that_can_only_be_read(broker: EmbeddedBroker, cluster: Cluster) -> None:
+def test_tells_of_queues_that_can_only_be_read(
+    broker: EmbeddedBroker, cluster: ClusterQueues
+) -> None:
     create_topic(broker, "shrinking", 2)
     send(broker, "shrinking", ["a", "b"], queue_id=1)
     with Admin(namesrv=broker.namesrv) as admin:
@@ -84,7 +90,7 @@ def test_finds_the_first_message_of_a_time_exactly(own_broker: EmbeddedBroker) -
     with Admin(namesrv=own_broker.namesrv) as admin:
         [located] = admin.locate_spans("timed")
         times = [message.store_ms for message in admin.read(located)]
-    cluster = Cluster(Access((own_broker.namesrv,)))
+    cluster = ClusterQueues(Access((own_broker.namesrv,)))
 
     for time_ms in {t + d for t in times for d in (-1, 0, 1)} | {0, times[-1] + 10_000_000}:
         first = next((n for n, stored in enumerate(times) if stored >= time_ms), len(times))
@@ -93,7 +99,7 @@ def test_finds_the_first_message_of_a_time_exactly(own_broker: EmbeddedBroker) -
 
 
 def test_the_end_is_found_where_all_messages_are_older(
-    broker: EmbeddedBroker, cluster: Cluster
+    broker: EmbeddedBroker, cluster: ClusterQueues
 ) -> None:
     create_topic(broker, "older", 2)
     send(broker, "older", ["a", "b"], queue_id=0)
@@ -108,7 +114,7 @@ def test_deleted_messages_are_before_every_time() -> None:
         create_topic(servers, "fading")
         send(servers, "fading", ["x" * 100] * 200, batch=10)
         forget_old(servers)
-        cluster = Cluster(Access((servers.namesrv,)))
+        cluster = ClusterQueues(Access((servers.namesrv,)))
 
         start = cluster.extents([queue("fading")])[queue("fading")].start
 
@@ -118,14 +124,14 @@ def test_deleted_messages_are_before_every_time() -> None:
 
 
 def test_a_group_that_never_committed_has_no_offsets(
-    broker: EmbeddedBroker, cluster: Cluster
+    broker: EmbeddedBroker, cluster: ClusterQueues
 ) -> None:
     create_topic(broker, "untouched", 2)
 
     assert cluster.group_offsets(cluster.queues(["untouched"]), "nobody") == {}
 
 
-def test_commits_and_never_goes_back(broker: EmbeddedBroker, cluster: Cluster) -> None:
+def test_commits_and_never_goes_back(broker: EmbeddedBroker, cluster: ClusterQueues) -> None:
     create_topic(broker, "committed", 2)
     send(broker, "committed", ["a"] * 5)
     first, second = cluster.queues(["committed"])
@@ -140,7 +146,7 @@ def test_a_group_that_commits_is_known_to_tools_but_is_nobodys(
     two_brokers: EmbeddedBroker,
 ) -> None:
     create_topic(two_brokers, "shown", 1)
-    cluster = Cluster(Access((two_brokers.namesrv,)))
+    cluster = ClusterQueues(Access((two_brokers.namesrv,)))
     try:
         cluster.commit("shown", {each: QueueOffset(0) for each in cluster.queues(["shown"])})
     finally:
@@ -158,7 +164,7 @@ def test_one_silent_broker_does_not_hide_the_others(two_brokers: EmbeddedBroker)
     send(two_brokers, "shared", ["a"], broker="broker-a")
     send(two_brokers, "shared", ["a", "b"], broker="broker-b")
     a, b = queue("shared", broker="broker-a"), queue("shared", broker="broker-b")
-    cluster = Cluster(Access((two_brokers.namesrv,)))
+    cluster = ClusterQueues(Access((two_brokers.namesrv,)))
     assert cluster.extents([a, b]) == {a: extent(0, 1), b: extent(0, 2)}
 
     two_brokers.stop_broker("broker-b")
@@ -173,7 +179,7 @@ def test_one_silent_broker_does_not_hide_the_others(two_brokers: EmbeddedBroker)
 def test_nobody_there_is_an_error_after_some_tries() -> None:
     with EmbeddedBroker() as servers:
         create_topic(servers, "left")
-        cluster = Cluster(Access((servers.namesrv,)))
+        cluster = ClusterQueues(Access((servers.namesrv,)))
         queues = cluster.queues(["left"])
 
     with pytest.raises(Unreachable):

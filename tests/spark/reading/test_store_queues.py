@@ -381,4 +381,3 @@ def test_a_directory_without_tables_is_called_by_its_name(tmp_path: Path) -> Non
     assert queues.broker == "store"
     assert queues.topics() == ("events-utf8", "orders", "tasks")
     assert queues.group_offsets(queues.queues(["orders"]), "golden_pull") == {}
-    assert StoreQueues(str(directory), "broker-x").broker == "broker-x"

@@ -8,8 +8,8 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, Unreachable
 from flintmq.spark.source.preflight import (
     as_texts,
+    check_source,
     has_option,
-    look_first,
     require_driver,
     sentence,
 )
@@ -43,8 +43,8 @@ def test_options_are_texts_and_topics_are_named_once() -> None:
 
 def test_a_read_that_cannot_work_fails_here(broker: EmbeddedBroker) -> None:
     with pytest.raises(NoRoute):
-        look_first({"namesrv": broker.namesrv, "subscribe": "nowhere"}, stream=True)
+        check_source({"namesrv": broker.namesrv, "subscribe": "nowhere"}, stream=True)
     with pytest.raises(Unreachable):
-        look_first({"namesrv": "127.0.0.1:1", "subscribe": "orders"}, stream=False)
+        check_source({"namesrv": "127.0.0.1:1", "subscribe": "orders"}, stream=False)
     with pytest.raises(InvalidSetting, match="Spark Connect"):
         require_driver(object(), "that does not work")

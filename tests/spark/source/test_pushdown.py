@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.arrow.schema import Form
-from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.pushdown import TIME_ROOM_MS, Conditions
 
 SPANS = [
@@ -49,7 +49,7 @@ def narrowed(*conditions: Filter, form: Form = Form.ROCKETMQ) -> list[Span]:
     found = Conditions(form, "ns")
     for condition in conditions:
         found.take(condition)
-    return [span for span in found.narrow(cast(Queues, Clockwork()), SPANS) if len(span)]
+    return [span for span in found.narrow(cast(QueueSource, Clockwork()), SPANS) if len(span)]
 
 
 def minute(number: int) -> datetime:

@@ -123,6 +123,23 @@ def _queues(servers: EmbeddedBroker, topic: str) -> list[QueueRef]:
         return admin.route(topic).subscribe_queues(topic)
 
 
+def test_a_stream_survives_the_removal_of_a_queue_that_it_was_assigned(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flintmq.spark.reading.cluster_queues.ROUTE_MS", 0)
+    create_topic(broker, "fading", 2)
+    chosen = f'{{"fading": {{"{BROKER}": [0, 1]}}}}'
+    with driver(broker, assign=chosen, failOnDataLoss=False) as source:
+        first = source.latest(source.initial())
+        with Admin(namesrv=broker.namesrv) as admin:
+            admin.update_topic("fading", read_queues=1, write_queues=1)
+        wait_for(lambda: len(_queues(broker, "fading")) == 1)
+        send(broker, "fading", ["new"], queue_id=0)
+        found = until_new(source, first)
+
+    assert spans(found)[0] == (0, 1)
+
+
 def test_an_idle_source_asks_few_questions(broker: EmbeddedBroker) -> None:
     create_topic(broker, "quiet", 4)
     with driver(broker, subscribe="quiet") as source:

@@ -16,19 +16,12 @@ from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import InvalidSetting, MessagesLost, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.options.source_options import Limits, SourceOptions
-from flintmq.spark.reading.queue_source import Queues, ReadPart
-from flintmq.spark.source.message_sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, Sizes
+from flintmq.spark.reading.queue_source import QueueSource, QueueSurvey, ReadPart
+from flintmq.spark.source.message_sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, MessageSizes
+from flintmq.spark.source.offset_ranges import batch_spans, chosen_queues, initial_offset
+from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.stream_offset import StreamOffset
-from flintmq.spark.source.stream_plan import (
-    StreamPlan,
-    batch_spans,
-    chosen_queues,
-    cut,
-    gone_queues,
-    initial_offset,
-    partition_numbers,
-    share,
-)
+from flintmq.spark.source.stream_plan import StreamPlan, gone_queues, share
 
 A, B, C = (QueueRef("t", "b", number) for number in range(3))
 OTHER = QueueRef("u", "b", 0)
@@ -56,6 +49,9 @@ class Held:
         return {
             queue: extent(*self.bounds[queue]) for queue in queues if queue not in self.vanished
         }
+
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
+        return QueueSurvey(self.extents(queues), {})
 
     def offsets_at(
         self, queues: Collection[QueueRef], time_ms: int
@@ -97,7 +93,7 @@ def ranges(spans: Collection[Span]) -> dict[QueueRef, tuple[int, int]]:
 
 
 def test_queues_are_those_of_the_topics() -> None:
-    queues: Queues = Held({A: (0, 1), B: (0, 1), OTHER: (0, 1)})
+    queues: QueueSource = Held({A: (0, 1), B: (0, 1), OTHER: (0, 1)})
 
     assert chosen_queues(queues, options().choice) == (A, B)
     assert chosen_queues(queues, options(subscribePattern="[tuv]").choice) == (A, B, OTHER)
@@ -288,14 +284,6 @@ def test_a_new_queue_starts_with_its_oldest_message_once_it_has_one() -> None:
 
     assert C not in empty.stops
     assert ranges(filled.spans) == {A: (6, 6), B: (0, 0), C: (2, 4)}
-
-
-def test_a_regained_queue_starts_where_it_is_told() -> None:
-    plan = StreamPlan(Limits())
-
-    found = plan.next(START, {A: extent(0, 9)}, now_ms=0, starts={A: QueueOffset(7)})
-
-    assert ranges(found.spans) == {A: (7, 9), B: (0, 0)}
 
 
 def test_a_queue_that_is_away_keeps_its_place() -> None:
@@ -560,7 +548,7 @@ def test_partitions_count_the_queues_of_a_topic_by_broker_and_id() -> None:
     ]
 
 
-# Sizes
+# MessageSizes
 
 
 class Pages:
@@ -580,7 +568,7 @@ class Pages:
 
 def test_sizes_are_sampled_once_in_a_while_from_queues_with_news() -> None:
     pages = Pages(70)
-    sizes = Sizes(pages, EVERYTHING)
+    sizes = MessageSizes(pages, EVERYTHING)
     stops = {A: QueueOffset(500), B: QueueOffset(0)}
 
     for _ in range(BATCHES_BETWEEN):

@@ -236,11 +236,11 @@ def _look(group: str, options: dict[str, str]) -> None:
 
     require_pyspark()
     from flintmq.spark.pipelines.dead_letter_report import dead_letter_options
-    from flintmq.spark.source.preflight import look_first
+    from flintmq.spark.source.preflight import check_source
 
     there = False
     with suppress(NoRoute):
-        look_first(dead_letter_options(group, options), stream=False)
+        check_source(dead_letter_options(group, options), stream=False)
         there = True
     if not there:
         exit_with(f"{group} has no dead letters", SAYS_NO, "flintmq dlq list shows who has")

@@ -75,9 +75,9 @@ def report(
     require_pyspark()
     from flintmq.spark.pipelines.report_output import ready_directory
     from flintmq.spark.pipelines.topic_report import PICTURE, report_options, topic_report
-    from flintmq.spark.source.preflight import look_first
+    from flintmq.spark.source.preflight import check_source
 
-    look_first(report_options(topics or (), options), stream=False)
+    check_source(report_options(topics or (), options), stream=False)
     if out is not None:
         ready_directory(out, PICTURE)
     step_ms = None if step is None else max(1, round(step * 1000))

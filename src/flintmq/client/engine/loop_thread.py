@@ -157,6 +157,19 @@ class Lease:
             raise
         return thread.run(work)
 
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function on the loop and wait on this thread for what it returns or raises."""
+        loop, done = self._require_other().loop, Future[T]()
+
+        def call_there() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:
+                done.set_exception(error)
+
+        loop.call_soon_threadsafe(call_there)
+        return done.result()
+
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine on the loop; its future may be waited for on any thread but that."""
         try:

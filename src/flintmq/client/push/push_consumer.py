@@ -195,7 +195,7 @@ class PushConsumer:
         )
         store = self._store()
         await store.load()
-        await check_start(engine, machine, config)
+        await check_start(engine, machine.subscriptions, config)
         self._tracer = await start_tracer(Producer, engine, config, config.group, "CONSUME")
         if self._tracer is not None:
             hooks = (*config.consume_hooks, ConsumeTrace(self._tracer))

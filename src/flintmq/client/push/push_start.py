@@ -26,7 +26,7 @@ from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe
 from flintmq.core.ask import refusal
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.consumer_requests import members_request, read_members
-from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.core.reading.broker_offsets import group_offset
 from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.errors import FlintError, GroupConflict, InvalidSetting
@@ -41,9 +41,9 @@ OLD_SELF_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.1
 
 
-async def check_start(engine: Engine, machine: GroupConsumer, config: PushConfig) -> None:
+async def check_start(engine: Engine, subscriptions: Subscriptions, config: PushConfig) -> None:
     """Raise what stands against joining the group."""
-    wanted = list(machine.subscriptions)
+    wanted = list(subscriptions)
     await asyncio.gather(*(engine.refresh_route(each.topic) for each in wanted))
     for each in wanted:
         if each.sql is not None and engine.routes.find(each.topic) is not None:
@@ -57,7 +57,7 @@ async def check_start(engine: Engine, machine: GroupConsumer, config: PushConfig
     )
     for address in brokers:
         try:
-            await _check_group(engine, machine, config, address)
+            await _check_group(engine, subscriptions, config, address)
         except (GroupConflict, InvalidSetting):
             raise
         except FlintError as error:  # a broker that is down is no reason not to start
@@ -119,10 +119,10 @@ async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConf
 
 
 async def _check_group(
-    engine: Engine, machine: GroupConsumer, config: PushConfig, address: str
+    engine: Engine, subscriptions: Subscriptions, config: PushConfig, address: str
 ) -> None:
     group, client_id = config.wire_group, engine.client_id
-    own = wishes_of(group, machine.subscriptions.section().subscription_data_set)
+    own = wishes_of(group, subscriptions.section().subscription_data_set)
     wishes = await _wishes_without_us(engine, group, own, address)
     if wishes is None:
         return

@@ -2,7 +2,7 @@
 
     quarantine    its row stays, with a null body
     skip          no row
-    dead_letter   no row: it is a dead letter of the group now; its row stays if the broker refuses
+    dead_letter   no row: it becomes a dead letter of the group; its row stays if brokers refuse
     stop          `UndecodableRecord`, and the task fails
 
 Every one is reported in the log of the executor, with topic, queue, offset and reason.  A task
@@ -27,13 +27,13 @@ from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.dead_letter_copies import DeadLetterCopies
 
 REPORTED_MAX: Final = 100
-"""Records that a task reports one by one; of the others it tells how many there were."""
+"""Records that a task reports one by one; the others are only counted."""
 
 log = logger(__name__)
 
 
 class BadReports:
-    """What a task tells of bad records."""
+    """The log lines of one task about bad records."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -81,7 +81,7 @@ class BadRecords:
         self._at_end.close()
 
     def take(self, bad: BadRecord, queue: QueueRef) -> bool:
-        """Do with a record as the rule says; whether its row stays."""
+        """Apply the rule to a record; whether its row stays."""
         match self._rule:
             case OnBadRecord.QUARANTINE:
                 self.reports.tell(bad, queue, "its row has no body")
@@ -113,7 +113,7 @@ class BadRecords:
 
 
 def undecodable(bad: BadRecord, queue: QueueRef) -> UndecodableRecord:
-    """The error of a task that may not go on."""
+    """The error of a task with the rule ``stop``."""
     return UndecodableRecord(
         queue.topic, queue.broker, queue.queue_id, bad.queue_offset, bad.reason
     )

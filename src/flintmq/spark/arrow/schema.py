@@ -1,12 +1,11 @@
-"""Which columns a source gives, and in which form; it travels with every task.
+"""The columns of a source, and their schema for Spark and for Arrow.
 
-The schema of a shape, for Spark and for Arrow.
+A `Shape` names the columns and their form; it travels with every task.  Its two schemas describe
+the same rows: Spark refuses a record batch whose Arrow schema differs from the one it derives from
+its own.  Both are written down here, because the function of pyspark that converts them is not
+public and its arguments change between versions.
 
-The two say the same: Spark refuses a batch whose Arrow schema is not the one it makes of its
-own.  It is written down here and not asked of pyspark, which does that in a function of no
-promise whose arguments change between versions.
-
-Every column may be null in the schema, as with Spark's Kafka source.
+Every column is nullable in the schema, as with Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Form(StrEnum):
 
 
 class Properties(StrEnum):
-    """What becomes of the properties of a message.  A map costs as much as all other columns."""
+    """The form of the properties column.  A map costs as much as all other columns."""
 
     OFF = "off"
     RAW = "raw"
@@ -46,9 +45,9 @@ class Properties(StrEnum):
 
 
 class OnBadRecord(StrEnum):
-    """What becomes of a record that cannot be decoded; see `flintmq.model.bad_record`.
+    """What a task does with a record that cannot be decoded; see `flintmq.model.bad_record`.
 
-    The last three words mean what they mean to a consumer.
+    The last three are the rules of a consumer.
     """
 
     QUARANTINE = "quarantine"
@@ -72,12 +71,12 @@ COLUMNS: Final = (
     "store_time",
     "reconsume_times",
 )
-"""Ours, in their order.  ``properties`` follows where it is asked for."""
+"""RocketMQ's columns, in their order.  ``properties`` follows where it is asked for."""
 
 PROPERTIES: Final = "properties"
 
 BAD_RECORD: Final = "bad_record"
-"""The last column, where it is asked for: why a record has no body, and its bytes."""
+"""The last column, where it is asked for: the reason why a record has no body, and its bytes."""
 
 KAFKA_COLUMNS: Final = (
     "key",
@@ -102,7 +101,7 @@ class Shape:
 
 
 class _Type(NamedTuple):
-    """One type as both spell it."""
+    """One column type, for Spark and for Arrow."""
 
     spark: DataType
     arrow: pa.DataType

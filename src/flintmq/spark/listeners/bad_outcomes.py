@@ -1,11 +1,11 @@
-"""What becomes of the records of a listener's queue that cannot be decoded: the app's rule.
+"""Applies the app's rule to the records of a listener's queue that cannot be decoded.
 
     dead_letter   the broker copies it to the dead letters of the group
     skip          it is reported; in broadcasting that is the rule
-    stop          `UndecodableRecord`, and the task fails; no listener of its page has run
+    stop          `UndecodableRecord`: the task fails before any listener of its page is called
 
-Each has a row with the outcome ``bad record``, whose error says why and what became of it.  Where a
-broker refuses to copy it, the row and the log of the executor say so, and the queue goes on.
+Each has a row with the outcome ``bad record``, whose error has the reason and what was done.  Where
+a broker refuses to copy it, the row and the log of the executor say so, and the task continues.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BadOutcomes:
         )
 
     def settle(self, bad: Sequence[BadRecord], outcomes: OutcomeColumns) -> None:
-        """Do with them as the rule says; each has a row then."""
+        """Apply the rule to bad records, and add a row for each."""
         for one in bad:
             if stops(self._rule, one):
                 raise undecodable(one, self._queue)

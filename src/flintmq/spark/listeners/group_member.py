@@ -1,14 +1,15 @@
 """A Spark query as a member of its consumer group, on the loop of a client engine.
 
-It beats, rebalances with all other members of the group, on threads or on Spark, keeps the locks
-of ordered queues and the offsets of the group.  What it never does is pull for listeners: that is
-for tasks.
+It sends heartbeats, rebalances with all other members of the group, on threads or on Spark, renews
+the locks of ordered queues and commits the offsets of the group.  It never pulls for listeners:
+tasks do that.
 
-    Assignment ──shares──► Holdings ──actions──► brokers
-                              ▲                     │
-    batches planned, done ────┴──── answers ────────┘
+    Assignment ──shares──────────► OwnedQueues ──actions──► brokers
+                                      ▲                       │
+    micro-batches planned, finished ──┴────── responses ──────┘
 
-Invariant: brokers know the group before its members are asked for, and are told at the end.
+Invariant: a heartbeat reaches the brokers before the members of the group are asked for, and the
+query unregisters at the end.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.pull_calls import Pulling
 from flintmq.client.push.push_calls import PushCalls, master_of
 from flintmq.client.push.push_start import check_start
-from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.core.pull.lite_settings import PullSettings
 from flintmq.errors import FlintError, WrongState
 from flintmq.logs import logger
@@ -49,21 +50,27 @@ from flintmq.protocol.bodies.client_call import (
 )
 from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
-from flintmq.spark.listeners.owned_queues import CommitLate, Held, Holding, HoldingAction, Holdings
+from flintmq.spark.listeners.owned_queues import (
+    CommitLate,
+    Held,
+    OwnedQueue,
+    OwnedQueueAction,
+    OwnedQueues,
+)
 from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.reading.new_messages import Arrivals
+from flintmq.spark.reading.new_messages import NewMessages
 
 log = logger(__name__)
 
 _SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
 
 COMMIT_S: Final = 5.0
-"""How long to wait for the commits of a batch; they go on in the background."""
+"""How long to wait for the commits of a micro-batch; they continue in the background."""
 
 LOOK_S: Final = 0.02
 
 TICK_S: Final = 0.5
-"""How often to look at the clock when nothing is due."""
+"""How often timers are checked when none is due."""
 
 
 class GroupMember:
@@ -77,17 +84,8 @@ class GroupMember:
         self._on_tick = on_tick
         self._engine = engine = Engine(program.common, what=f"the query of group {config.group!r}")
         self.group = config.wire_group
-        self._asker = GroupConsumer(
-            config,
-            engine.client_id,
-            program.subscriptions,
-            strategy=config.strategy,
-            now_ms=engine.clock(),
-            wall_ms=engine.wall(),
-        )
-        """Only its subscriptions are of use here; the machine is never started."""
-        self._subscriptions = self._asker.subscriptions
-        self.holdings = Holdings(self._subscriptions, is_clustering=config.is_clustering)
+        self._subscriptions = Subscriptions(config, program.subscriptions, engine.wall())
+        self.owned = OwnedQueues(self._subscriptions, is_clustering=config.is_clustering)
         self._pulling = Pulling(engine, self.group)
         self._store = RemoteOffsets(
             self.group, call=engine.make, address_of=lambda queue: master_of(engine, queue)
@@ -99,23 +97,23 @@ class GroupMember:
             rebalance_interval_ms=config.rebalance_interval_ms,
         )
         self._assignment = Assignment(engine, self._pulling, settings, self._share_changed)
-        self.arrivals = Arrivals(engine, self._pulling, self._moved)
+        self.new_messages = NewMessages(engine, self._pulling, self._moved)
         self._started_ms = 0
         self._wake = asyncio.Event()
 
-    # Life
+    # Lifecycle
 
     @property
     def client_id(self) -> str:
         return self._engine.client_id
 
     async def start(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """Join the group; ``stops`` is how far the checkpoint says the query got."""
+        """Join the group; ``stops`` are the offsets of the checkpoint."""
         engine = self._engine
-        self.holdings.resume(stops)
+        self.owned.resume(stops)
         await engine.start()
         try:
-            await check_start(engine, self._asker, self._config)
+            await check_start(engine, self._subscriptions, self._config)
             self._started_ms = engine.wall()
             engine.add_consumer(self)
             await engine.heartbeat()
@@ -128,15 +126,15 @@ class GroupMember:
         engine.spawn(self._run(), "clock of the group")
 
     async def stop(self) -> None:
-        """Unlock what is not worked on, and leave."""
+        """Unlock queues that no micro-batch reads, and leave the group."""
         try:
             if self._engine.life.is_running:
-                await asyncio.gather(*self._carry_out(self.holdings.leave()))
+                await asyncio.gather(*self._carry_out(self.owned.leave()))
         finally:
             await self._engine.stop()
 
     async def settle(self, timeout_s: float) -> bool:
-        """Wait until our queues are known, and where each goes on; False when time is up."""
+        """Wait until queues are assigned and their start offsets known; False on timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._is_settled():  # noqa: ASYNC110  # many things have to happen
@@ -147,14 +145,14 @@ class GroupMember:
     def _is_settled(self) -> bool:
         known = [each.topic for each in self._subscriptions if self._has_route(each.topic)]
         shared = all(self._assignment.share(topic) is not None for topic in known)
-        return bool(known) and shared and self.holdings.is_settled
+        return bool(known) and shared and self.owned.is_settled
 
     def _has_route(self, topic: str) -> bool:
         route = self._engine.routes.find(topic)
         return route is not None and bool(route.subscribe_queues(topic))
 
     def troubles(self) -> str:
-        """Why queues are not ours yet, for people."""
+        """Why queues are not assigned yet, for an error."""
         found = [
             f"{each.topic}: {text}"
             for each in self._subscriptions
@@ -162,76 +160,72 @@ class GroupMember:
         ]
         found += [
             f"{each.queue}: {type(each.stage).__name__.lower()}"
-            for each in self.holdings
+            for each in self.owned
             if not isinstance(each.stage, Held)
         ]
         return "; ".join(found) or "the group was not heard of in time"
 
-    # Batches
+    # Micro-batches
 
     async def ready(self, stops: Mapping[QueueRef, QueueOffset]) -> Mapping[QueueRef, QueueOffset]:
-        """The batch up to ``stops`` is done.  Which queues the next may read, and from where."""
+        """Commit the micro-batch up to ``stops``; the next offsets of the queues that are ready."""
         await self.finish(stops)
-        self._carry_out(self.holdings.forget_flights(self._engine.clock()))
-        return self.holdings.ready(self._engine.clock())
+        self._carry_out(self.owned.forget_flights(self._engine.clock()))
+        return self.owned.ready(self._engine.clock())
 
     async def finish(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
-        """Commit what a finished batch has done."""
-        tasks = self._carry_out(self.holdings.finish(stops, self._engine.clock()))
+        """Commit the finished micro-batch up to ``stops``."""
+        tasks = self._carry_out(self.owned.finish(stops, self._engine.clock()))
         if tasks:
             await asyncio.wait(tasks, timeout=COMMIT_S)
 
-    async def plan(self, spans: Iterable[Span]) -> None:
-        """A batch with these spans runs from now on."""
-        self.holdings.plan(spans)
-
-    async def ahead_of(self, spans: Iterable[Span]) -> list[Span]:
-        """Of a batch that runs again: what is still ours to read, from where the group stands."""
-        ready = self.holdings.ready(self._engine.clock())
+    def ahead_of(self, spans: Iterable[Span]) -> list[Span]:
+        """The owned part of a repeated micro-batch, from the committed offset of the group."""
+        ready = self.owned.ready(self._engine.clock())
         left = [span for span in spans if span.queue in ready]
         if not self._config.is_clustering:
             return left
         return [Span(each.queue, min(ready[each.queue], each.stop), each.stop) for each in left]
 
-    async def broken(self) -> list[QueueRef]:
-        """Queues of the batch that runs whose locks were lost."""
-        return self.holdings.broken(self._engine.clock())
+    def broken(self) -> list[QueueRef]:
+        """Queues of the running micro-batch whose locks were lost."""
+        return self.owned.broken(self._engine.clock())
 
     def lease_until_wall_ms(self) -> int | None:
-        """Until when the locks of the batch that runs can be relied on, in time of day."""
-        until_ms = self.holdings.lease_until_ms()
+        """When the first lock of the running micro-batch expires, as wall clock time."""
+        until_ms = self.owned.lease_until_ms()
         engine = self._engine
         return None if until_ms is None else engine.wall() + until_ms - engine.clock()
 
-    # What brokers ask
+    # Requests of brokers
 
     def heartbeat(self) -> ConsumerGroup:
         return self._subscriptions.section()
 
     def notified(self) -> None:
-        """40."""
+        """NOTIFY_CONSUMER_IDS_CHANGED (40)."""
         self._assignment.wake()
 
     def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
-        """220."""
+        """RESET_CONSUMER_CLIENT_OFFSET (220)."""
         moved = {queue: QueueOffset(at) for queue, at in offsets.items() if queue.topic == topic}
-        self._carry_out(self.holdings.reset(moved))
-        self.arrivals.wake()
+        self._carry_out(self.owned.reset(moved))
+        self.new_messages.wake()
 
     def _moved(self, queue: QueueRef, to: QueueOffset) -> None:
-        """A pull was sent elsewhere: brokers of 5.x reset a group that way."""
-        self._carry_out(self.holdings.reset({queue: to}))
+        """A pull was answered with another offset: brokers of 5.x reset a group that way."""
+        self._carry_out(self.owned.reset({queue: to}))
 
     def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
-        """221."""
+        """GET_CONSUMER_STATUS_FROM_CLIENT (221)."""
         return {
             each.queue: each.stage.next_offset
-            for each in self.holdings
+            for each in self.owned
             if each.queue.topic == topic and isinstance(each.stage, Held)
         }
 
     def running_info(self, *, with_stacks: bool) -> RunningConsumer:
-        """307.  Listeners run in tasks, so there are no stacks here."""
+        """GET_CONSUMER_RUNNING_INFO (307).  Listeners run in tasks: there are no stacks here."""
         del with_stacks
         config, engine = self._config, self._engine
         ordered = any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions)
@@ -245,11 +239,11 @@ class GroupMember:
                 CLIENT_VERSION: version_name(VERSION),
             },
             subscription_set=self._subscriptions.section().subscription_data_set,
-            mq_table={each.queue: _queue_state(each) for each in self.holdings},
+            mq_table={each.queue: _queue_state(each) for each in self.owned},
         )
 
     def consume_directly(self, message: ReceivedMessage) -> DirectResult:
-        """309."""
+        """CONSUME_MESSAGE_DIRECTLY (309)."""
         del message
         raise WrongState(self._engine.life.what, "running", "its listeners run in tasks of Spark")
 
@@ -257,13 +251,13 @@ class GroupMember:
 
     def _share_changed(self, share: Share) -> None:
         engine = self._engine
-        self._carry_out(self.holdings.apply(share, engine.clock()))
+        self._carry_out(self.owned.apply(share, engine.clock()))
         self._subscriptions.changed(share.topic, engine.wall())
         engine.spawn(engine.heartbeat(), "heartbeat after a rebalance")
-        self.arrivals.wake()
+        self.new_messages.wake()
 
-    def _carry_out(self, actions: Iterable[HoldingAction]) -> list[asyncio.Task[None]]:
-        """Begin what the machine asks for; the tasks."""
+    def _carry_out(self, actions: Iterable[OwnedQueueAction]) -> list[asyncio.Task[None]]:
+        """Start the actions of the machine; their tasks."""
         tasks = []
         for action in actions:
             match action:
@@ -285,17 +279,17 @@ class GroupMember:
         return task
 
     async def _locate(self, ask: AskStartOffset) -> None:
-        machine, clock = self.holdings, self._engine.clock
+        machine, clock = self.owned, self._engine.clock
         try:
             start = await self._start_offset(ask)
         except FlintError as error:
             self._carry_out(machine.start_failed(ask, str(error), clock()))
         else:
             self._carry_out(machine.start_known(ask, start))
-            self.arrivals.wake()
+            self.new_messages.wake()
 
     async def _start_offset(self, ask: AskStartOffset) -> StartOffset:
-        """Where the group stands or wants to begin; always a place that the queue has."""
+        """The committed or configured start offset, within the extent of the queue."""
         config = self._config
         if config.is_clustering:
             start = await self._calls.start_offset(ask)
@@ -310,7 +304,7 @@ class GroupMember:
         return start._replace(offset=min(max(start.offset, extent.start), extent.stop))
 
     async def _commit(self, commit: CommitOffset | CommitLate) -> None:
-        machine, clock = self.holdings, self._engine.clock
+        machine, clock = self.owned, self._engine.clock
         try:
             stored = None
             if isinstance(commit, CommitLate):
@@ -323,7 +317,7 @@ class GroupMember:
             self._carry_out(machine.committed(commit, clock()))
 
     async def _lock(self, ask: LockQueues) -> None:
-        machine, clock = self.holdings, self._engine.clock
+        machine, clock = self.owned, self._engine.clock
         try:
             granted = await self._calls.lock(ask)
         except FlintError as error:
@@ -338,17 +332,17 @@ class GroupMember:
             self._engine.events.add("lock", unlock.broker, f"not unlocked: {error}")
 
     async def _run(self) -> None:
-        """The clock of the machine."""
+        """Run the timers of the machine."""
         while True:
             self._wake.clear()
-            self._carry_out(self.holdings.tick(self._engine.clock()))
+            self._carry_out(self.owned.tick(self._engine.clock()))
             self._wake.clear()
             if self._on_tick is not None:
                 try:
                     await self._on_tick(self)
-                except Exception:  # a bug of ours must not stop the clock
+                except Exception:  # a bug of ours must not stop the timers
                     log.exception("the clock of group %s", self.group)
-            due_ms = self.holdings.next_due_ms()
+            due_ms = self.owned.next_due_ms()
             wait_s = TICK_S
             if due_ms is not None:
                 wait_s = min(wait_s, max(0, due_ms - self._engine.clock()) / 1000)
@@ -357,14 +351,14 @@ class GroupMember:
                     await self._wake.wait()
 
 
-def _queue_state(holding: Holding) -> QueueState:
-    """A batch that runs counts as what is cached."""
-    stage, flight = holding.stage, holding.flight
+def _queue_state(owned: OwnedQueue) -> QueueState:
+    """The state of a queue for tools; the running micro-batch counts as cached messages."""
+    stage, flight = owned.stage, owned.flight
     return QueueState(
         cached_msg_count=0 if flight is None else len(flight),
         cached_msg_min_offset=0 if flight is None else flight.start,
         cached_msg_max_offset=0 if flight is None else flight.stop - 1,
         commit_offset=stage.next_offset if isinstance(stage, Held) else 0,
-        dropped=not holding.is_own,
-        locked=holding.lock is not None and holding.lock.granted_ms is not None,
+        dropped=not owned.is_own,
+        locked=owned.lock is not None and owned.lock.granted_ms is not None,
     )

@@ -1,10 +1,10 @@
-"""How a task calls listeners: one call after the other, on threads, or on an event loop.
+"""Calls listeners in a task: one after the other, on threads, or on an event loop.
 
     plain function                in the task itself
     plain function, threads=n     n at once, on threads of the task
-    async def                     up to n at once on a loop of the task; 20 unless it says how many
+    async def                     up to threads=n at once on a loop of the task; 20 by default
 
-Results come in the order of the batches, whatever ended first.
+Results are in the order of the batches, whichever call ended first.
 
 Invariant: when `close` is done, no thread and no loop of a listener is left.
 """
@@ -27,11 +27,11 @@ from flintmq.net.clock import wall_ms
 from flintmq.spark.arrow.message_table import message_table
 
 ASYNC_AT_ONCE: Final = 20
-"""Coroutines of one task that run at once unless the listener says how many."""
+"""Coroutines of one task that run at once, for a listener without ``threads``."""
 
 
 class Called(NamedTuple):
-    """One call that ended."""
+    """A finished call of a listener."""
 
     batch: Deliver
     result: object
@@ -39,8 +39,8 @@ class Called(NamedTuple):
     spent_ms: float
 
 
-class Callers:
-    """The listeners of an app inside one task, by topic as the user knows it."""
+class ListenerCalls:
+    """The listeners of an app inside one task, by topic without namespace."""
 
     def __init__(self, listeners: Sequence[AppListener], around: Surroundings) -> None:
         self._listeners = {each.subscription.topic: each for each in listeners}
@@ -118,5 +118,5 @@ def _call_with_table(
 
 
 def _nobody(messages: tuple[ReceivedMessage, ...]) -> Retry:
-    """Stands in for a listener that is not there: another member may have it."""
+    """In place of a missing listener: another member of the group may have it."""
     return Retry(reason=f"no listener for topic {messages[0].topic!r}")

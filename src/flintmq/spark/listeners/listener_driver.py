@@ -1,11 +1,11 @@
-"""Plans the batches of a query that runs listeners, as a member of its group.
+"""Plans the micro-batches of a query that runs listeners, as a member of its group.
 
-    what is done is committed ──► our queues ──► how far each reaches ──► the next batch
+    commit the finished one ──► owned queues ──► their end offsets ──► the next micro-batch
 
-Without anything new it waits for the brokers to say so, and does not ask them.
+While nothing is new it waits for a pull that a broker holds, and does not ask for end offsets.
 
-Invariant: a batch has only queues that were ours when it was planned, and whose locks, where they
-need one, were held when its tasks were made.
+Invariant: a micro-batch has only queues that the query owned when it was planned, and whose
+locks, where they need one, were valid when its tasks were made.
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute, WrongState
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.listeners import control_files as names
-from flintmq.spark.listeners.control_files import Notes
 from flintmq.spark.listeners.membership import Membership
 from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.reading.cluster_queues import Cluster
+from flintmq.spark.reading.cluster_queues import ClusterQueues
 from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.source import control_files as names
+from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.source.partitions import cut
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import share
 
 WAIT_S: Final = 0.5
-"""How long to wait for a message before Spark hears that there is none."""
+"""How long to wait for a message before Spark is told that there is none."""
 
 SURVEY_EVERY: Final = 10
-"""After so many waits in vain the brokers are asked all the same."""
+"""After so many waits without a message the end offsets are asked for all the same."""
 
 
 class ListenerDriver:
-    """Plans batches for the query, as a member of its group."""
+    """Plans the micro-batches of one query, as a member of its group."""
 
-    def __init__(self, program: Program, notes: Notes, partitions: int) -> None:
-        self._notes = notes
+    def __init__(self, program: Program, files: ControlFiles, partitions: int) -> None:
+        self._files = files
         self._partitions = partitions
         self._subscriptions = Subscriptions(program.config, program.subscriptions, 0)
-        self._cluster = Cluster(program.access)
+        self._queues = ClusterQueues(program.access)
         self._program = program
         self._member: Membership | None = None
         self._until: Mapping[QueueRef, QueueOffset] | None = None
         self._planned: StreamOffset | None = None
         self._extents: dict[QueueRef, Extent] = {}
         self._positions: Mapping[QueueRef, QueueOffset] = {}
-        self._waits_in_vain = 0
+        self._idle_waits = 0
 
-    # Batches
+    # Micro-batches
 
     def stop_at_now(self) -> None:
-        """Read what there is now, and nothing that comes later."""
+        """Read only messages that are stored now: Trigger.AvailableNow."""
         topics = [each.topic for each in self._subscriptions]
         there = [topic for topic in topics if self._exists(topic)]
-        extents = self._cluster.extents(self._cluster.queues(there))
+        extents = self._queues.extents(self._queues.queues(there))
         self._until = {queue: extent.stop for queue, extent in extents.items()}
 
     def next_offset(self, start: StreamOffset, count_max: int | None) -> StreamOffset | None:
-        """The end of the next batch; None where there is nothing to do."""
+        """The end of the next micro-batch; None where there is nothing to read."""
         member = self._joined(start)
         if self._until is not None:
             member.settle()
         self._positions = member.positions(start.stops)
-        if self._notes.has(names.FINISH):
-            self._notes.write(names.RESTING)
+        if self._files.has(names.FINISH):
+            self._files.write(names.RESTING)
             member.wait({}, WAIT_S)
             return None
         spans = self._new_spans(member, count_max)
@@ -77,19 +77,19 @@ class ListenerDriver:
         return self._planned
 
     def _new_spans(self, member: Membership, count_max: int | None) -> list[Span]:
-        """What is new in our queues.  Without anything, brokers are waited for and not asked.
+        """The new messages of the owned queues.  While there are none, held pulls wait for one.
 
-        A queue whose broker does not answer has nothing new.
+        A queue whose broker does not answer has no new messages.
         """
         positions = self._positions
-        if self._until is None and not self._has_news(positions):
+        if self._until is None and not self._has_known_messages(positions):
             came = member.wait(positions, WAIT_S)
-            self._waits_in_vain = 0 if came else self._waits_in_vain + 1
-            if not came and self._waits_in_vain % SURVEY_EVERY:
+            self._idle_waits = 0 if came else self._idle_waits + 1
+            if not came and self._idle_waits % SURVEY_EVERY:
                 return []
             positions = self._positions = member.positions({})
         nothing = {queue: Extent(at, at) for queue, at in positions.items()}
-        self._extents = {**nothing, **self._cluster.survey(positions).extents}
+        self._extents = {**nothing, **self._queues.survey(positions).extents}
         queues = sorted(positions)
         wants = [self._want(queue, positions[queue]) for queue in queues]
         if count_max is not None:
@@ -99,8 +99,8 @@ class ListenerDriver:
             for queue, want in zip(queues, wants, strict=True)
         ]
 
-    def _has_news(self, positions: Mapping[QueueRef, QueueOffset]) -> bool:
-        """Whether it was seen before that some queue goes on, or a queue is new."""
+    def _has_known_messages(self, positions: Mapping[QueueRef, QueueOffset]) -> bool:
+        """Whether a queue has known messages after its position, or was never surveyed."""
         return any(
             queue not in self._extents or self._extents[queue].stop > at
             for queue, at in positions.items()
@@ -113,7 +113,7 @@ class ListenerDriver:
         return max(0, stop - position)
 
     def parts(self, start: StreamOffset, end: StreamOffset) -> list[ReadPart]:
-        """The tasks of a batch: one for each queue, or more."""
+        """The parts of a micro-batch: one for each queue, or more."""
         member = self._joined(start)
         spans = list(end.spans)
         if end != self._planned:  # it runs again, after a crash
@@ -125,7 +125,7 @@ class ListenerDriver:
             raise lock_lost(broken)
         whole = [span for span in spans if self._subscriptions.is_ordered(span.queue.topic)]
         others = [span for span in spans if span not in whole]
-        origin = self._cluster.origin
+        origin = self._queues.origin
         return [
             *cut(whole, origin=origin, partitions={}),
             *cut(others, origin=origin, partitions={}, partitions_min=self._partitions),
@@ -136,7 +136,7 @@ class ListenerDriver:
             self._member.finish(end.stops)
 
     def ends(self) -> StreamOffset:
-        """How far our queues reach, as far as it is known."""
+        """The last known end offsets of the owned queues."""
         spans = []
         for queue, at in self._positions.items():
             extent = self._extents.get(queue)
@@ -149,28 +149,28 @@ class ListenerDriver:
             if self._member is not None:
                 self._member.leave()
         finally:
-            self._cluster.close()
+            self._queues.close()
 
     # Inside
 
     def _joined(self, start: StreamOffset) -> Membership:
-        """The membership; the first batch of a run tells how far the query got before."""
+        """The membership; joins the group first, from the offset of the checkpoint."""
         if self._member is None:
-            member = Membership(self._program, self._notes)
+            member = Membership(self._program, self._files)
             member.join(start.stops)
             self._member = member
         return self._member
 
     def _exists(self, topic: str) -> bool:
         try:
-            self._cluster.queues([topic])
+            self._queues.queues([topic])
         except NoRoute:
             return False
         return True
 
 
 def lock_lost(queues: list[QueueRef]) -> WrongState:
-    """The error of a batch that may not be committed."""
+    """The error of a micro-batch that may not be committed."""
     named = ", ".join(map(str, queues))
     reason = "others may consume it now; the batch is not committed, and runs again"
     return WrongState(f"the lock of {named}", "lost", reason)

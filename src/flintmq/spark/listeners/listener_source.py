@@ -1,27 +1,24 @@
-"""The stream in whose tasks listeners run: its rows are what became of the messages.
+"""The streaming source whose tasks call listeners: its rows are the outcomes of the messages.
 
-Not for users: `run` makes a class for each app, because what an app holds is no text, and
-options of a source are.
+Not for users: `run` makes a class for each app, because an app cannot be written as the text of
+an option.
 
-    latestOffset ──► what is done is committed; our queues, and how far each reaches now
-    partitions   ──► one part for each queue; more for long ones whose order does not matter
+    latestOffset ──► commits the finished micro-batch; plans the next one over the owned queues
+    partitions   ──► one part for each queue; more for long queues that are not ordered
     read         ──► `listen`, in a task
-    stop         ──► out of the group
+    stop         ──► leaves the group
 
-The offset of a batch has a range for each queue we have, and the number of the batch.  A queue
-that another member got is not in the next one; one that came back starts where the group stands.
+The offset of a micro-batch has a range for each queue that the query owns, and the number of the
+micro-batch.  A queue that was assigned to another member is not in the next one; a queue that is
+assigned to the query again starts at the offset of the group.
 
-Several processes load this module, and most of them neither plan nor listen; so what is needed
-for that is imported when it is needed.
-
-Spark ends the source process by a signal as soon as it has told it to stop.  The signal is
-ignored: the end of the connection to Spark is what ends it, once the group knows.
+Several processes load this module, and most of them neither plan nor call listeners; so what is
+needed for that is imported when it is needed.  How the source process ends is in
+`flintmq.spark.source.control_files`.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -48,7 +45,7 @@ NAME: Final = "rocketmq-listeners"
 NUMBER: Final = "n"
 """Where an offset has the number of its batch."""
 
-NOTES: Final = "notes"
+CONTROL_DIRECTORY: Final = "controlDirectory"
 MAX_MESSAGES: Final = "maxMessages"
 PARTITIONS: Final = "partitions"
 
@@ -137,15 +134,14 @@ class ListenerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _driving(self) -> ListenerDriver:
         if self._driver is None:
-            from flintmq.spark.listeners.control_files import Notes
             from flintmq.spark.listeners.listener_driver import ListenerDriver
             from flintmq.spark.listeners.packed_app import unpack
+            from flintmq.spark.source.control_files import ControlFiles, ignore_sigterm
 
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            ignore_sigterm()
             partitions = int(self._options.get(PARTITIONS, "1"))
-            notes = Notes(self._options.get(NOTES))
-            self._driver = ListenerDriver(unpack(self._packed), notes, partitions)
+            files = ControlFiles(self._options.get(CONTROL_DIRECTORY.lower()))
+            self._driver = ListenerDriver(unpack(self._packed), files, partitions)
         return self._driver
 
 

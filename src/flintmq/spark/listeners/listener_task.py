@@ -1,18 +1,18 @@
-"""What a task of Spark does with its part of a queue: listeners, and what they come to.
+"""The task of a listener run: calls listeners with its part of a queue, and settles the messages.
 
     pages ──► messages ──► batches ──► listener ──► verdict ──┬─► consumed ──► row
                 ▲                                             ├─► sent back ──► row
-                └──── ordered: the same again, after a rest ──┘
+                └──── ordered: the same again, after a pause ─┘
 
-A record that cannot be decoded reaches no listener; `spark.bad_outcomes` has what becomes of it.
+A record that cannot be decoded is given to no listener; see `flintmq.spark.listeners.bad_outcomes`.
 
-The rules are those of consumers on threads (`core.settle_concurrent`, `core.settle_orderly`).
-Two things differ because a task has an end: a message that nobody takes back fails the task, and
-no listener is given up for taking too long.
+The rules are those of consumers on threads: `flintmq.core.consumer.settle_concurrent` and
+`flintmq.core.consumer.settle_orderly`.  Two things differ because a task has an end: a message
+that no broker takes back fails the task, and a listener has no time limit.
 
-A task that fails runs again from its start, so what it had consumed is consumed once more.
+A task that fails runs again from its start, so messages that it had consumed are consumed again.
 
-Invariant: every message of the part has one row, and is settled when that row is given out.
+Invariant: every message of the part has one row, and is settled when that row is yielded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -49,7 +49,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
 from flintmq.protocol.records.received import Received
 from flintmq.spark.listeners.bad_outcomes import BadOutcomes
-from flintmq.spark.listeners.listener_calls import Called, Callers
+from flintmq.spark.listeners.listener_calls import Called, ListenerCalls
 from flintmq.spark.listeners.outcome_rows import (
     CONSUMED,
     ERROR_CHARACTERS_MAX,
@@ -65,16 +65,16 @@ from flintmq.spark.reading.queue_source import PageReader, ReadPart
 log = logger(__name__)
 
 PULL_COUNT_MAX: Final = 1_024
-"""Messages asked for at once."""
+"""Messages asked for by one pull."""
 
 REST_MS_MAX: Final = 200
-"""How long to sleep at once while an ordered queue rests."""
+"""The longest single sleep while an ordered queue pauses before a retry."""
 
 
 def listen(
     program: Program, part: ReadPart, pages: PageReader | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Run the listeners on a part of a queue; the outcomes, page by page."""
+    """Call the listeners with a part of a queue; yields the outcomes, page by page."""
     config = program.config
     subscriptions = Subscriptions(config, program.subscriptions, wall_ms())
     queue = part.span.queue
@@ -84,17 +84,13 @@ def listen(
     around = Surroundings(
         config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
     )
-    callers = Callers(program.listeners, around)
+    calls = ListenerCalls(program.listeners, around)
     reader = pages or RemotePages(program.access)
     try:
         with program.access.open() as line:
             returns = Returns(line, config)
             bad = BadOutcomes(queue, config, rules.tries_max, line)
-            worker: _Concurrent | _Orderly
-            if subscriptions.is_ordered(queue.topic):
-                worker = _Orderly(queue, rules, callers, returns)
-            else:
-                worker = _Concurrent(queue, rules, callers, returns)
+            worker = _consumption(queue, subscriptions, rules, calls, returns)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
@@ -113,51 +109,52 @@ def listen(
                         yield rows
             bad.close()
     finally:
-        callers.close()
+        calls.close()
 
 
-class _Concurrent:
-    """Messages of a queue in any order; those that fail go back to the broker."""
+_Settling = TypeVar("_Settling", ConcurrentSettling, OrderlySettling)
+
+
+class _Consumption(Generic[_Settling]):
+    """Calls listeners with the messages of a queue, and settles them by the rules of the group."""
 
     def __init__(
-        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
+        self,
+        settling: _Settling,
+        cached: ProcessQueue,
+        rules: SettleRules,
+        calls: ListenerCalls,
+        returns: Returns,
     ) -> None:
+        self._settling: _Settling = settling
+        self._cached = cached
         self._rules = rules
-        self._callers = callers
+        self._calls = calls
         self._returns = returns
-        self._cached = ProcessQueue()
-        self._settling = ConcurrentSettling(queue, self._cached, rules)
 
-    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
-        batches = self._settling.put(messages)
-        for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
-            for called in self._callers.call_all(list(some)):
-                fates = self._settle(called)
-                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
-        assert not self._cached.count, "every message is settled when its page is done"
-
-    def _settle(self, called: Called) -> Sequence[Fate] | None:
-        """What became of the messages of one call; None when all were consumed."""
-        batch = called.batch
-        if called.result is None and self._settling.consumed_all(batch):
-            return None
+    def _settle(self, called: Called) -> list[Fate] | None:
+        """Settle the messages of one call; their fates, or None when all were consumed."""
         verdict = _judged(called)
-        actions = self._settling.consumed(batch, verdict, monotonic_ms())
+        actions = self._settling.consumed(called.batch, verdict, monotonic_ms())
         self._returns.carry_out(self._settling, actions)
         return _fates(called, verdict, self._rules)
 
 
-class _Orderly:
-    """Messages of a queue one batch after the other; those that fail are tried in place."""
+class _Concurrent(_Consumption[ConcurrentSettling]):
+    """Messages of a queue in any order; those that fail go back to the broker."""
 
-    def __init__(
-        self, queue: QueueRef, rules: SettleRules, callers: Callers, returns: Returns
-    ) -> None:
-        self._rules = rules
-        self._callers = callers
-        self._returns = returns
-        self._cached = ProcessQueue()
-        self._settling = OrderlySettling(queue, self._cached, rules)
+    def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
+        batches = self._settling.put(messages)
+        for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
+            for called in self._calls.call_all(list(some)):
+                all_consumed = called.result is None and self._settling.consumed_all(called.batch)
+                fates = None if all_consumed else self._settle(called)
+                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
+        assert not self._cached.count, "every message is settled when its page is done"
+
+
+class _Orderly(_Consumption[OrderlySettling]):
+    """Messages of a queue one batch after the other; those that fail are tried in place."""
 
     def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
         self._settling.put(messages)
@@ -169,11 +166,8 @@ class _Orderly:
                 self._deliver(batch, outcomes)
 
     def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
-        (called,) = self._callers.call_all([batch])
-        verdict = _judged(called)
-        actions = self._settling.consumed(batch, verdict, monotonic_ms())
-        self._returns.carry_out(self._settling, actions)
-        fates = _fates(called, verdict, self._rules) or (CONSUMED,) * len(batch.messages)
+        (called,) = self._calls.call_all([batch])
+        fates = self._settle(called) or (CONSUMED,) * len(batch.messages)
         done = [
             (message, fate)
             for message, fate in zip(batch.messages, fates, strict=True)
@@ -195,8 +189,21 @@ class _Orderly:
         self._settling.tick(monotonic_ms())
 
 
+def _consumption(
+    queue: QueueRef,
+    subscriptions: Subscriptions,
+    rules: SettleRules,
+    calls: ListenerCalls,
+    returns: Returns,
+) -> _Concurrent | _Orderly:
+    cached = ProcessQueue()
+    if subscriptions.is_ordered(queue.topic):
+        return _Orderly(OrderlySettling(queue, cached, rules), cached, rules, calls, returns)
+    return _Concurrent(ConcurrentSettling(queue, cached, rules), cached, rules, calls, returns)
+
+
 def _judged(called: Called) -> Verdict:
-    """What a listener's result means; what it raised is in the log of the executor."""
+    """The verdict on a listener's result; what it raised is in the log of the executor."""
     result, count = called.result, len(called.batch.messages)
     if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
         log.warning("the listener of %s failed", called.batch.queue, exc_info=result)
@@ -207,7 +214,7 @@ def _judged(called: Called) -> Verdict:
 
 
 def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
-    """What became of each message of a call; None when all were consumed."""
+    """The fate of each message of a call; None when all were consumed."""
     if verdict.outcomes is None:
         return None
     return [
@@ -217,7 +224,7 @@ def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] |
 
 
 def _fate(message: ReceivedMessage, outcome: Outcome, result: object, rules: SettleRules) -> Fate:
-    """A broker makes a dead letter of what comes back after the last try."""
+    """The fate of one message: a broker makes a dead letter of it after the last attempt."""
     if isinstance(outcome, Consumed):
         return CONSUMED
     text = outcome.reason
@@ -239,8 +246,9 @@ def _wanted(subscriptions: Subscriptions, topic: str) -> Wanted:
 
 
 def _received(page: Page, wanted: Wanted) -> Iterator[Received]:
-    """What a page has, in pieces where it unpacks to too much at once.  Raises `MalformedRecord`
-    where a frame is broken.
+    """The records of a page, in pieces where they unpack to too many bytes for one.
+
+    Raises `MalformedRecord` where a frame is broken.
     """
     while page.records:
         received = page.received(wanted)

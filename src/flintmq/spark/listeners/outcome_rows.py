@@ -1,19 +1,17 @@
-"""What became of each message: one row, for whatever sink wants to keep it.
+"""The outcome of each message that a run of listeners read: one row, in one Arrow batch a page.
 
-    consumed    its listener is done with it
-    sent back   the broker has it again and delivers it later
+    consumed    its listener consumed it
+    sent back   the broker stored it again and redelivers it later
     dead        it is a dead letter of the group now
-    failed      nobody has it any more: in broadcasting nothing is sent back
-    bad record  it cannot be decoded, and no listener saw it; its error says what became of it
+    failed      it is dropped: in broadcasting nothing is sent back
+    bad record  it cannot be decoded, and no listener got it; its error says what was done with it
 
-``topic`` is where the message was first sent to; ``queue_topic``, ``broker``, ``queue_id`` and
-``queue_offset`` say where it was read, which for a retry is the retry topic.  The time and the
-milliseconds are those of the call of its listener, which a batch shares.
+``topic`` is the topic that the message was first sent to; ``queue_topic``, ``broker``,
+``queue_id`` and ``queue_offset`` say where it was read, which for a retry is the retry topic.  The
+time and the milliseconds are those of the call of its listener; all messages of a call share them.
 
-The outcomes of one page as columns: call after call goes in, one Arrow batch comes out.
-
-Most calls consume all they were given, so what is the same in all rows of a page or of a call is
-written once, and no object is made for a row.
+Most calls consume all messages they get, so values that are equal in all rows of a page or of a
+call are written once, and no object is made for a row.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -49,22 +47,6 @@ class OutcomeKind(StrEnum):
     DEAD = "dead"
     FAILED = "failed"
     BAD_RECORD = "bad record"
-
-
-class OutcomeRow(NamedTuple):
-    """The columns, in their order.  ``started_us`` counts from 1970."""
-
-    topic: str
-    queue_topic: str
-    broker: str
-    queue_id: int
-    queue_offset: int
-    message_id: str
-    outcome: str
-    reconsume_times: int
-    started_us: int
-    milliseconds: float
-    error: str | None
 
 
 OUTCOME_SCHEMA: Final = StructType(
@@ -99,16 +81,6 @@ OUTCOME_ARROW: Final = pa.schema(
     ]
 )
 """The same for Arrow, as Spark wants it."""
-
-
-def outcome_batch(rows: list[OutcomeRow]) -> pa.RecordBatch:
-    """Rows as one Arrow batch."""
-    columns = zip(*rows, strict=True) if rows else ((),) * len(OUTCOME_ARROW)
-    arrays = [
-        pa.array(column, type=field.type)
-        for column, field in zip(columns, OUTCOME_ARROW, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_ARROW)
 
 
 _FIELDS: Final = ReceivedMessage._fields

@@ -1,15 +1,15 @@
-"""Where the rows of a run go, and that no listener runs twice for it.
+"""The sinks of a run of listeners, and how each gets the rows without a second call of listeners.
 
-    "none"                          nowhere; they are only counted
-    "console"                       shown, the first of each batch
+    "none"                             rows are only counted
+    "console"                          the first rows of each micro-batch are shown
     {"format": "parquet", "path": …}   appended to a table or to files; other keys are options
-    function(frame, batch_id)       whatever the function does with them
-    several of these                each gets every batch
+    function(frame, batch_id)          called with the rows of each micro-batch
+    several of these                   each gets every micro-batch
 
-A batch of which more than one look is taken is kept first and given to all from there: listeners
-run when a row is made, and a row is made when somebody looks.
+Spark computes a row, and so calls its listener, each time that the row is read.  So a micro-batch
+that is read more than once is persisted first, and all sinks read the persisted rows.
 
-Invariant: when a sink sees the first row of a batch, all its listeners are done.
+Invariant: when a function or one of several sinks gets a micro-batch, all its listeners have run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from flintmq.errors import InvalidSetting
 
 SHOWN_MAX: Final = 20
-"""Rows of a batch that the console shows."""
+"""Rows of a micro-batch that the console shows."""
 
 SinkFunction: TypeAlias = Callable[[DataFrame, int], object]
 Sink: TypeAlias = str | Mapping[str, Any] | SinkFunction
@@ -51,7 +51,7 @@ def read_sinks(sink: Sink | Sequence[Sink]) -> tuple[Sink, ...]:
 def attach(
     writer: DataStreamWriter, sinks: Sequence[Sink], check: Callable[[], None] | None
 ) -> DataStreamWriter:
-    """Let a query write to the sinks.  ``check`` raises when a batch may not be committed."""
+    """Have a query write to the sinks.  ``check`` raises if a micro-batch may not be committed."""
     if check is None and not sinks:
         return writer.format("noop")
     if check is None and len(sinks) == 1 and isinstance(sinks[0], Mapping):
@@ -62,7 +62,7 @@ def attach(
 
 @dataclass(frozen=True)
 class KeptBatch:
-    """Keeps each batch until all sinks have had it."""
+    """Persists each micro-batch until all sinks have read it."""
 
     sinks: tuple[Sink, ...]
     check: Callable[[], None] | None
@@ -70,7 +70,7 @@ class KeptBatch:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         frame.persist()
         try:
-            frame.count()  # here the listeners run
+            frame.count()  # calls the listeners
             if self.check is not None:
                 self.check()
             for sink in self.sinks:

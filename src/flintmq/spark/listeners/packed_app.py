@@ -1,11 +1,10 @@
-"""An app as it travels to the driver's source process and to executors.
+"""Pickles an app for the source process and for executors.
 
-Functions that can be imported there go by name; those of the program itself and of modules that
-are not installed go by value, with what they refer to.  So a listener in a script, in a notebook
-or beside the current directory runs on a cluster that knows nothing of it but flintmq.
+Functions of installed modules are pickled by name; those of the program itself and of modules that
+are not installed by value, with what they refer to.  So a listener in a script, in a notebook or
+beside the current directory runs on a cluster that has only flintmq installed.
 
-Refuses what only makes sense in one process: a store of offsets, a function told of queues,
-traces.
+Refuses settings that only work in one process: an offset store, ``on_queues``, traces.
 
 Invariant: what `pack` gives can be read by `unpack` wherever flintmq is installed.
 """
@@ -36,17 +35,17 @@ _ELSEWHERE: Final = {
     "trace": "listeners on Spark leave no traces; their outcomes are rows",
     "trace_topic": "listeners on Spark leave no traces; their outcomes are rows",
 }
-"""Settings of a push consumer that cannot be kept here, and why."""
+"""Settings of a push consumer that do not work on Spark, and why."""
 
 cloudpickle: Any = untyped
-"""What Spark itself uses; it comes without types."""
+"""Spark's own copy, which has no types."""
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything about an app that another process has to know."""
+    """The settings and listeners of an app, as other processes need them."""
 
     access: Access
     common: ClientConfig
@@ -65,7 +64,7 @@ class Program:
 
 
 def read_program(app: App) -> Program:
-    """Check an app, and take out of it what travels."""
+    """Check an app; its settings and listeners as a `Program`."""
     if not app.listeners:
         raise InvalidSetting("app", repr(app), "it has no listeners")
     for name, reason in _ELSEWHERE.items():
@@ -79,7 +78,7 @@ def read_program(app: App) -> Program:
 
 
 def pack(program: Program) -> bytes:
-    """The program as bytes; local modules go along by value."""
+    """Pickle a program; modules that are not installed are pickled by value."""
     modules = list(_local_modules(program))
     added = [each for each in modules if each.__name__ not in _registered()]
     for module in added:
@@ -97,14 +96,14 @@ def pack(program: Program) -> bytes:
 
 
 def unpack(packed: bytes) -> Program:
-    """The program again.  What it goes by name has to be installed here."""
+    """Unpickle a program.  Modules that were pickled by name have to be installed here."""
     program = pickle.loads(packed)  # noqa: S301  # our own driver made it
     assert isinstance(program, Program)
     return program
 
 
 def _local_modules(program: Program) -> Iterator[ModuleType]:
-    """The modules of listeners that are not installed, and those that live beside them."""
+    """The modules of listeners that are not installed, and those in the same directories."""
     roots: set[Path] = set()
     for each in program.listeners:
         name = _module_of(each.function)
@@ -113,14 +112,14 @@ def _local_modules(program: Program) -> Iterator[ModuleType]:
                 roots.add(file.parent.parent if file.name == "__init__.py" else file.parent)
     for name, module in list(sys.modules.items()):
         if name == "__main__" or getattr(module, "__name__", "") != name:
-            continue  # the program itself goes by value in any case
+            continue  # the program itself is pickled by value in any case
         file = _local_file(module)
         if file is not None and any(map(file.is_relative_to, roots)):
             yield module
 
 
 def _local_file(module: ModuleType) -> Path | None:
-    """Where a module is, if it is not an installed one."""
+    """The file of a module; None for an installed one."""
     name = str(getattr(module, "__name__", ""))
     file = getattr(module, "__file__", None)
     if file is None or name.partition(".")[0] in ("flintmq", "pyspark"):

@@ -1,6 +1,7 @@
-"""What the progress of a query tells in numbers: batches, rates, lag, and the time that is left.
+"""The progress of a query: figures from Spark's progress reports, and how they are shown.
 
-How a run is shown: a live line on a terminal, a line of log for each batch, a plot.
+The figures are batches, messages, rate, lag and the time left.  They are shown as a live line on a
+terminal, a log line for each micro-batch, and a plot.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from flintmq.logs import logger
 from flintmq.spark.source.stream_offset import StreamOffset
 
 POINTS_MAX: Final = 10_000
-"""Batches that are remembered for a plot; the oldest are forgotten first."""
+"""Micro-batches that a plot shows; the oldest are dropped first."""
 
 OBSERVED: Final = "flintmq"
 BAD_RECORDS: Final = "bad_records"
-"""Where the progress of a query has what was counted."""
+"""The key under which the progress of a query has the count."""
 
 RECENT: Final = 5
-"""Batches over which the rate is taken."""
+"""Micro-batches over which the rate is averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFigures:
-    """One batch.  ``lag`` is what was left in our queues when it was planned."""
+    """One micro-batch.  ``lag`` is the number of messages after it when it was planned."""
 
     batch_id: int
     time: str
@@ -47,7 +48,7 @@ class BatchFigures:
     lag: int | None
     end: dict[str, Any] = field(repr=False)
     bad_records: int = 0
-    """How many of the messages could not be decoded."""
+    """Messages that could not be decoded."""
 
     @property
     def per_second(self) -> float:
@@ -55,7 +56,7 @@ class BatchFigures:
 
 
 def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
-    """A batch as Spark tells of it; None for what is no batch of listeners."""
+    """The figures in a progress report of Spark; None where it has no end offset."""
     sources = progress.get("sources") or []
     if len(sources) != 1:
         return None
@@ -76,7 +77,7 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
 
 
 def observe_bad(frame: DataFrame, is_bad: Column) -> DataFrame:
-    """Have Spark count the bad records of each batch beside what it does anyway."""
+    """Have Spark count the bad records of each micro-batch."""
     return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS))
 
 
@@ -85,9 +86,9 @@ def _bad_records(progress: Mapping[str, Any]) -> int:
     return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
 
 
-def _offset(told: Any) -> dict[str, Any] | None:
-    """Spark gives an offset as JSON text, as a tree, or not at all."""
-    tree = json.loads(told) if isinstance(told, str) else told
+def _offset(reported: Any) -> dict[str, Any] | None:
+    """Spark reports an offset as JSON text, as a tree, or not at all."""
+    tree = json.loads(reported) if isinstance(reported, str) else reported
     return tree if isinstance(tree, dict) else None
 
 
@@ -102,7 +103,7 @@ def _lag(end: dict[str, Any], latest: dict[str, Any] | None) -> int | None:
 
 
 class Figures:
-    """All batches of a run so far."""
+    """The totals of a run so far, and its last micro-batches."""
 
     def __init__(self) -> None:
         self.points: deque[BatchFigures] = deque(maxlen=POINTS_MAX)
@@ -114,7 +115,7 @@ class Figures:
         self._last_id = -1
 
     def take(self, all_progress: Iterable[Mapping[str, Any]]) -> list[BatchFigures]:
-        """What Spark remembers of a query; the batches that are new."""
+        """Add the recent progress reports of a query; the micro-batches that are new."""
         new = []
         for progress in all_progress:
             found = read_figures(progress)
@@ -132,14 +133,14 @@ class Figures:
 
     @property
     def per_second(self) -> float:
-        """The rate of the last batches."""
+        """Messages per second over the last micro-batches."""
         some = list(self.points)[-RECENT:]
         spent_ms = sum(each.duration_ms for each in some)
         return sum(each.messages for each in some) * 1000 / spent_ms if spent_ms else 0.0
 
     @property
     def left_s(self) -> float | None:
-        """How long the lag takes at this rate; None where one cannot say."""
+        """The time that the lag takes at this rate; None where it is not known."""
         if self.lag is None or not self.per_second:
             return None
         return self.lag / self.per_second
@@ -164,7 +165,7 @@ def log_batch(group: str, batch: BatchFigures) -> None:
 
 
 def progress_text(group: str, figures: Figures) -> str:
-    """The line: what was done, how fast, what is left."""
+    """The text of the live line."""
     parts = [
         group,
         f"{figures.batches} batches",
@@ -189,7 +190,7 @@ def _duration(seconds: float) -> str:
 
 
 class LiveLine:
-    """One line that changes, on stderr; where that is no terminal, nothing is shown."""
+    """A line of progress on stderr, updated in place; nothing where stderr is no terminal."""
 
     def __init__(self, group: str, console: Console | None = None) -> None:
         self._group = group
@@ -216,7 +217,7 @@ class LiveLine:
 
 
 def require_plots(path: str) -> None:
-    """Say early that a plot cannot be made."""
+    """Raise `InvalidSetting` when a plot cannot be made."""
     try:
         importlib.import_module("matplotlib")
     except ImportError:

@@ -98,11 +98,6 @@ class SourceOptions:
         )
 
 
-def shape_of(options: Mapping[str, str]) -> Shape:
-    """The columns alone: Spark asks for the schema before it is known what is read, and how."""
-    return _shape(read_options(options, table.SOURCE, what="the source"))
-
-
 def _access(values: OptionValues, environment: Mapping[str, str]) -> Access:
     if table.STORE not in values:
         return access_of(values, environment)

@@ -53,7 +53,7 @@ from flintmq.spark.pipelines.dead_letter_replay_task import (
 from flintmq.spark.pipelines.dead_letter_report import dead_letter_options, letter_frame
 from flintmq.spark.reading.open_queues import open_queues
 from flintmq.spark.source.offset_ranges import batch_spans
-from flintmq.spark.source.preflight import has_option, look_first, require_driver
+from flintmq.spark.source.preflight import check_source, has_option, require_driver
 
 PIECE_MESSAGES: Final = 10_000
 """Of one Spark job: what is at stake when a driver dies, and rows that it holds."""
@@ -117,7 +117,7 @@ def plan_replay(
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         reason = "dead letters would be sent twice: set it to false"
         raise InvalidSetting("spark.speculation", "true", reason)
-    parsed = look_first(given, stream=False)
+    parsed = check_source(given, stream=False)
     with closing(open_queues(parsed.access, parsed.store)) as queues:
         spans = batch_spans(queues, parsed)
 

@@ -38,7 +38,7 @@ from flintmq.spark.pipelines.dead_letter_plot import plot_dead_letters
 from flintmq.spark.pipelines.lake_query import by_day
 from flintmq.spark.pipelines.report_output import ReportTable, ready_directory, utc_text
 from flintmq.spark.source.data_source import RocketMQDataSource
-from flintmq.spark.source.preflight import as_texts, has_option, look_first
+from flintmq.spark.source.preflight import as_texts, check_source, has_option
 
 GROUPS_MAX: Final = 100_000
 """Rows of the table, the largest groups first; what a driver holds with ease."""
@@ -137,7 +137,7 @@ def dead_letter_report(
     if out is not None:
         ready_directory(out, PICTURE)
     given = dead_letter_options(group, options)
-    look_first(given, stream=False)
+    check_source(given, stream=False)
     frame = letter_frame(spark, given, outcomes, reason_property, body=False)
     if where is not None:
         frame = frame.where(where)
@@ -184,7 +184,7 @@ def dead_letters(
 ) -> DataFrame:
     """The dead letters of a group, one row each; with ``body`` also their bodies and flags."""
     given = dead_letter_options(group, options)
-    look_first(given, stream=False)
+    check_source(given, stream=False)
     return letter_frame(spark, given, outcomes, reason_property, body=body)
 
 

@@ -16,13 +16,11 @@ for each topic and day.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -32,12 +30,12 @@ from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
-from flintmq.spark.listeners.progress import Figures, LiveLine, log_batch
+from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.pipelines.lake_directory import LakeDirectory
 from flintmq.spark.source.data_source import RocketMQDataSource
-from flintmq.spark.source.preflight import as_texts, has_option, look_first
+from flintmq.spark.source.preflight import as_texts, check_source, has_option
 
 log = logger("flintmq.spark")
 
@@ -51,11 +49,6 @@ BATCH_BYTES: Final = 1024 * 1024 * 1024
 
 FILES_MAX: Final = 16
 """Files of one topic and day in a batch, and tasks that read, unless told otherwise."""
-
-STOP_S: Final = 30.0
-"""How long a stop waits for the batch that is being written."""
-
-LOOK_S: Final = 0.25
 
 TOPIC: Final = "topic"
 DAY: Final = "day"
@@ -95,7 +88,7 @@ def lake(
     or ``store``; without a place to start at, it is the oldest message.
     """
     given = lake_options(topics, options)
-    parsed = look_first(given, stream=True)
+    parsed = check_source(given, stream=True)
     place = LakeDirectory(spark, to, checkpoint)
     tasks = spark.sparkContext.defaultParallelism if files is None else files
     tasks = min(tasks, FILES_MAX) if files is None else tasks
@@ -169,38 +162,19 @@ def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:
     return read
 
 
-class Lake:
+class Lake(WatchedQuery):
     """A query that writes a lake.  Leaving a ``with`` block stops it."""
 
     def __init__(
-        self, path: str, query: StreamingQuery, close: Callable[[], None], *, progress: bool
+        self, path: str, query: StreamingQuery, release: Callable[[], None], *, progress: bool
     ) -> None:
+        super().__init__(path, query, progress=progress)
         self.path = path
-        self.query = query
-        self._close = close
-        self._figures = Figures()
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._watcher = threading.Thread(
-            target=self._watch, args=(progress,), name="flintmq-lake", daemon=True
-        )
+        self._release = release
         self._watcher.start()
 
-    def __repr__(self) -> str:
-        return f"<Lake {self.path!r}, {'running' if self.query.isActive else 'ended'}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def status(self) -> LakeStatus:
+        """How many messages are written, and how many are left."""
         with self._lock:
             figures = self._figures
             return LakeStatus(
@@ -211,18 +185,10 @@ class Lake:
                 figures.lag,
             )
 
-    def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False when time is up.  Raises what ended the query, if it failed."""
-        if not self._ended.wait(timeout_s):
-            return False
-        self._watcher.join()
-        self.query.awaitTermination(1)  # raises what went wrong
-        return True
-
     def stop(self, timeout_s: float = STOP_S) -> bool:
-        """End it, between two batches if that comes in time; whether it did.
+        """End the query, between two micro-batches if one ends in time; whether it did.
 
-        A batch that is interrupted is written when the lake goes on.
+        A micro-batch that is interrupted is written when the lake is started again.
         """
         deadline_s = time.monotonic() + timeout_s
         while self.query.isActive and self.query.status["isTriggerActive"]:
@@ -230,31 +196,9 @@ class Lake:
                 break
             time.sleep(LOOK_S / 5)
         rested = not self.query.isActive or not self.query.status["isTriggerActive"]
-        self.query.stop()
-        self._watcher.join()
+        self._stop_query()
         return rested
 
-    # Inside
-
-    def _watch(self, shows_line: bool) -> None:
-        """Look at the query until it ends, then let others have the directory."""
-        with ExitStack() as stack:
-            stack.callback(self._ended.set)
-            stack.callback(self._close)
-            line = stack.enter_context(LiveLine(self.path)) if shows_line else None
-            while self.query.isActive:
-                self._look(line)
-                self._ended.wait(LOOK_S)
-            self._look(line)
-
-    def _look(self, line: LiveLine | None) -> None:
-        try:
-            progress: list[dict[str, Any]] = [dict(each) for each in self.query.recentProgress]
-        except Exception:  # Spark may be gone; the program hears of it elsewhere
-            log.debug("no progress of %s", self.path, exc_info=True)
-            return
-        with self._lock:
-            for batch in self._figures.take(progress):
-                log_batch(self.path, batch)
-        if line is not None:
-            line.show(self._figures)
+    def _close(self) -> None:
+        """Let others write to the directory."""
+        self._release()

@@ -33,7 +33,7 @@ from flintmq.spark.pipelines.report_output import ReportTable, ready_directory, 
 from flintmq.spark.pipelines.retry_counts import RetryCount, count_retries, retry_frame
 from flintmq.spark.pipelines.topic_plot import plot_topics
 from flintmq.spark.source.data_source import RocketMQDataSource
-from flintmq.spark.source.preflight import as_texts, has_option, look_first
+from flintmq.spark.source.preflight import as_texts, check_source, has_option
 
 STEPS_MAX: Final = 200
 """Steps of time unless told otherwise; more cannot be seen in a picture."""
@@ -224,7 +224,7 @@ def topic_report(
     if step_ms is not None and step_ms < 1:
         raise InvalidSetting("step_ms", str(step_ms), "give a number above 0")
     given = report_options(topics, options)
-    parsed = look_first(given, stream=False)
+    parsed = check_source(given, stream=False)
     spark.dataSource.register(RocketMQDataSource)
     with ExitStack() as kept:
         frame = _kept(kept, _frame(spark, given))

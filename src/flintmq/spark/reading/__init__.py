@@ -1,1 +1,1 @@
-"""Records from where they are, a cluster or a store directory, one page after the other."""
+"""Reads records from a cluster or from a store directory, page by page."""

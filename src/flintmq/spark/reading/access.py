@@ -1,4 +1,4 @@
-"""How driver and executors reach a cluster: the same few facts, which travel with every task.
+"""The connection settings of a cluster, for driver and executors; they travel with every task.
 
 Invariant: an `Access` pickles, and shows no secret when it is printed.
 """
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Name servers, and what one has to show there and at the brokers."""
+    """The name servers of a cluster, and the credentials for them and the brokers."""
 
     name_servers: tuple[str, ...]
     namespace: str = ""
@@ -54,15 +54,15 @@ class Line:
         self.close()
 
     def hold(self, conversation: PausingConversation[T]) -> T:
-        """Hold a conversation to its end; its result, or its error."""
+        """Run a conversation to its end; returns its result or raises its error."""
         return drive(conversation, self.make)
 
     def make(self, call: Call) -> Command:
-        """Carry out one call."""
+        """Send one request and wait for its response."""
         return self._channels.make(Call(call.address, self._signed(call.request), call.timeout_ms))
 
     def start(self, call: Call) -> Started:
-        """Send a request and do not wait: `Started.finish` does."""
+        """Send a request without waiting; `Started.finish` waits for the response."""
         channel = self._channels.reach(call.address, call.timeout_ms)
         token = channel.start(self._signed(call.request), call.timeout_ms)
         return Started(channel, token)
@@ -75,16 +75,16 @@ class Line:
 
 
 class Started:
-    """A request that is under way."""
+    """A request in flight."""
 
     def __init__(self, channel: BlockingChannel, token: int) -> None:
         self._channel = channel
         self._token = token
 
     def finish(self) -> Command:
-        """Wait for its answer, whatever its code; `Unreachable` when there will be none."""
+        """Wait for the response, whatever its code; `Unreachable` when there will be none."""
         return self._channel.finish(self._token)
 
     def abandon(self) -> None:
-        """Nobody wants the answer any more."""
+        """Drop the response when it comes."""
         self._channel.abandon(self._token)

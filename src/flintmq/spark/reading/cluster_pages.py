@@ -1,15 +1,15 @@
-"""What a task does: read its parts of queues, page by page.
+"""Reads the parts of queues that a task has from their brokers, page by page.
 
-The next pull is under way while a page is worked on.  A broker that was set to give few messages
-at a time makes many small pages; they are joined, because a page costs its reader as much as
-some hundred messages do.
+The next pull is in flight while a page is worked on.  A broker that returns few messages a pull
+makes many small pages; they are joined, because a page costs its reader as much as some hundred
+messages do.
 
-    pull ──► answer ──► next pull leaves ──► page given ──► answer …
-      ▲                       │ connection lost
-      └── waits, looks where the broker is now, and goes on from where it stands
+    pull ──► response ──► next pull is sent ──► page is yielded ──► response …
+      ▲                         │ connection lost
+      └── waits, looks up the broker's address, and continues at the next offset
 
-Invariant: the pages cover the part without a hole.  What the broker no longer has is in a page
-with a gap.
+Invariant: the pages cover the part without a hole.  Messages that the broker has deleted are in a
+page with a gap.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from flintmq.spark.reading.access import Access, Line, Started
 from flintmq.spark.reading.queue_source import ReadPart
 
 TRIES: Final = 6
-"""How often in a row a pull is tried.  With the pauses this outlasts the restart of a broker."""
+"""Attempts in a row for one pull.  With the pauses they outlast the restart of a broker."""
 
 PAUSE_MS: Final = 250
-"""Before the second try; doubled before each further one, so that all take about 8 seconds."""
+"""Before the second attempt; doubled before each further one: about 8 seconds in all."""
 
 PAGE_BYTES_MIN: Final = 256 * 1024
 """Smaller pages are joined while there is more to come."""
 
 PARTS_AHEAD: Final = 4
-"""Parts with a pull under way, in a task that has several."""
+"""Parts with a pull in flight, in a task that has several."""
 
 _logger = logger(__name__)
 
 
 class RemotePages:
-    """Parts of queues, read from their brokers."""
+    """Reads parts of queues from their brokers."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -62,7 +62,7 @@ class RemotePages:
     def all_pages(
         self, parts: Sequence[ReadPart], wanted: Wanted, count_max: int
     ) -> Iterator[Page]:
-        """The pages of all parts, one part after the other, as they come from the brokers."""
+        """The pages of all parts, one part after the other, as brokers return them."""
         left = iter(parts)
         readings: deque[_Reading] = deque()
         with self._access.open() as line:
@@ -95,7 +95,7 @@ def check_gap(page: Page, *, fail_on_data_loss: bool) -> None:
 
 
 class _Reading:
-    """One part, with a pull under way."""
+    """One part, with a pull in flight."""
 
     def __init__(self, line: Line, part: ReadPart, wanted: Wanted, count_max: int) -> None:
         self._line = line
@@ -104,48 +104,48 @@ class _Reading:
         self._count_max = count_max
         self._address = part.origin
         self._reader = self._reader_from(part.span)
-        self._under_way: Started | None = None
+        self._in_flight: Started | None = None
         self._failures = 0
         self._failure: FlintError | None = None
         self._start()
 
     def next(self) -> Page | None:
-        """The page of the next answer, or None at the end; the pull after it has left then."""
+        """The page of the next response, or None at the end; the pull after it is sent then."""
         while not self._reader.is_done:
-            if self._under_way is not None:
+            if self._in_flight is not None:
                 try:
-                    reply = self._under_way.finish()
+                    reply = self._in_flight.finish()
                 except Unreachable as error:
                     self._note(error)
                 else:
                     self._failures = 0
                     page = self._reader.answered(reply)
-                    self._under_way = None
+                    self._in_flight = None
                     self._start()
                     return self._with_end(page)
             self._try_again()
         return None
 
     def abandon(self) -> None:
-        if self._under_way is not None:
-            self._under_way.abandon()
+        if self._in_flight is not None:
+            self._in_flight.abandon()
 
     def _start(self) -> None:
         call = self._reader.call()
         if call is None:
             return
         try:
-            self._under_way = self._line.start(call)
+            self._in_flight = self._line.start(call)
         except Unreachable as error:
             self._note(error)
 
     def _note(self, error: FlintError) -> None:
-        self._under_way = None
+        self._in_flight = None
         self._failures += 1
         self._failure = error
 
     def _try_again(self) -> None:
-        """Wait, look up the broker again, and go on from where the reading stands."""
+        """Wait, look up the broker again, and continue at the next offset."""
         assert self._failure is not None
         if self._failures >= TRIES:
             raise self._failure
@@ -160,14 +160,14 @@ class _Reading:
         return SpanReader(span, self._address, wanted=self._wanted, count_max=self._count_max)
 
     def _with_end(self, page: Page) -> Page:
-        """A queue that ends before the part does has lost what the plan saw in it."""
+        """A page with a gap where the queue ends before the part: messages were lost since."""
         if self._reader.ended_at is None:
             return page
         return replace(page, stop=self._span.stop, gap=(page.start, self._span.stop))
 
 
 def _joined(reading: _Reading) -> Iterator[Page]:
-    """The same pages, small ones joined.  A gap stays a page of its own."""
+    """The pages of a part, small ones joined.  A gap stays a page of its own."""
     small: list[Page] = []
     size_bytes = 0
     while (page := reading.next()) is not None:

@@ -1,22 +1,21 @@
-"""The queues of a cluster, asked over the network: `Queues` for everything that is not a store.
+"""The queues of a cluster, asked for over the network: a `QueueSource`.
 
-Names are as the brokers know them, with their namespace.
+Names of topics and groups are those of the brokers, with their namespace.
 
-Routes are kept for a short while.  A broker that does not answer may have moved: its topics are
-looked up again and it is asked once more, a few times, before its error is raised.  A topic that
-the name servers forgot keeps its last route, because a name server that was just started knows
-nothing; whether the topic is gone its brokers will say.
+Routes are cached for a short while.  A broker that does not answer may have moved: the routes of
+its topics are fetched again and it is asked once more, a few times, before its error is raised.  A
+topic that the name servers do not know keeps its last route, because a name server that was just
+started knows none; the brokers decide whether the topic was deleted.
 
-Not for several threads at once.
+Not thread-safe.
 
-Invariant: of what `commit` told the brokers itself it never takes anything back.
+Invariant: `commit` never sends an offset below one that it committed before.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from flintmq.core.admin.cluster import readable_brokers
@@ -37,32 +36,25 @@ from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.queue_source import QueueSurvey
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 ROUTE_MS: Final = 5_000
-"""How old a route may be.  Queues that are added are found within this time."""
+"""The age at which a route is fetched again.  Added queues are found within this time."""
 
 MISSED_ROUTE_MS: Final = 500
-"""The same for a route in which queues are missing that were there: their broker may be back."""
+"""The same for a route that lacks queues it had before: their broker may be back."""
 
 TRIES: Final = 3
-"""How often a broker that does not answer is asked."""
+"""Attempts for a broker that does not answer."""
 
 PAUSE_MS: Final = 100
-"""Before the second try; twice as long before the third."""
+"""Before the second attempt; twice as long before the third."""
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Where queues begin and end, and which brokers did not say, with the reason."""
-
-    extents: Mapping[QueueRef, Extent]
-    silent: Mapping[str, FlintError]
-
-
-class Cluster:
+class ClusterQueues:
     """The queues behind name servers."""
 
     def __init__(self, access: Access) -> None:
@@ -74,7 +66,7 @@ class Cluster:
     def close(self) -> None:
         self._line.close()
 
-    # What there is
+    # Topics and queues
 
     def topics(self) -> tuple[str, ...]:
         listed = self._line.hold(list_topics(self._line.namesrv))
@@ -91,7 +83,7 @@ class Cluster:
             raise NoRoute(queue.topic, f"nothing is known of its broker {queue.broker}")
         return address
 
-    # Where queues begin and end
+    # Extents
 
     def extents(self, queues: Collection[QueueRef]) -> Mapping[QueueRef, Extent]:
         survey = self.survey(queues)
@@ -99,8 +91,8 @@ class Cluster:
             raise error
         return survey.extents
 
-    def survey(self, queues: Collection[QueueRef]) -> Survey:
-        """What every broker says that answers.  One question for each topic and broker."""
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
+        """Extents from every broker that answers.  One request for each topic and broker."""
         known = self._still_there(queues)
         places = sorted({(queue.topic, queue.broker) for queue in known})
         asked = self._ask_all(
@@ -108,23 +100,23 @@ class Cluster:
         )
         found: dict[QueueRef, Extent] = {}
         silent: dict[str, FlintError] = {}
-        untold: list[QueueRef] = []
+        unlisted: list[QueueRef] = []
         tables = {(place.topic, place.broker): table for place, table in asked.items()}
         for queue in known:
             table = tables[queue.topic, queue.broker]
             if isinstance(table, FlintError):
-                if not _is_gone(table):
+                if not _is_deleted(table):
                     silent[queue.broker] = table
             elif queue.queue_id in table:
                 found[queue] = table[queue.queue_id]
-            else:  # 4.9 tells only of queues that can be written
-                untold.append(queue)
-        for queue, outcome in self._ask_all(untold, extent).items():
+            else:  # 4.9 reports only queues that can be written
+                unlisted.append(queue)
+        for queue, outcome in self._ask_all(unlisted, extent).items():
             if isinstance(outcome, Extent):
                 found[queue] = outcome
-            elif not _is_gone(outcome):
+            elif not _is_deleted(outcome):
                 silent[queue.broker] = outcome
-        return Survey(found, silent)
+        return QueueSurvey(found, silent)
 
     def offsets_at(
         self, queues: Collection[QueueRef], time_ms: int
@@ -136,7 +128,7 @@ class Cluster:
 
         return self._require(self._ask_all(list(bounds), search))
 
-    # Where a group stands
+    # Offsets of a group
 
     def group_offsets(
         self, queues: Collection[QueueRef], group: str
@@ -144,16 +136,17 @@ class Cluster:
         def look(address: str, queue: QueueRef) -> Conversation[QueueOffset | None]:
             offset = yield from group_offset(address, group, queue, zero_if_young=False)
             if offset == 0 and group not in (yield from groups_of_topic(address, queue.topic)):
-                return None  # 4.9 says 0 for a group that was never there
+                return None  # 4.9 answers 0 for a group that never committed
             return offset
 
         asked = self._require(self._ask_all(self._still_there(queues), look))
         return {queue: offset for queue, offset in asked.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[QueueRef, QueueOffset]) -> None:
-        """Tell the brokers how far the group got.  What they know from here is not repeated.
+        """Commit offsets of a group.  Offsets that were committed from here are not repeated.
 
-        All are told before the error of one is raised; what failed is told again next time.
+        All queues are tried before the error of one is raised; a failed one is repeated by the
+        next call.
         """
         ahead = {
             queue: offset
@@ -161,7 +154,7 @@ class Cluster:
             if offset > self._committed.get((group, queue), -1)
         }
 
-        def tell(address: str, queue: QueueRef) -> Conversation[None]:
+        def commit_one(address: str, queue: QueueRef) -> Conversation[None]:
             try:
                 yield from commit_offset(address, group, queue, ahead[queue])
             except BrokerRefused as error:
@@ -171,33 +164,33 @@ class Cluster:
                 yield from commit_offset(address, group, queue, ahead[queue])
 
         self._introduce(group, ahead)
-        outcomes = self._ask_all(self._still_there(ahead), tell)
+        outcomes = self._ask_all(self._still_there(ahead), commit_one)
         for queue, outcome in outcomes.items():
             if not isinstance(outcome, FlintError):
                 self._committed[group, queue] = ahead[queue]
         self._require(outcomes)
 
     def _introduce(self, group: str, queues: Collection[QueueRef]) -> None:
-        """See that these brokers know the group, so that tools find its offsets there."""
+        """Create the group on brokers that lack it, so that tools find its offsets there."""
         new = {queue.broker: queue for queue in queues if (group, queue.broker) not in self._known}
         if not new:
             return
         try:
             route = self._line.hold(fetch_route(self._line.namesrv, retry_topic(group), ASK_MS))
         except FlintError:
-            return  # it only serves others, and there is a next time
+            return  # only tools need it, and the next commit tries again
         there = set() if route is None else {each.broker for each in route.brokers}
-        strangers = [queue for broker, queue in new.items() if broker not in there]
-        told = self._ask_all(strangers, lambda address, _: introduce(address, group))
-        failed = {queue.broker for queue, error in told.items() if error is not None}
+        unaware = [queue for broker, queue in new.items() if broker not in there]
+        answers = self._ask_all(unaware, lambda address, _: introduce(address, group))
+        failed = {queue.broker for queue, error in answers.items() if error is not None}
         self._known |= {(group, broker) for broker in new if broker not in failed}
 
-    # Asking
+    # Requests
 
     def _ask_all(
         self, queues: Collection[QueueRef], ask_one: Callable[[str, QueueRef], Conversation[T]]
     ) -> dict[QueueRef, T | FlintError]:
-        """Ask about each queue where it is; those whose broker is silent again, elsewhere."""
+        """Ask the broker of each queue; one that does not answer again, by a new route."""
         outcomes: dict[QueueRef, T | FlintError] = {}
         left = list(queues)
         for attempt in range(TRIES):
@@ -216,16 +209,16 @@ class Cluster:
             if not left or attempt == TRIES - 1:
                 break
             time.sleep((PAUSE_MS << attempt) / 1000)
-            self._doubt({queue.topic for queue in left})
+            self._expire({queue.topic for queue in left})
         return outcomes
 
     def _require(self, outcomes: Mapping[K, T | FlintError]) -> dict[K, T]:
-        """All results; the first error when there is one.  Queues that are gone are left out."""
+        """All results, or the first error raised.  Deleted queues are left out."""
         found: dict[K, T] = {}
         for queue, outcome in outcomes.items():
             if not isinstance(outcome, FlintError):
                 found[queue] = outcome
-            elif not _is_gone(outcome):
+            elif not _is_deleted(outcome):
                 raise outcome
         return found
 
@@ -246,7 +239,7 @@ class Cluster:
     # Routes
 
     def _look_up(self, topics: Collection[str], age_ms_max: int | None = None) -> None:
-        """See that a route is known of each of them that is not too old."""
+        """Fetch the routes of topics that have none, or one that is too old."""
         now_ms = monotonic_ms()
         age_ms_max = ROUTE_MS if age_ms_max is None else age_ms_max
         stale = sorted(
@@ -267,15 +260,15 @@ class Cluster:
             else:
                 raise NoRoute(topic, "no broker has such a topic")
 
-    def _doubt(self, topics: Collection[str]) -> None:
-        """Look these up again before they are used next."""
+    def _expire(self, topics: Collection[str]) -> None:
+        """Have the routes of these topics fetched before they are used next."""
         for topic in topics:
             if topic in self._routes:
                 self._routes[topic] = self._routes[topic][0], monotonic_ms() - ROUTE_MS - 1
 
 
 def _topic_extents(address: str, place: QueueRef) -> Conversation[dict[int, Extent]]:
-    """202: every queue that the topic has on one broker."""
+    """GET_TOPIC_STATS_INFO (202): the extents of all queues of a topic on one broker."""
     header = OfTopic(topic=place.topic)
     reply = yield from ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
     return {
@@ -287,5 +280,5 @@ def _topic_extents(address: str, place: QueueRef) -> Conversation[dict[int, Exte
     }
 
 
-def _is_gone(error: FlintError) -> bool:
+def _is_deleted(error: FlintError) -> bool:
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.TOPIC_NOT_EXIST

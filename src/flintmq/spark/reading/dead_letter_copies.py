@@ -1,8 +1,8 @@
-"""Records that cannot be decoded, as dead letters of a group: their broker copies its own bytes.
+"""Makes dead letters of records that cannot be decoded: their broker copies its own bytes.
 
-    36 with level -1 ──stored──► done
-          │ the group is not known there: it is made known, and the broker is asked again
-          └ refused, `REFUSED_MAX` times ──► `BrokerRefused`: whoever asked decides what then
+    CONSUMER_SEND_MSG_BACK (36) with level -1 ──stored──► done
+          │ unknown group: it is created there, and the request repeated
+          └ refused, `REFUSED_MAX` times ──► `BrokerRefused`: the caller decides
 
 A broker that cannot be reached is `Unreachable`: the task fails, and Spark runs it again.  A task
 that runs again has its records copied again.
@@ -26,17 +26,17 @@ from flintmq.spark.reading.access import Line
 from flintmq.spark.reading.masters import Masters
 
 REFUSED_MAX: Final = 3
-"""How often a broker may say no to one record: its reason may pass, but a task cannot wait."""
+"""Attempts for one record: the broker's reason may be temporary, but a task cannot wait long."""
 
 PAUSE_S: Final = 0.2
-"""Between two tries."""
+"""Between two attempts."""
 
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _UNKNOWN_GROUP: Final = int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 
 
 class DeadLetterCopies:
-    """What one task asks of brokers.  ``group`` is the name on the wire."""
+    """The dead-letter copies of one task.  ``group`` is the name on the wire."""
 
     def __init__(
         self, line: Line, group: str, *, tries_max: int = RETRY_MAX, unit_mode: bool = False

@@ -1,4 +1,4 @@
-"""The masters of brokers, as the route of a topic has them; looked up when they are needed."""
+"""The addresses of master brokers, from the routes of topics, fetched when they are needed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flintmq.spark.reading.access import Line
 
 
 class Masters:
-    """What one task knows of routes."""
+    """The routes that one task has fetched."""
 
     def __init__(self, line: Line) -> None:
         self.routes = Routes()
         self._line = line
 
     def address(self, queue: QueueRef) -> str:
-        """Where the master of a queue's broker is; `NoRoute` when there is none now."""
+        """The address of the master of a queue's broker; `NoRoute` when there is none now."""
         address = self.routes.address(queue.broker)
         if address is None:
             self.look_up(queue.topic)
@@ -27,7 +27,7 @@ class Masters:
         return address
 
     def look_up(self, topic: str) -> bool:
-        """Learn the route of a topic anew; whether there is one."""
+        """Fetch the route of a topic; whether there is one."""
         route = self._line.hold(fetch_route(self._line.namesrv, topic, ASK_MS))
         if route is not None:
             self.routes.take(topic, route)

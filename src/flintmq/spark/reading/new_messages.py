@@ -1,11 +1,11 @@
-"""Notices new messages in queues without asking again and again.
+"""Notices new messages in queues by long polling.
 
-Each queue has one pull at its broker, which keeps it until a message arrives.  What such a pull
-brings is not used: it only says that there is something to plan a batch for.
+Each queue has one pull that its broker holds until a message arrives.  The message in its response
+is not used: it only shows that there is a micro-batch to plan.
 
-    watch(positions) ──► a pull for each queue ──kept up to 15 s──► nothing: again
-                                                    ├──► something: `wait` comes back
-                                                    └──► moved: somebody reset the group
+    wait(positions) ──► a pull for each queue ──held up to 15 s──► no message: pull again
+                                                  ├──► message: `wait` returns
+                                                  └──► offset moved: the group was reset
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from flintmq.model.queue import QueueOffset, QueueRef
 AFTER_ERROR_S: Final = 1.0
 
 
-class Arrivals:
-    """Lives on the loop of its engine."""
+class NewMessages:
+    """The held pulls of one query.  Used on the loop of its engine."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Arrivals:
         self._change = asyncio.Event()
 
     def wake(self) -> None:
-        """Something else happened that whoever waits should look at."""
+        """End the current `wait`."""
         self._change.set()
 
     async def wait(self, positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
-        """Wait until a queue has something at its position; whether that, or a wake, came."""
+        """Wait until a queue has a message at its position, or for `wake`; False on timeout."""
         self._watch(positions)
         try:
             async with asyncio.timeout(timeout_s):
@@ -63,7 +63,7 @@ class Arrivals:
                 del self._watches[queue]
         for queue, offset in positions.items():
             if queue not in self._watches:
-                task = self._engine.spawn(self._look(queue, offset), f"arrivals in {queue}")
+                task = self._engine.spawn(self._look(queue, offset), f"new messages in {queue}")
                 self._watches[queue] = offset, task
 
     async def _look(self, queue: QueueRef, offset: QueueOffset) -> None:
@@ -75,7 +75,7 @@ class Arrivals:
                 answer = await self._pulling.pull(pull, PULL_TIMEOUT_MS)
             except FlintError:
                 await asyncio.sleep(AFTER_ERROR_S)
-                break  # the brokers are asked, which tells what is wrong
+                break  # the next survey of the brokers shows what is wrong
             if isinstance(answer, OffsetMoved) and answer.next_offset != offset:
                 self._on_moved(queue, answer.next_offset)
             if not isinstance(answer, NoNewMessage):

@@ -1,25 +1,25 @@
-"""Where a source reads: a cluster, or a store directory.  Everybody else does not care which."""
+"""Opens what a source reads: a cluster, or a store directory.  No other module chooses."""
 
 from __future__ import annotations
 
 from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.cluster_pages import RemotePages
-from flintmq.spark.reading.queue_source import PartsReader, Queues
+from flintmq.spark.reading.queue_source import PartsReader, QueueSource
 
 
-def open_queues(access: Access, store: str | None) -> Queues:
-    """For the driver.  Close it when it is no longer needed."""
+def open_queues(access: Access, store: str | None) -> QueueSource:
+    """The queues of a source, for the driver.  The caller closes it."""
     if store is None:
-        from flintmq.spark.reading.cluster_queues import Cluster  # tasks do without
+        from flintmq.spark.reading.cluster_queues import ClusterQueues  # tasks do without
 
-        return Cluster(access)
+        return ClusterQueues(access)
     from flintmq.spark.reading.store_queues import StoreQueues
 
     return StoreQueues(store)
 
 
 def page_reader(access: Access, store: str | None) -> PartsReader:
-    """For a task."""
+    """The reader of parts, for a task."""
     if store is None:
         return RemotePages(access)
     from flintmq.spark.reading.store_queues import StorePages

@@ -1,13 +1,13 @@
 """Topics of a store directory, read from its files and without a broker.
 
-`StoreQueues` answers the driver what a cluster would, `StorePages` gives tasks the same records.
-Executors must see the directory under the same name as the driver.
+`StoreQueues` is the `QueueSource` of the driver, `StorePages` the reader of tasks.  Executors must
+see the directory under the same path as the driver.
 
-The broker's name, a column of every row, is what its table of topics says: brokers keep a topic
-of their own name there.  A directory without one is called by its own name.
+The broker's name, a column of every row, is taken from its table of topics: brokers keep a topic
+of their own name there.  Without one, the name of the directory is used.
 
-A queue is there if its topic should have it or if it has files, whatever permissions say; deleted
-topics are not listed, but can be read by name as long as their files are there.
+A queue exists if its topic is configured to have it or if it has files, whatever its permissions;
+deleted topics are not listed, but can be read by name as long as their files exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import Page, Wanted
-from flintmq.errors import InvalidSetting, NoRoute
+from flintmq.errors import NoRoute
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef, Span
@@ -28,7 +28,7 @@ from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission, is_system_topic, 
 from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record_scan import scan_records
-from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.spark.reading.queue_source import QueueSurvey, ReadPart
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.layout import (
     BATCH_QUEUE_DIRECTORY,
@@ -41,27 +41,25 @@ from flintmq.store.readonly.store_files import LogFiles, QueueFiles, StoreFiles
 from flintmq.store.readonly.store_records import Gathered, gather_records
 
 UNITS_MAX: Final = 16_384
-"""Units looked at for one page, where few of them are wanted."""
+"""Consume queue units scanned for one page, where a filter leaves few of them."""
 
 _REPLY: Final = reply_topic("")
 
 
 class StoreQueues:
-    """What a store directory holds, as the driver sees it.  Asked again, it looks again."""
+    """The queues of a store directory.  Every call reads the files again."""
 
-    def __init__(self, directory: str, broker: str | None = None) -> None:
+    def __init__(self, directory: str) -> None:
         path = Path(directory).expanduser().resolve()
         self._files = StoreFiles(path)
         self._tables = Tables(self._files.disk, path)
         self._known: dict[tuple[str, int], QueueFiles | BatchQueueFiles] = {}
-        if broker is not None and not broker.strip():
-            raise InvalidSetting("broker", broker, "must not be blank")
-        self.broker = broker or self._own_name() or path.name
+        self.broker = self._own_name() or path.name
 
     def close(self) -> None:
         self._files.close()
 
-    # What there is
+    # Topics and queues
 
     def topics(self) -> tuple[str, ...]:
         configured = self._configured()
@@ -88,14 +86,17 @@ class StoreQueues:
             raise NoRoute(topic, f"it is not in {self._files.directory}")
         return tuple(sorted(QueueRef(topic, self.broker, queue_id) for topic, queue_id in found))
 
-    def origin(self, queue: QueueRef) -> str:  # noqa: ARG002  # all are in one place
+    def origin(self, queue: QueueRef) -> str:  # noqa: ARG002  # all are in one directory
         return str(self._files.directory)
 
-    # Where queues begin and end
+    # Extents and offsets
 
     def extents(self, queues: Collection[QueueRef]) -> Mapping[QueueRef, Extent]:
         self._files.look()
         return {queue: self._files_of(queue).look() for queue in self._of_this_broker(queues)}
+
+    def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
+        return QueueSurvey(self.extents(queues), {})
 
     def offsets_at(
         self, queues: Collection[QueueRef], time_ms: int
@@ -135,7 +136,7 @@ class StoreQueues:
             yield from found_queues(self._files.disk, self._files.directory / name)
 
     def _configured(self) -> dict[str, tuple[int, int]]:
-        """Queues to read, and permissions, of every topic in the table."""
+        """The number of readable queues and the permissions of every topic in the table."""
         saved = self._tables.topics.load()
         if saved is None:
             return {}
@@ -149,7 +150,7 @@ class StoreQueues:
         return names[0] if len(names) == 1 else None
 
     def _own_name(self) -> str | None:
-        """Topics that others may be made like are the template, the cluster's and the broker's."""
+        """Topics with the INHERIT permission are the template, the cluster's and the broker's."""
         others = {AUTO_CREATE_TOPIC, self._cluster()}
         names = [
             name
@@ -160,7 +161,7 @@ class StoreQueues:
 
 
 def queue_files(files: StoreFiles, topic: str, queue_id: int) -> QueueFiles | BatchQueueFiles:
-    """The files of a queue, of the kind that is there; without files it has no messages."""
+    """The files of a queue, plain or of batches; a queue without files has no messages."""
     path = queue_directory(files.directory / BATCH_QUEUE_DIRECTORY, topic, queue_id)
     if not files.disk.is_directory(path):
         return files.queue(topic, queue_id)
@@ -169,7 +170,7 @@ def queue_files(files: StoreFiles, topic: str, queue_id: int) -> QueueFiles | Ba
 
 
 class StorePages:
-    """Parts of queues, read from files by a task."""
+    """Reads parts of queues from files."""
 
     def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
         files = StoreFiles(Path(part.origin))
@@ -272,7 +273,7 @@ def _sql_test(wanted: Wanted) -> Callable[[Mapping[str, str]], bool] | None:
 def _chosen(records: bytes, takes: Callable[[Mapping[str, str]], bool]) -> bytes:
     """The records whose properties pass a test.
 
-    What is no whole record stays: the reader of the page says what is wrong with it.
+    Bytes that are not a whole record stay: the reader of the page reports them.
     """
     columns = scan_records(records)
     stops = columns.start + columns.size_bytes

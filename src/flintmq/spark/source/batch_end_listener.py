@@ -1,10 +1,13 @@
-"""In the program that started queries: tell sources that a batch is done, see `heard_ends`."""
+"""In the program that started queries: write the end of each micro-batch for its sources.
+
+The other end is `FinishedBatches` in `flintmq.spark.source.control_files`.
+"""
 
 from __future__ import annotations
 
 import json
-import socket
 from contextlib import suppress
+from pathlib import Path
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
@@ -16,54 +19,51 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from flintmq.spark.source.batch_end_socket import ADDRESS, TELL_S
+from flintmq.spark.source.control_files import DIRECTORY, FINISHED, PREFIX, ControlFiles
 
 
-class TellSources(StreamingQueryListener):
-    """Tells those sources of a query that are ours."""
+class BatchEndListener(StreamingQueryListener):
+    """Writes ``finished`` for those sources of a query that report a control directory."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Nothing is done yet."""
+        """No micro-batch is finished yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         for source in event.progress.sources:
-            address = _address_in(source.latestOffset)
-            if address is not None and source.endOffset:
-                _tell(address, source.endOffset)
+            directory = _directory_in(source.latestOffset)
+            if directory is not None and source.endOffset:
+                with suppress(OSError, ValueError):  # the source process may have ended
+                    ControlFiles(directory).write(FINISHED, json.loads(source.endOffset))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
-        """An idle source is asked, and knows."""
+        """Spark asks an idle source for its latest offset, which reports the last micro-batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's
-        """The source process is gone."""
+        """The source process has ended."""
 
 
-_told_for: WeakSet[SparkSession] = WeakSet()
+_sessions: WeakSet[SparkSession] = WeakSet()
 
 
-def tell_sources(spark: object) -> None:
-    """See that sources hear of the batches of this session's queries.
+def report_batch_ends(spark: object) -> None:
+    """Add a `BatchEndListener` to a session, once.
 
-    Not through Spark Connect, where the program is on another machine.
+    A session of Spark Connect gets none: its program runs on another machine than the sources.
     """
-    if isinstance(spark, SparkSession) and spark not in _told_for and hasattr(socket, "AF_UNIX"):
-        spark.streams.addListener(TellSources())
-        _told_for.add(spark)
+    if isinstance(spark, SparkSession) and spark not in _sessions:
+        spark.streams.addListener(BatchEndListener())
+        _sessions.add(spark)
 
 
-def _address_in(reported: str | None) -> str | None:
-    if not reported or f'"{ADDRESS}"' not in reported:
+def _directory_in(reported: str | None) -> str | None:
+    """The control directory that a reported offset names; None for sources that are not ours."""
+    if not reported or f'"{DIRECTORY}"' not in reported:
         return None
     try:
         tree = json.loads(reported)
     except ValueError:
         return None
-    address = tree.get(ADDRESS) if isinstance(tree, dict) else None
-    return address if isinstance(address, str) else None
-
-
-def _tell(address: str, offset: str) -> None:
-    with suppress(OSError), socket.socket(socket.AF_UNIX) as sock:  # it may have ended
-        sock.settimeout(TELL_S)
-        sock.connect(address)
-        sock.sendall(offset.encode())
+    directory = tree.get(DIRECTORY) if isinstance(tree, dict) else None
+    if not isinstance(directory, str) or not Path(directory).name.startswith(PREFIX):
+        return None
+    return directory

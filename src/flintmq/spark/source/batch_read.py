@@ -1,9 +1,9 @@
-"""``spark.read``: what the topics hold, planned once and then read by tasks.
+"""``spark.read``: the messages of topics, planned once and then read by tasks.
 
-Conditions of the query cut the plan where Spark hands them over, see `PushingReader`.  Spark does
-so only with ``spark.sql.python.filterPushdown.enabled``, and without it refuses a reader that
-takes filters; but it asks for them in a process of their own, so only there the reader takes
-them.  That holds in every mode of Spark, and no session has to be asked.
+`PushingReader` narrows the plan by the filters of the query.  Spark passes filters only with
+``spark.sql.python.filterPushdown.enabled``, and without it refuses a reader that takes filters.
+It passes them in a process of its own, so the reader takes filters only in that process.  That
+works in every mode of Spark without a look at the session's settings.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from flintmq.model.queue import Span
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.reading.open_queues import open_queues
-from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.reading.queue_source import QueueSource
+from flintmq.spark.source.offset_ranges import batch_spans
+from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.pushdown import Conditions
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
-from flintmq.spark.source.stream_plan import batch_spans, cut, partition_numbers
 
 PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""What runs in the process in which Spark asks which filters a reader takes."""
+"""The main module of the process in which Spark asks which filters a reader takes."""
 
 
 class BatchReader(DataSourceReader):
-    """Reads everything that the options name."""
+    """Reads all messages that the options name."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -51,22 +52,22 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self._options, partition)
 
-    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:  # noqa: ARG002  # for those who narrow
+    def _narrowed(self, queues: QueueSource, spans: tuple[Span, ...]) -> Iterable[Span]:  # noqa: ARG002  # for those who narrow
         return spans
 
 
 class PushingReader(BatchReader):
-    """The same, for a query whose conditions are known."""
+    """A `BatchReader` that reads less where filters of the query allow it."""
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._conditions = Conditions(options.shape.form, options.access.namespace)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take what can be used; what Spark still has to look at in every row."""
+        """Use filters to narrow the plan; returns those that Spark has to evaluate itself."""
         return [one for one in filters if not self._conditions.take(one)]
 
-    def _narrowed(self, queues: Queues, spans: tuple[Span, ...]) -> Iterable[Span]:
+    def _narrowed(self, queues: QueueSource, spans: tuple[Span, ...]) -> Iterable[Span]:
         return self._conditions.narrow(queues, spans)
 
 

@@ -1,7 +1,7 @@
-"""How a stream waits while nothing is new: Spark itself would ask again after ten milliseconds.
+"""How an idle stream waits for new messages: Spark itself would ask again after ten milliseconds.
 
-Every queue has a pull that its broker holds until a message comes, so the wait ends at once when
-there is one, and brokers hear little meanwhile.
+Each queue has one pull that its broker holds until a message arrives, so the wait ends at once
+then, and brokers get few requests meanwhile.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from flintmq.client.pull.pull_calls import Pulling
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.new_messages import Arrivals
+from flintmq.spark.reading.new_messages import NewMessages
 
 HELD_MAX: Final = 1_024
-"""Queues with a pull at their broker.  News of others is found by asking."""
+"""Queues with a held pull.  New messages of other queues are found by asking for end offsets."""
 
 
-class Waiting(Protocol):
-    """How to wait for news."""
+class IdleWait(Protocol):
+    """Waits for new messages."""
 
     def wait(self, positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
-        """Wait until a queue has something at its position; False when time is up."""
+        """Wait until a queue has a message at its position; False when time is up."""
         ...
 
     def close(self) -> None: ...
 
 
-class HeldPulls:
-    """Waits by pulls that brokers hold."""
+class IdlePulls:
+    """Waits with pulls that brokers hold."""
 
     def __init__(self, access: Access) -> None:
         account = access.account
@@ -47,14 +47,14 @@ class HeldPulls:
         )
         self._lease = Lease("a waiting stream")
         try:
-            self._engine, self._arrivals = self._lease.run(self._open())
+            self._engine, self._new_messages = self._lease.run(self._open())
         except BaseException:
             self._lease.give_back()
             raise
 
     def wait(self, positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
         some = dict(sorted(positions.items())[:HELD_MAX])
-        return self._lease.run(self._arrivals.wait(some, timeout_s))
+        return self._lease.run(self._new_messages.wait(some, timeout_s))
 
     def close(self) -> None:
         try:
@@ -62,18 +62,18 @@ class HeldPulls:
         finally:
             self._lease.give_back()
 
-    async def _open(self) -> tuple[Engine, Arrivals]:
+    async def _open(self) -> tuple[Engine, NewMessages]:
         engine = Engine(self._config, what="a waiting stream")
         await engine.start()
-        return engine, Arrivals(engine, Pulling(engine, TOOLS_GROUP), _moved)
+        return engine, NewMessages(engine, Pulling(engine, TOOLS_GROUP), _moved)
 
 
 def _moved(_queue: QueueRef, _offset: QueueOffset) -> None:
-    """The brokers are asked next, and say where their queues begin and end."""
+    """Nothing to do: the extents of all queues are asked for next."""
 
 
-class Patience:
-    """Waits out its time: for a store directory, where nobody tells of news."""
+class IdleSleep:
+    """Sleeps for the whole time: nothing reports new messages of a store directory."""
 
     def wait(self, _positions: Mapping[QueueRef, QueueOffset], timeout_s: float) -> bool:
         threading.Event().wait(timeout_s)

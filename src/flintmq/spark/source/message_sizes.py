@@ -1,10 +1,10 @@
-"""How large the messages of each queue are, for limits in bytes.
+"""The average size of the messages of each queue, for limits in bytes.
 
-A broker tells how many messages a queue holds, not how large they are, and tasks have no way to
-tell the driver what they saw.  So the driver itself reads a few messages of a queue before the
-first batch that has it, and again from time to time.
+A broker reports how many messages a queue holds, not how large they are, and tasks cannot report
+sizes to the driver.  So the driver itself samples a few messages of a queue before the first
+micro-batch that reads it, and again from time to time.
 
-Invariant: sizes are per offset: what a filter holds back counts as nothing.
+Invariant: sizes are per offset: a message that a filter leaves out counts as zero bytes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flintmq.spark.reading.queue_source import PageReader, ReadPart
 from flintmq.spark.source.stream_offset import StreamOffset
 
 SAMPLE_MESSAGES: Final = 32
-"""What a broker gives at once unless it is set otherwise."""
+"""The most that a broker with default settings returns for one pull."""
 
 BATCHES_BETWEEN: Final = 16
-"""A queue is looked at again after so many batches."""
+"""A queue is sampled again after so many micro-batches."""
 
 NEW_SHARE: Final = 0.5
-"""How much a new sample counts against what was known."""
+"""The weight of a new sample in the moving average."""
 
 
-class Sizes:
+class MessageSizes:
     """Bytes per message, queue by queue."""
 
     def __init__(self, reader: PageReader, wanted: Wanted) -> None:
@@ -42,7 +42,7 @@ class Sizes:
         stops: dict[QueueRef, QueueOffset],
         origin: Callable[[QueueRef], str],
     ) -> dict[QueueRef, int]:
-        """Sample the queues that have something new where that is due; all sizes known then."""
+        """Sample the queues with new messages where that is due; the sizes known so far."""
         for queue, start in previous.stops.items():
             stop = min(stops.get(queue, start), start + SAMPLE_MESSAGES)
             if stop <= start:

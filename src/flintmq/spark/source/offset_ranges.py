@@ -1,10 +1,10 @@
-"""From options to queues and offsets: which queues are read, and where each starts and stops.
+"""Resolves the options of a source to queues and offsets: where each queue starts and stops.
 
-Messages that were asked for by number and are gone, or a group that stands where nothing is any
-more, are `MessagesLost`; with failOnDataLoss=false they are logged and what is left is read.
-Words and times cannot ask for too much: they mean what is there.
+An offset option that names deleted messages, or a committed offset of a group that lies outside
+its queue, is `MessagesLost`; with failOnDataLoss=false it is logged and the messages that exist
+are read.  ``earliest``, ``latest`` and timestamps never name deleted messages.
 
-Invariant: what comes out lies within what the queues hold.
+Invariant: the resulting offsets lie within the extents of the queues.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from flintmq.spark.options.offset_specs import (
 )
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.options.source_table import ASSIGN, ENDING_OFFSETS, STARTING_OFFSETS
-from flintmq.spark.reading.queue_source import Queues
+from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.stream_offset import StreamOffset
 
 NAMED_MAX = 5
-"""How many queues an error names before it only counts them."""
+"""The number of queues that an error names; it counts the others."""
 
 _logger = logger(__name__)
 
 
 class DataLoss:
-    """What becomes of messages that are gone: an error, or a warning, and that only once."""
+    """Reports deleted messages: as an error, or as a warning, once for each place."""
 
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
@@ -56,7 +56,7 @@ class DataLoss:
             _logger.warning("%s", MessagesLost(str(queue), start, stop, reason))
 
     def within(self, queue: QueueRef, asked: QueueOffset, extent: Extent) -> QueueOffset:
-        """An offset that the queue has, or its end; the nearest one when ``asked`` is neither."""
+        """``asked`` if it lies within the extent, else the nearest offset that does."""
         holds = f"the queue holds {extent.start} to {extent.stop}"
         if asked < extent.start:
             self.report(queue, asked, extent.start, f"deleted before they were read, {holds}")
@@ -68,12 +68,12 @@ class DataLoss:
 
 
 def chosen_queues(
-    queues: Queues, choice: Choice, *, while_running: bool = False
+    queues: QueueSource, choice: Choice, *, while_running: bool = False
 ) -> tuple[QueueRef, ...]:
-    """The queues a source reads, sorted, as they are now.
+    """The queues that a source reads now, sorted.
 
-    A subscribed topic that is not there is `NoRoute`, an assigned queue `InvalidSetting`; but not
-    ``while_running``: then it once was there, and what became of it is for the plan to say.
+    A subscribed topic that does not exist is `NoRoute`.  An assigned queue that does not exist is
+    `InvalidSetting`, but not ``while_running``: then it was deleted, and the plan reports that.
     """
     match choice:
         case Topics(topics):
@@ -107,12 +107,12 @@ def _assigned(
 def _is_like(topic: str, choice: TopicsLike) -> bool:
     name = without_namespace(choice.namespace, topic)
     if choice.namespace and name == topic:
-        return False  # of another namespace, or of none
+        return False  # it is in another namespace, or in none
     return re.fullmatch(choice.pattern, name) is not None
 
 
-def batch_spans(queues: Queues, options: SourceOptions) -> tuple[Span, ...]:
-    """What a batch reads, sorted by queue; queues with nothing to read have an empty span."""
+def batch_spans(queues: QueueSource, options: SourceOptions) -> tuple[Span, ...]:
+    """The spans of a batch query, sorted by queue; the span of an empty queue is empty."""
     refs = chosen_queues(queues, options.choice)
     loss = DataLoss(fails=options.fail_on_data_loss)
     extents = _extents(queues, refs, loss)
@@ -124,8 +124,8 @@ def batch_spans(queues: Queues, options: SourceOptions) -> tuple[Span, ...]:
     )
 
 
-def initial_offset(queues: Queues, options: SourceOptions) -> StreamOffset:
-    """Where a stream starts that has no checkpoint yet."""
+def initial_offset(queues: QueueSource, options: SourceOptions) -> StreamOffset:
+    """The start offset of a stream that has no checkpoint yet."""
     refs = chosen_queues(queues, options.choice)
     loss = DataLoss(fails=options.fail_on_data_loss)
     extents = _extents(queues, refs, loss)
@@ -135,14 +135,14 @@ def initial_offset(queues: Queues, options: SourceOptions) -> StreamOffset:
 
 
 def resolve(
-    queues: Queues,
+    queues: QueueSource,
     place: Place,
     extents: Mapping[QueueRef, Extent],
     loss: DataLoss,
     *,
     option: str,
 ) -> dict[QueueRef, QueueOffset]:
-    """The offset a place means in each queue.  ``option`` is the one to name in errors."""
+    """The offset of ``place`` in each queue.  Errors name ``option``."""
     match place:
         case ToStart():
             return {queue: extent.start for queue, extent in extents.items()}
@@ -163,7 +163,7 @@ def resolve(
 
 
 def _of_group(
-    queues: Queues, place: OfGroup, extents: Mapping[QueueRef, Extent], loss: DataLoss
+    queues: QueueSource, place: OfGroup, extents: Mapping[QueueRef, Extent], loss: DataLoss
 ) -> dict[QueueRef, QueueOffset]:
     known = queues.group_offsets(extents.keys(), place.group)
     topics_known = {queue.topic for queue in known}
@@ -204,7 +204,7 @@ def _require_none(option: str, wrong: Collection[QueueRef], reason: str) -> None
 
 
 def _check_order(start: Place, end: Place) -> None:
-    """A start behind the end, both by number, is a slip; by words or times it reads nothing."""
+    """Refuse a start after the end where both are numbers; with words or times it reads nothing."""
     if isinstance(start, OfEach) and isinstance(end, OfEach):
         ends = end.by_queue()
         for queue, first in start.places:
@@ -217,7 +217,7 @@ def _check_order(start: Place, end: Place) -> None:
 
 
 def _extents(
-    queues: Queues, refs: Collection[QueueRef], loss: DataLoss
+    queues: QueueSource, refs: Collection[QueueRef], loss: DataLoss
 ) -> Mapping[QueueRef, Extent]:
     extents = queues.extents(refs)
     for queue in sorted(set(refs) - extents.keys()):

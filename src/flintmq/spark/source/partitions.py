@@ -1,24 +1,22 @@
-"""Cutting what is to be read into parts, one for each task.
+"""The partitions of a micro-batch or a batch query: `cut` makes parts, `bundle` makes tasks.
 
-A queue is one part, or several consecutive ones of even size where the options ask for more or
-smaller tasks.  Parts come in the order of their queues and offsets.
+`cut` turns the span of a queue into one part, or into several consecutive parts of even size where
+the options ask for more or smaller tasks.  Parts are in the order of their queues and offsets.
 
-Invariant: the parts cover the spans exactly, do not overlap, and none is empty.
-
-Which parts share a task: those with few messages, where there are many of them.
-
-A task costs Spark and its Python worker about as much as some thousand rows.  With hundreds of
-queues, or a few messages in each, that would be most of the work.  But what follows in the same
-task may be slow, so there are enough tasks for all cores as soon as there are some rows for each.
+`bundle` lets small parts share a task.  A task costs Spark and its Python worker about as much as
+some thousand rows; with hundreds of queues, or a few messages in each, that would be most of the
+work.  But the rest of the query in the same task may be slow, so there are enough tasks for all
+cores as soon as there are some rows for each.
 
     few parts, or large ones       a task each
-    many                           neighbours together, about the same number of rows in each task
+    many parts                     neighbours together, about the same number of rows in each task
     few rows in all                fewer tasks than cores
 
-The number of executors is not known where tasks are planned; that of the driver's cores stands in
-for it.  ``minPartitions`` is kept, and so is ``maxRecordsPerPartition``.
+The number of executors is not known when tasks are planned; the driver's cores are used in its
+place.  ``minPartitions`` and ``maxRecordsPerPartition`` are kept.
 
-Invariant: every part is in one bundle, in the order in which they came.
+Invariant: the parts cover the spans exactly, do not overlap, and none is empty.  Every part is in
+one bundle, and their order is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def cut(
 
 
 def partition_numbers(queues: Iterable[QueueRef]) -> dict[QueueRef, int]:
-    """The place of each queue among all of its topic, by broker and id: Kafka's partition."""
+    """The index of each queue in its topic, by broker and queue id: Kafka's partition."""
     numbers: dict[QueueRef, int] = {}
     next_of_topic: dict[str, int] = {}
     for queue in sorted(queues):
@@ -71,7 +69,7 @@ def split_evenly(span: Span, count: int) -> list[Span]:
 def _piece_counts(
     sizes: Sequence[int], partitions_min: int | None, records_max: int | None
 ) -> list[int]:
-    """How many pieces each span gets: the largest pieces are cut until there are enough."""
+    """The number of pieces of each span: the largest pieces are cut until there are enough."""
     counts = [1 if records_max is None else -(-size // records_max) for size in sizes]
     missing = (partitions_min or 0) - sum(counts)
     largest = [(-size / counts[place], place) for place, size in enumerate(sizes)]
@@ -88,16 +86,16 @@ def _piece_counts(
 Bundle = tuple[ReadPart, ...]
 
 TASKS_AMPLE: Final = 4
-"""So many tasks are always left where there are rows for them."""
+"""Parts are not joined to fewer tasks than this while there are rows for them."""
 
 TASKS_A_CORE: Final = 2
-"""The same for each core of the driver: more tasks than cores even out."""
+"""The same, for each core of the driver: more tasks than cores balance the load."""
 
 ROWS_WORTH_A_TASK: Final = 64
-"""Fewer rows than this do not get a task of their own while others have as few."""
+"""A part with fewer rows than this shares its task with others."""
 
 SHARED_ROWS_MAX: Final = 65_536
-"""Rows of a task that several parts share.  Then what a task costs does not count any more."""
+"""Rows of a task that several parts share.  Beyond that the cost of a task is negligible."""
 
 
 def bundle(
@@ -107,7 +105,7 @@ def bundle(
     records_max: int | None = None,
     cores: int = 1,
 ) -> list[Bundle]:
-    """The parts of each task, for about so many cores."""
+    """The parts of each task, for about ``cores`` cores."""
     rows = sum(len(part.span) for part in parts)
     ample = max(TASKS_AMPLE, TASKS_A_CORE * cores)
     least = max(partitions_min or 1, min(ample, -(-rows // ROWS_WORTH_A_TASK)))
@@ -118,7 +116,7 @@ def bundle(
 
 
 def _filled(parts: Sequence[ReadPart], rows_max: int, count_min: int) -> list[Bundle]:
-    """Neighbours together up to so many rows; a part with more stays alone."""
+    """Join neighbours up to ``rows_max`` rows; a part with more stays alone."""
     bundles: list[list[ReadPart]] = []
     rows = 0
     for place, part in enumerate(parts):

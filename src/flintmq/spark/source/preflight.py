@@ -1,7 +1,7 @@
-"""See whether a read can work before Spark is asked for it.
+"""Checks that a read can work before Spark starts it.
 
-What is wrong with options, names or addresses is then one of our own errors and comes at once,
-not a page of Spark's after its start.
+A mistake in options, names or addresses is then one of our own errors, at once, and not a page of
+Spark's after its start.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from flintmq.spark.reading.open_queues import open_queues
 from flintmq.spark.source.offset_ranges import chosen_queues
 
 SENTENCE_CHARACTERS_MAX: Final = 400
-"""How much of an error of Spark is repeated."""
+"""The part of an error of Spark that is repeated."""
 
 _OURS: Final = "flintmq.errors."
 
 
-def look_first(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
-    """The options, read and found to name queues that are there."""
+def check_source(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
+    """Parse the options of a source and check that they name queues that exist."""
     parsed = SourceOptions.parse(options, stream=stream)
     with closing(open_queues(parsed.access, parsed.store)) as queues:
         chosen_queues(queues, parsed.choice)
@@ -33,7 +33,7 @@ def look_first(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
 
 
 def as_texts(given: Mapping[str, Any], topics: str | Sequence[str] = ()) -> dict[str, str]:
-    """Options as Spark takes them, and with the topics among them; None counts as not given."""
+    """Options as texts, with the topics among them; None counts as not given."""
     named = topics if isinstance(topics, str) else ",".join(topics)
     options = {name: _text(value) for name, value in given.items() if value is not None}
     if named:
@@ -44,7 +44,7 @@ def as_texts(given: Mapping[str, Any], topics: str | Sequence[str] = ()) -> dict
 
 
 def has_option(options: Mapping[str, str], *names: str) -> bool:
-    """Whether one of these is there, whatever the case of its name."""
+    """Whether one of these options is given, in upper or lower case."""
     known = {name.lower() for name in options}
     return any(name.lower() in known for name in names)
 
@@ -56,7 +56,7 @@ def require_driver(spark: object, why: str) -> None:
 
 
 def sentence(error: BaseException) -> str:
-    """What an error of Spark says: our own words where they are in it, else its first line."""
+    """The message of an error of Spark: that of our own error inside it, else its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
         before, ours, told = line.partition(_OURS)

@@ -1,14 +1,14 @@
-"""Conditions of a query that say which queues and offsets need not be read.
+"""Filter push-down: filters of a query that say which queues and offsets need not be read.
 
-    topic, broker, queue_id, partition   choose queues          exact
-    queue_offset, offset                 cut them               exact
-    store_time, timestamp                cut them, with room    rows are looked at again
+    topic, broker, queue_id, partition   choose queues             exact
+    queue_offset, offset                 cut spans                 exact
+    store_time, timestamp                cut spans, with a margin  Spark filters the rows again
 
-Times have room because a broker's clock may have been set back: messages of a queue are nearly in
-the order of their times, not quite.
+Times have a margin because a broker's clock may have been set back: messages of a queue are
+nearly in the order of their store times, not quite.
 
-Invariant: no row that meets the conditions is cut off.  What `take` calls exact holds for every
-row that is left, so that Spark need not look.
+Invariant: no row that passes the filters is cut off.  A filter for which `take` returns True holds
+for every row that is read, so Spark need not evaluate it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pyspark.sql.datasource import (
 from flintmq.model.group import without_namespace
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.arrow.schema import Form
-from flintmq.spark.reading.queue_source import Queues
-from flintmq.spark.source.stream_plan import partition_numbers
+from flintmq.spark.reading.queue_source import QueueSource
+from flintmq.spark.source.partitions import partition_numbers
 
 TIME_ROOM_MS: Final = 60_000
 """How far a clock may have been set back without a row being missed."""
@@ -41,7 +41,7 @@ _TIMES: Final = {Form.ROCKETMQ: "store_time", Form.KAFKA: "timestamp"}
 
 
 class Conditions:
-    """All conditions of one query, which hold together."""
+    """The filters of one query; a row has to pass all of them."""
 
     def __init__(self, form: Form, namespace: str = "") -> None:
         self._form = form
@@ -53,7 +53,7 @@ class Conditions:
         self._to_ms: int | None = None
 
     def take(self, condition: Filter) -> bool:
-        """Use a condition; whether it then holds exactly."""
+        """Use a filter; whether it is exact, so that Spark need not evaluate it."""
         attribute: tuple[str, ...] = getattr(condition, "attribute", ())
         if len(attribute) != 1:
             return False
@@ -66,8 +66,8 @@ class Conditions:
             self._take_times(condition)
         return False
 
-    def narrow(self, queues: Queues, spans: Collection[Span]) -> Iterable[Span]:
-        """What of the spans may hold rows of the query."""
+    def narrow(self, queues: QueueSource, spans: Collection[Span]) -> Iterable[Span]:
+        """The parts of the spans that may hold rows of the query."""
         numbers = partition_numbers(span.queue for span in spans)
         left = [
             span

@@ -1,13 +1,11 @@
-"""What the tasks of one Python worker share; Spark uses a worker for many tasks, one by one.
+"""The partitions that Spark hands to tasks, and the rows that a task reads of its partition.
 
-Spark has the worker collect its garbage after every task.  That looks at every object there is,
-of all modules too, and takes tens of milliseconds: longer than a small task.  So what is there
-when the first task begins is set apart once.
+Batch queries and streams use the same code.  Modules that make rows are imported by tasks alone:
+Spark plans a query in new processes, which load this module and make no rows.
 
-From parts of queues to the rows of a task: the same for batches and streams.
-
-What makes rows is imported by the tasks alone: Spark plans a query in new processes, which load
-this module and make none.
+Spark uses a Python worker for many tasks, one after the other, and has it collect garbage after
+each.  That visits every object, those of all modules too, and takes tens of milliseconds: longer
+than a small task.  So all objects that exist when the first task begins are frozen once.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _is_ready = False
 
 
 def make_ready() -> None:
-    """Call it in a task, when everything it needs is loaded.  Does something once a process."""
+    """Freeze the objects of all loaded modules, once a process.  Call it in a task."""
     global _is_ready  # noqa: PLW0603  # a fact of the process
     if not _is_ready:
         _is_ready = True
@@ -38,11 +36,11 @@ def make_ready() -> None:
 
 
 PULL_COUNT: Final = 4_096
-"""Messages asked for at once.  Fewer come where they are large, or the broker gives less."""
+"""Messages asked for by one pull.  Brokers return fewer where these are large."""
 
 
 class QueueParts(InputPartition):
-    """What Spark hands from the driver to a task."""
+    """The partition of one task: its parts of queues."""
 
     def __init__(self, parts: Bundle) -> None:
         super().__init__(parts)
@@ -50,14 +48,14 @@ class QueueParts(InputPartition):
 
 
 def driver_cores() -> int:
-    """How many cores stand in for those of the executors."""
+    """The cores of the driver, in place of those of the executors, which are not known."""
     return os.cpu_count() or 1
 
 
 def partitions_of(
     options: SourceOptions, parts: Sequence[ReadPart], cores: int
 ) -> list[InputPartition]:
-    """The tasks for these parts."""
+    """The partitions for these parts, one for each task."""
     bundles = bundle(
         parts,
         partitions_min=options.partitions_min,
@@ -68,14 +66,13 @@ def partitions_of(
 
 
 def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one task.  The partition that Spark makes up where there is none is empty."""
+    """The rows of one task; none for the empty partition that Spark makes where there is none."""
     if not isinstance(partition, QueueParts):
         return
     from flintmq.spark.arrow.bad_records import BadRecords
     from flintmq.spark.arrow.columns import Columns
     from flintmq.spark.reading.cluster_pages import check_gap
     from flintmq.spark.reading.open_queues import page_reader
-    from flintmq.spark.source.read_task import make_ready
 
     make_ready()
     bad_records = BadRecords(options.on_bad_record, options.access, options.group)

@@ -1,19 +1,13 @@
-"""``spark.readStream``: the face that Spark sees of `StreamDriver`.
+"""``spark.readStream``: the reader class that Spark calls; `StreamDriver` does the planning.
 
-The same class is made in the source process, where it decides, and in every task, where it only
-reads; so it opens nothing before it is asked to decide.
-
-A query that is stopped ends its source process with a signal and calls nothing.  The signal is
-taken, so that what is known to be finished also becomes known at the brokers.
+The same class is made in the source process, where it plans micro-batches, and in every task,
+where it only reads; so it opens no connection before it is asked to plan.  How the source process
+ends is in `flintmq.spark.source.control_files`.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from collections.abc import Iterator
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.source.batch_end_socket import ADDRESS
+from flintmq.spark.source.control_files import DIRECTORY, ignore_sigterm
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
 from flintmq.spark.source.stream_offset import StreamOffset
 
@@ -36,11 +30,9 @@ if TYPE_CHECKING:
     from flintmq.spark.source.stream_driver import StreamDriver
 
 CORES: Final = "cores"
-"""Where the offset of a batch says for how many cores its tasks were made.  A batch that runs
-again, perhaps on another machine, has the same rows in the same tasks: sinks may go by that."""
-
-SOURCE_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
-"""What runs in the source process of a query."""
+"""The key under which an offset has the number of cores that its tasks were made for.  A
+micro-batch that runs again, perhaps on another machine, has the same rows in the same tasks, which
+sinks may rely on."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,8 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             from flintmq.spark.source.stream_driver import StreamDriver  # tasks do without
 
+            ignore_sigterm()
             self._opened = StreamDriver(self._options)
-            _close_at_end(self._opened)
         return self._opened
 
     # In the source process; the names are Spark's
@@ -68,7 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One of Spark's that says that there are limits; which, the driver knows itself."""
+        """A limit of Spark's, so that it knows of one; the driver keeps all of them itself."""
         limits = self._options.limits
         if limits.offsets_max is not None:
             return ReadMaxRows(limits.offsets_max)
@@ -88,8 +80,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reported = self._driver.reported()
         if reported is None:
             return None
-        address = self._driver.hear_ends()
-        return reported.to_json() if address is None else {**reported.to_json(), ADDRESS: address}
+        directory = self._driver.control_directory()
+        tree = reported.to_json()
+        return tree if directory is None else {**tree, DIRECTORY: directory}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._driver.freeze()
@@ -102,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver.finished(StreamOffset.from_json(end))
 
     def stop(self) -> None:
-        """Spark calls it when the connection to it breaks."""
+        """Spark's runner calls it when its connection to the JVM is closed."""
         if self._opened is not None:
             self._opened.close()
 
@@ -110,21 +103,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_rows(self._options, partition)
-
-
-def _close_at_end(driver: StreamDriver) -> None:
-    """In the source process: close the driver when Spark ends the process."""
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    is_ours = getattr(main, "name", "") == SOURCE_MODULE
-    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        return
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # Spark sends two
-        try:
-            driver.leave()
-        finally:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGTERM, end)

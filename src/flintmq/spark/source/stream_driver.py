@@ -1,21 +1,19 @@
-"""What the source process of a streaming query knows and does; there is one for each query.
+"""The state and the decisions of the source process of one streaming query.
 
 Spark asks for the latest offset at every trigger and, while nothing is new, every few
-milliseconds.  An idle source therefore waits before it asks the brokers again, and comes back
-early when a message arrives.  It waits before and not after asking, so that what it answers is
-how things are now.
+milliseconds.  An idle source therefore waits before it asks the brokers again, and returns early
+when a message arrives.  It waits before and not after asking, so that its answer is current.
 
-    latest(previous) ─┬─ new messages ──► the end of the next batch
-                      ├─ nothing new ───► previous, after the group's offset is known
-                      └─ brokers silent ► previous, for a while; then their error
+    latest(previous) ─┬─ new messages ─────► the end offset of the next micro-batch
+                      ├─ nothing new ──────► previous, once the group's offset is committed
+                      └─ no broker answers ► previous, for a while; then the error
 
-``previous`` is the end of the last finished batch, and so here the group's offset is moved on.
-When the next trigger is far away, `heard_ends` knows it before.
+``previous`` is the end offset of the last finished micro-batch, so it is committed for the group.
+When the next trigger is far away, `FinishedBatches` reports the micro-batch earlier.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,55 +24,49 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.options.offset_specs import TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions
-from flintmq.spark.reading.cluster_queues import Cluster, Survey
 from flintmq.spark.reading.open_queues import open_queues, page_reader
-from flintmq.spark.reading.queue_source import ReadPart
-from flintmq.spark.source.batch_end_socket import HeardEnds
-from flintmq.spark.source.idle_wait import HeldPulls, Patience, Waiting
-from flintmq.spark.source.message_sizes import Sizes
-from flintmq.spark.source.offset_commits import GroupOffset
+from flintmq.spark.reading.queue_source import QueueSurvey, ReadPart
+from flintmq.spark.source.control_files import FinishedBatches
+from flintmq.spark.source.idle_wait import IdlePulls, IdleSleep, IdleWait
+from flintmq.spark.source.message_sizes import MessageSizes
+from flintmq.spark.source.offset_commits import OffsetCommits
+from flintmq.spark.source.offset_ranges import chosen_queues, initial_offset
+from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.stream_offset import StreamOffset
-from flintmq.spark.source.stream_plan import (
-    StreamPlan,
-    chosen_queues,
-    cut,
-    gone_queues,
-    initial_offset,
-    partition_numbers,
-)
+from flintmq.spark.source.stream_plan import StreamPlan, gone_queues
 
 IDLE_MS: Final = 250
-"""How long an idle source waits before it asks again, unless a message arrives."""
+"""How long an idle source waits before it asks the brokers again, unless a message arrives."""
 
 IDLE_EACH_MS: Final = 10
-"""So much longer for every topic and broker, so that thousands of them are not asked all day."""
+"""Added for every topic and broker, so that a source of thousands of them asks seldom."""
 
 CHOOSE_MS: Final = 2_000
 """How often all topics are listed to find those of a pattern."""
 
 SETTLE_S: Final = 2.0
-"""How long an idle source waits for brokers to take the group's offset."""
+"""How long an idle source waits for the commits of its group."""
 
-NEWS_S: Final = 5.0
-"""How long a source that ends waits for the news that its last batch is done."""
+FINISHED_S: Final = 5.0
+"""How long a source that ends waits for the report that its last micro-batch is finished."""
 
 SILENCE_MS: Final = 60_000
-"""How long all brokers may be silent.  RocketMQ's start in ten seconds."""
+"""How long all brokers may be unreachable.  RocketMQ's start in ten seconds."""
 
 _logger = logger(__name__)
 
 
 class StreamDriver:
-    """The queues of one query, and how far it is."""
+    """The queues of one query, and its progress in them."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._queues = open_queues(options.access, options.store)
         self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
-        self._sizes = Sizes(page_reader(options.access, options.store), options.wanted)
-        self._waiting: Waiting | None = None
+        self._sizes = MessageSizes(page_reader(options.access, options.store), options.wanted)
+        self._waiting: IdleWait | None = None
         self._group = _group_offset(options)
-        self._ends: HeardEnds | None = None
+        self._finished: FinishedBatches | None = None
         self._planned: StreamOffset | None = None
         self._chosen: tuple[QueueRef, ...] = ()
         self._chosen_ms: int | None = None
@@ -85,25 +77,25 @@ class StreamDriver:
         self._is_frozen = False
 
     def initial(self) -> StreamOffset:
-        """Where a query starts that has no checkpoint."""
+        """The start offset of a query that has no checkpoint."""
         return initial_offset(self._queues, self._options)
 
     def freeze(self) -> None:
-        """From now on nothing is read that is not there already: Trigger.AvailableNow."""
+        """Read only messages that are stored now: Trigger.AvailableNow."""
         self._choose()
         self._extents = self._queues.extents(self._chosen)
         self._plan.stop_at(self._extents)
         self._is_frozen = True
 
     def latest(self, previous: StreamOffset, *, is_limited: bool = True) -> StreamOffset:
-        """Where the next batch ends; ``previous`` when there is none."""
+        """The end of the next micro-batch; ``previous`` when there is none."""
         self.finished(previous)
         if self._idle_at == previous and not self._wait(previous):
             return previous
         self._choose()
-        survey = self._survey()
+        survey = self._queues.survey(self._chosen)
         self._asked_ms = monotonic_ms()
-        if not self._is_heard(survey):
+        if not self._has_answers(survey):
             self._idle_at = previous
             return previous
         self._extents = survey.extents
@@ -122,26 +114,28 @@ class StreamDriver:
         return found
 
     def reported(self) -> StreamOffset | None:
-        """Where the queues ended when they were last asked: for the lag in Spark's progress."""
+        """The last known end offsets of the queues: for the lag in Spark's progress."""
         if not self._extents:
             return None
         return StreamOffset.at({queue: extent.stop for queue, extent in self._extents.items()})
 
     def finished(self, offset: StreamOffset) -> None:
-        """A batch up to here is done; the start of a query is none."""
+        """The micro-batch that ends at ``offset`` is finished: commit it for the group."""
         if self._group is not None and offset.message_count:
             self._group.follow(offset.stops)
 
-    def hear_ends(self) -> str | None:
-        """Where this process can be told that a batch is done; None where nobody has to know."""
-        if self._group is None or not hasattr(socket, "AF_UNIX"):
+    def control_directory(self) -> str | None:
+        """Where the program writes finished micro-batches; None for a stream without a group."""
+        if self._group is None:
             return None
-        if self._ends is None:
-            self._ends = HeardEnds(lambda tree: self.finished(StreamOffset.from_json(tree)))
-        return self._ends.address
+        if self._finished is None:
+            self._finished = FinishedBatches(
+                lambda tree: self.finished(StreamOffset.from_json(tree))
+            )
+        return self._finished.directory
 
     def parts(self, end: StreamOffset) -> list[ReadPart]:
-        """The tasks of a batch.  After a crash it is asked for the same batch again."""
+        """The parts of a micro-batch.  After a crash Spark asks for the same one again."""
         if not self._chosen:
             self._choose()
         self._planned = end
@@ -153,20 +147,15 @@ class StreamDriver:
             records_max=self._options.records_max,
         )
 
-    def leave(self) -> None:
-        """The process is about to end: see that the group's offset is known.
-
-        Whether the last batch is done may have been told to others a moment ago.
-        """
-        if self._group is not None:
-            if self._planned is not None and self._ends is not None:
-                self._group.wait_for(self._planned.stops, NEWS_S)
-            self._group.settle(SETTLE_S)
-        if self._ends is not None:
-            self._ends.close()
-
     def close(self) -> None:
-        self.leave()
+        """Commit the group's offset once more, and close all connections.
+
+        The report that the last micro-batch is finished may still be on its way.
+        """
+        if self._group is not None and self._finished is not None:
+            if self._planned is not None:
+                self._group.wait_for(self._planned.stops, FINISHED_S)
+            self._finished.close()
         for one in (self._group, self._waiting, self._queues):
             if one is not None:
                 one.close()
@@ -174,15 +163,15 @@ class StreamDriver:
     # Inside
 
     def _wait(self, previous: StreamOffset) -> bool:
-        """Wait as long as an idle source does; whether brokers are to be asked then."""
+        """Wait as an idle source does; whether the brokers are to be asked afterwards."""
         if self._is_frozen:
             return True
         if self._waiting is None:
             in_store = self._options.store is not None
-            self._waiting = Patience() if in_store else HeldPulls(self._options.access)
+            self._waiting = IdleSleep() if in_store else IdlePulls(self._options.access)
         ends = {queue: extent.stop for queue, extent in self._extents.items()}
         if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
-            ends = {}  # messages are held back: more of them are no news
+            ends = {}  # a limit leaves messages for later: more of them change nothing
         if self._waiting.wait(ends, IDLE_MS / 1000):
             return True
         places = {(queue.topic, queue.broker) for queue in self._extents}
@@ -190,26 +179,24 @@ class StreamDriver:
         return monotonic_ms() - self._asked_ms >= pause_ms
 
     def _choose(self) -> None:
-        """Look which queues there are.  Once some are known, no name server has to be up."""
+        """Find the queues to read.  Once some are known, name servers may be unreachable."""
         now_ms = monotonic_ms()
         is_listed = isinstance(self._options.choice, TopicsLike)
         if is_listed and self._chosen_ms is not None and now_ms - self._chosen_ms < CHOOSE_MS:
             return
         try:
-            self._chosen = chosen_queues(self._queues, self._options.choice)
+            is_running = self._chosen_ms is not None
+            self._chosen = chosen_queues(
+                self._queues, self._options.choice, while_running=is_running
+            )
         except (NoRoute, Unreachable) as error:
             if self._chosen_ms is None:
                 raise
             _logger.warning("going on with the queues known so far: %s", error)
         self._chosen_ms = now_ms
 
-    def _survey(self) -> Survey:
-        if isinstance(self._queues, Cluster):
-            return self._queues.survey(self._chosen)
-        return Survey(self._queues.extents(self._chosen), {})
-
-    def _is_heard(self, survey: Survey) -> bool:
-        """Whether a broker answered; with none, whether it has been long is decided here."""
+    def _has_answers(self, survey: QueueSurvey) -> bool:
+        """Whether a broker answered.  Raises its error when none did for too long."""
         if survey.extents or not survey.silent:
             self._silent_since_ms = None
             return True
@@ -223,7 +210,7 @@ class StreamDriver:
         return False
 
     def _unlimited(self) -> StreamPlan:
-        """For Trigger.Once, which reads all there is whatever the limits."""
+        """A plan for Trigger.Once, which reads all messages whatever the limits."""
         return StreamPlan(Limits(), fail_on_data_loss=self._options.fail_on_data_loss)
 
     def _bytes_each(self, previous: StreamOffset) -> Mapping[QueueRef, int] | None:
@@ -233,7 +220,7 @@ class StreamDriver:
         return self._sizes.look(previous, stops, self._origin)
 
     def _origin(self, queue: QueueRef) -> str:
-        """Where its broker is; without an address the task looks for itself."""
+        """The address of its broker; empty when not known: the task looks it up itself."""
         try:
             return self._queues.origin(queue)
         except (NoRoute, Unreachable) as error:
@@ -241,8 +228,8 @@ class StreamDriver:
             return ""
 
 
-def _group_offset(options: SourceOptions) -> GroupOffset | None:
-    """A store directory takes no offsets."""
+def _group_offset(options: SourceOptions) -> OffsetCommits | None:
+    """The commits of the group of a stream; a store directory takes none."""
     if options.group is None or options.store is not None:
         return None
-    return GroupOffset(options.access, options.group)
+    return OffsetCommits(options.access, options.group)

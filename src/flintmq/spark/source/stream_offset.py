@@ -1,15 +1,16 @@
-"""The offset of a stream: which messages its last batch holds, queue by queue.
+"""The offset of a stream: the range of each queue in its last micro-batch.
 
     {"v": 1, "q": {"orders|broker-a|0": {"from": 5, "to": 10}, …}}
 
-It is the end of a batch and says all of it: Spark keeps it in the checkpoint before it runs the
-batch, and a batch that is run again reads the same ranges.  The next batch goes on at ``to``,
-except in queues that are new to the stream or came back to it: those start where they are told.
+It is the end offset of a micro-batch and describes all of it: Spark writes it to the checkpoint
+before it runs the micro-batch, and a micro-batch that is run again reads the same ranges.  The
+next one continues at ``to``, except in queues that are new to the stream or were assigned to it
+again: those have a start of their own.
 
-Spark compares offsets as text, so the order of keys is fixed: that of the queues.  In a key, ``%``
-and ``|`` of a name are written ``%25`` and ``%7C``; RocketMQ allows both in topics.
+Spark compares offsets as text, so the keys are in the order of the queues.  In a key, ``%`` and
+``|`` of a name are written ``%25`` and ``%7C``; RocketMQ allows both in topics.
 
-Invariant: each queue is there once, and an offset read back is the one that was written.
+Invariant: each queue is in it once, and an offset that is read back equals the one written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SEPARATOR: Final = "|"
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The ranges of a batch; a queue that has nothing in it has an empty range."""
+    """The ranges of a micro-batch; a queue of which it reads nothing has an empty range."""
 
     spans: tuple[Span, ...] = ()
 
@@ -39,17 +40,17 @@ class StreamOffset:
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> StreamOffset:
-        """In any order."""
+        """The offset with these spans, in any order."""
         return cls(tuple(sorted(spans, key=lambda span: span.queue)))
 
     @classmethod
     def at(cls, places: Mapping[QueueRef, QueueOffset]) -> StreamOffset:
-        """Before the first batch: nothing read, and where to start."""
+        """The offset before the first micro-batch: empty ranges at the start offsets."""
         return cls.of(Span(queue, offset, offset) for queue, offset in places.items())
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> StreamOffset:
-        """Read an offset of a checkpoint; `InvalidSetting` when it is none of ours."""
+        """Read an offset of a checkpoint; `InvalidSetting` when it is not of this format."""
         version = tree.get("v")
         if version != VERSION:
             reason = (
@@ -67,18 +68,18 @@ class StreamOffset:
             raise InvalidSetting("checkpointLocation", str(tree)[:80], reason) from None
 
     def to_json(self) -> dict[str, Any]:
-        """For Spark: plain dictionaries, always in the same order."""
+        """The offset as plain dictionaries, always in the same order."""
         spans = {key_of(span.queue): {"from": span.start, "to": span.stop} for span in self.spans}
         return {"v": VERSION, "q": spans}
 
     @property
     def stops(self) -> dict[QueueRef, QueueOffset]:
-        """Where the next batch goes on."""
+        """The offset at which the next micro-batch continues in each queue."""
         return {span.queue: span.stop for span in self.spans}
 
     @property
     def message_count(self) -> int:
-        """How many offsets the batch covers; a filter may leave fewer messages."""
+        """The number of offsets in all ranges; a filter may leave fewer messages."""
         return sum(map(len, self.spans))
 
     def advance(
@@ -86,17 +87,17 @@ class StreamOffset:
         stops: Mapping[QueueRef, QueueOffset],
         starts: Mapping[QueueRef, QueueOffset] | None = None,
     ) -> StreamOffset:
-        """The batch after this one: up to ``stops``, from here or from where ``starts`` says.
+        """The micro-batch after this one: up to ``stops``, from ``starts`` or from the end of this.
 
-        ``starts`` has the queues that are new or were regained.  A queue of which ``stops`` says
-        nothing is left out.  When there is nothing to read the offset stays as it is, which
-        tells Spark that no batch is due.
+        ``starts`` has at least the queues that are new.  A queue that is not in ``stops`` is left
+        out.  When there is nothing to read the same offset is returned, which tells Spark that no
+        micro-batch is due.
         """
         here = self.stops
-        told = starts or {}
+        given = starts or {}
         spans = []
         for queue, stop in stops.items():
-            start = told.get(queue, here.get(queue))
+            start = given.get(queue, here.get(queue))
             if start is None:
                 raise ValueError(f"{queue} is new, and nobody said where it starts")
             spans.append(Span(queue, start, max(start, stop)))
@@ -108,7 +109,7 @@ def key_of(queue: QueueRef) -> str:
 
 
 def queue_of(key: str) -> QueueRef:
-    """Read a key; ValueError when it is none."""
+    """The queue of a key; ValueError when it is malformed."""
     topic, broker, queue_id = key.split(_SEPARATOR)
     return QueueRef(_plain(topic), _plain(broker), int(queue_id))
 

@@ -1,23 +1,23 @@
-"""Sharing the room of one batch among the queues that want it.
+"""Plans the next micro-batch of a stream: its end offset in each queue, within the limits.
 
-The next batch of a stream: what is new, how much of it, and whether it is time yet.
+`StreamPlan` is a machine: the extents of the queues and the time go in, the end offset comes out.
+It does no I/O and keeps no record of what was read: that is in the offset that Spark stores in
+the checkpoint.  Its own state lasts for one run of the query: the time of the last micro-batch,
+the queue that was served last, and the highest end offset seen in each queue.
 
-`StreamPlan` is a machine: it is told what the queues hold and what time it is, and says where the
-batch ends.  It asks nobody and writes nothing down; what was read is in the offset that Spark
-keeps.  All it remembers is about the run at hand: when the last batch was, whose turn it is, and
-how far queues were seen to reach.
+    queue of the stream         ──► continues at the end of the last micro-batch
+      messages there deleted    ──► data loss; continues with the oldest message
+      queue ends before it      ──► data loss; the queue was recreated: starts with its oldest
+      broker does not answer    ──► keeps its offset
+      queue was deleted         ──► data loss if it was not read to its end; it is dropped
+    queue new to the stream     ──► starts with its oldest message
 
-    queue of the stream ──► goes on where the last batch ended
-      deleted past that ──► loss; goes on with the oldest message
-      ends before that  ──► loss; it was made anew, so it starts with its oldest message
-      away              ──► keeps its place: its broker does not answer, or others have it
-      gone              ──► loss if it was not read to its end; it is forgotten
-    queue new to it     ──► starts where it is told, else with its oldest message
+Data loss is `MessagesLost`, or a warning in the log with failOnDataLoss=false.
 
-Loss is `MessagesLost`, or a warning in the log with failOnDataLoss=false.
+`share` divides a limit among the queues that have new messages.
 
-Invariant: apart from losses that were reported, the batches of a queue follow each other without
-a gap, and none is larger than the limits allow.
+Invariant: apart from reported data loss, the micro-batches of a queue follow each other without a
+gap, and none is larger than the limits allow.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from typing import Final
 from flintmq.core.reading.broker_offsets import Extent
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
-from flintmq.spark.source.offset_ranges import DataLoss, batch_spans, chosen_queues, initial_offset
-from flintmq.spark.source.partitions import cut, partition_numbers
+from flintmq.spark.source.offset_ranges import DataLoss
 from flintmq.spark.source.stream_offset import StreamOffset
 
 
 def share(wants: Sequence[int], costs: Sequence[int], budget: int) -> list[int]:
-    """How many messages each may give, when ``budget`` is not enough for all that are wanted.
+    """Divide ``budget`` among queues: the number of messages that each may contribute.
 
-    A message of queue ``n`` costs ``costs[n]``.  First each queue that wants some gets one, in the
-    order given, so that a short queue does not wait for a long one to be empty; the rest is shared
-    in proportion to what is wanted.  Who gets nothing has to come earlier in the order next time.
+    Queue ``n`` has ``wants[n]`` new messages, each of which costs ``costs[n]``.  First each queue
+    with new messages gets one, in the order given, so that a short queue does not wait for a long
+    one; the rest is divided in proportion to ``wants``.  A queue that gets none has to come
+    earlier in the order next time.
 
-    Invariant: the cost is within the budget, except that the first one is given always; and
-    no room is left in which another message would fit.
+    Invariant: the cost is within the budget, except that the first message is always granted; and
+    the rest of the budget is smaller than the cost of any further message.
     """
     assert len(wants) == len(costs)
     if sum(want * cost for want, cost in zip(wants, costs, strict=True)) <= budget:
@@ -71,22 +71,12 @@ def share(wants: Sequence[int], costs: Sequence[int], budget: int) -> list[int]:
     return given
 
 
-__all__ = [
-    "StreamPlan",
-    "batch_spans",
-    "chosen_queues",
-    "cut",
-    "gone_queues",
-    "initial_offset",
-    "partition_numbers",
-]
-
 MESSAGE_BYTES: Final = 1_024
-"""How large messages are taken to be while none was seen."""
+"""The assumed size of a message before any was sampled."""
 
 
 class StreamPlan:
-    """Where the batches of one run of a stream end."""
+    """The end offsets of the micro-batches of one run of a stream."""
 
     def __init__(self, limits: Limits, *, fail_on_data_loss: bool = True) -> None:
         self._limits = limits
@@ -97,7 +87,7 @@ class StreamPlan:
         self._until: dict[QueueRef, QueueOffset] | None = None
 
     def stop_at(self, extents: Mapping[QueueRef, Extent]) -> None:
-        """Read what there is now and nothing more, at once: Trigger.AvailableNow."""
+        """Read up to these end offsets and no further, without delay: Trigger.AvailableNow."""
         self._until = {queue: extent.stop for queue, extent in extents.items()}
 
     def next(
@@ -106,18 +96,16 @@ class StreamPlan:
         extents: Mapping[QueueRef, Extent],
         *,
         now_ms: int,
-        starts: Mapping[QueueRef, QueueOffset] | None = None,
         gone: Collection[QueueRef] = (),
         bytes_each: Mapping[QueueRef, int] | None = None,
     ) -> StreamOffset:
-        """The end of the next batch; ``previous`` itself when there is none to be run now.
+        """The end of the next micro-batch; ``previous`` itself when none is due.
 
-        ``extents`` has the queues that may be read.  ``starts`` says where some of them start that
-        came to the stream only now; it is needed until they are in a batch.  ``gone`` are those
-        that do not exist any more, and all others are away.  ``bytes_each`` is how large messages
-        are, as far as known.
+        ``extents`` has the queues whose brokers answered, ``gone`` the queues that were deleted;
+        the brokers of all others do not answer.  ``bytes_each`` is the size of a message in each
+        queue, as far as it is known.
         """
-        here = self._starts(previous, extents, starts or {})
+        here = self._starts(previous, extents)
         for queue in gone:
             self._give_up(queue, previous)
         self._seen.update((queue, extent.stop) for queue, extent in extents.items())
@@ -138,13 +126,10 @@ class StreamPlan:
         return previous.advance(stops, here)
 
     def _starts(
-        self,
-        previous: StreamOffset,
-        extents: Mapping[QueueRef, Extent],
-        told: Mapping[QueueRef, QueueOffset],
+        self, previous: StreamOffset, extents: Mapping[QueueRef, Extent]
     ) -> dict[QueueRef, QueueOffset]:
-        """Where each queue goes on."""
-        here = {**previous.stops, **told}
+        """The offset at which each queue continues."""
+        here = previous.stops
         found: dict[QueueRef, QueueOffset] = {}
         for queue, extent in sorted(extents.items()):
             start = here.get(queue, extent.start)
@@ -176,7 +161,7 @@ class StreamPlan:
     def _granted(
         self, wants: Mapping[QueueRef, int], bytes_each: Mapping[QueueRef, int]
     ) -> dict[QueueRef, int]:
-        """How many messages of each queue fit into the batch; at least one of one queue."""
+        """The number of messages of each queue that fit into the limits; at least one in all."""
         limits = self._limits
         order = self._by_turn(wants)
         counts = [wants[queue] for queue in order]
@@ -189,7 +174,7 @@ class StreamPlan:
         return dict(zip(order, counts, strict=True))
 
     def _by_turn(self, wants: Mapping[QueueRef, int]) -> list[QueueRef]:
-        """Sorted, and beginning behind the queue that was served last."""
+        """The queues in order, starting after the one that was served last."""
         order = sorted(wants)
         last = self._served_last
         if last is None:
@@ -209,10 +194,11 @@ def gone_queues(
     extents: Mapping[QueueRef, Extent],
     silent: Collection[str] = (),
 ) -> frozenset[QueueRef]:
-    """Queues of the stream that do not exist any more, as opposed to those that are away.
+    """Queues of the stream that were deleted, as opposed to those that cannot be reached.
 
-    Gone is what its broker does not know, and what its topic no longer has on a broker that still
-    serves it.  A broker that does not answer, or that the name servers do not name, is away.
+    A queue is deleted if its broker does not know it, or if its topic no longer has it on a broker
+    that still serves the topic.  A queue whose broker does not answer, or is in no route, cannot
+    be reached.
     """
     there = set(chosen)
     serving = {(queue.topic, queue.broker) for queue in there}

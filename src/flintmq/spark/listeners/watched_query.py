@@ -1,0 +1,118 @@
+"""A streaming query that this program started, and the thread that reads its progress.
+
+    query runs ──every 0.25 s──► progress ──► figures, log, live line
+    query ends ──► `_close`: what was made for the query is released ──► `await_termination` returns
+
+Invariant: `_close` runs once, after the query has ended, also when nobody stops or awaits it.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from flintmq.logs import logger
+from flintmq.spark.listeners.progress import Figures, LiveLine, log_batch
+
+log = logger("flintmq.spark")
+
+LOOK_S: Final = 0.25
+"""How often the progress of the query is read."""
+
+STOP_S: Final = 30.0
+"""How long a stop waits for the end of the running micro-batch."""
+
+
+class WatchedQuery(ABC):
+    """The base of `Run` and `Lake`.  Leaving a ``with`` block stops the query."""
+
+    def __init__(self, name: str, query: StreamingQuery, *, progress: bool) -> None:
+        self.query = query
+        self._name = name
+        self._figures = Figures()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._ended = threading.Event()
+        self._watcher = threading.Thread(
+            target=self._watch, args=(progress,), name=f"flintmq-watch-{name}", daemon=True
+        )
+
+    def __repr__(self) -> str:
+        state = "running" if self.query.isActive else "ended"
+        return f"<{type(self).__name__} {self._name!r}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def stop(self, timeout_s: float = STOP_S) -> bool:
+        """End the query after its running micro-batch; False when that took too long."""
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; False when time is up.  Raises what ended the query, if it failed."""
+        if not self._ended.wait(timeout_s):
+            return False
+        self._watcher.join()
+        self.query.awaitTermination(1)  # raises what went wrong
+        return True
+
+    # For those who derive from it
+
+    def _stop_query(self) -> None:
+        """End the query now, and wait until everything made for it is released."""
+        self.query.stop()
+        self._stopped.set()
+        self._watcher.join()
+
+    def _look(self, line: LiveLine | None = None) -> None:
+        """Read the progress of the query."""
+        with self._lock:
+            try:
+                progress: list[dict[str, Any]] = [dict(each) for each in self.query.recentProgress]
+            except Exception:  # Spark may be gone; the program hears of it elsewhere
+                log.debug("no progress of %s", self._name, exc_info=True)
+                return
+            for batch in self._figures.take(progress):
+                log_batch(self._name, batch)
+            self._progressed()
+        if line is not None:
+            line.show(self._figures)
+
+    def _progressed(self) -> None:  # noqa: B027  # a lake has nothing to report
+        """The figures are up to date.  Called with the lock held."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Release what was made for the query.  Called on the thread, after the query ended."""
+
+    # The thread
+
+    def _watch(self, shows_line: bool) -> None:
+        with ExitStack() as stack:
+            stack.callback(self._ended.set)
+            stack.callback(self._close)
+            line = stack.enter_context(LiveLine(self._name)) if shows_line else None
+            while self._is_active():
+                self._look(line)
+                self._stopped.wait(LOOK_S)
+            self._look(line)
+
+    def _is_active(self) -> bool:
+        try:
+            return bool(self.query.isActive)
+        except Exception:
+            log.debug("Spark does not answer for %s", self._name, exc_info=True)
+            return False
