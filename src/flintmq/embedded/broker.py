@@ -20,16 +20,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.client.engine.loop_thread import LoopThread
 from flintmq.embedded.clients import Clients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
@@ -38,7 +39,6 @@ from flintmq.errors import DiskFailed
 from flintmq.model.message import ReceivedMessage
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
-from flintmq.net.loop import run
 from flintmq.net.tls import ServerTls
 from flintmq.store.files.store_config import Flush, StoreConfig
 
@@ -54,23 +54,12 @@ LOOK_S: Final = 0.005
 """How often `wait_for` looks."""
 
 
-class _Started(NamedTuple):
-    """What the thread hands over once servers run."""
-
-    servers: Servers
-    loop: asyncio.AbstractEventLoop
-    stopping: asyncio.Event
-
-
 @dataclass(slots=True)
 class _Running:
     """What exists only while servers run."""
 
     servers: Servers
-    loop: asyncio.AbstractEventLoop
-    stopping: asyncio.Event
-    thread: threading.Thread
-    ended: Future[None]
+    thread: LoopThread
     directory: Path
     temporary: tempfile.TemporaryDirectory[str] | None
 
@@ -138,10 +127,8 @@ class EmbeddedBroker(Clients):
         if running is None:
             return
         try:
-            running.loop.call_soon_threadsafe(running.stopping.set)
-            running.ended.result()
+            _stop(running.servers, running.thread)
         finally:
-            running.thread.join()
             if running.temporary is not None:
                 running.temporary.cleanup()
 
@@ -302,7 +289,7 @@ class EmbeddedBroker(Clients):
     def _run(self, work: Callable[[Servers], Coroutine[Any, Any, T]]) -> T:
         with self._lock:  # so that nobody stops the loop meanwhile
             running = self._require()
-            return asyncio.run_coroutine_threadsafe(work(running.servers), running.loop).result()
+            return running.thread.run(work(running.servers))
 
     def _launch(self) -> _Running:
         temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -310,50 +297,27 @@ class EmbeddedBroker(Clients):
         if directory is None:
             temporary = tempfile.TemporaryDirectory(prefix="flintmq-")
             directory = Path(temporary.name)
-        started: Future[_Started] = Future()
-        ended: Future[None] = Future()
-        thread = threading.Thread(
-            target=self._live,
-            args=(directory, started, ended),
-            name="flintmq-embedded",
-            daemon=True,
-        )
-        thread.start()
+        thread = LoopThread("flintmq-embedded")
+        starting = asyncio.run_coroutine_threadsafe(self._start_servers(directory), thread.loop)
         try:
-            alive = started.result()
+            servers = starting.result()
         except BaseException:
-            started.add_done_callback(_stop_if_started)  # it was not the start that failed
-            thread.join()
+            wait((starting,))
+            if starting.exception() is None:  # it was not the start that failed
+                _stop(starting.result(), thread)
+            else:
+                thread.end()
             if temporary is not None:
                 temporary.cleanup()
             raise
-        return _Running(*alive, thread, ended, directory, temporary)
+        return _Running(servers, thread, directory, temporary)
 
-    def _live(
-        self,
-        directory: Path,
-        started: Future[_Started],
-        ended: Future[None],
-    ) -> None:
-        """What the thread does from its first moment to its last."""
-
-        async def live() -> None:
-            name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
-            name_servers = [name_server] * self._name_server_count
-            servers = await Servers.start(
-                self._plans(directory), name_servers, tls=self._tls, faults=Faults()
-            )
-            stopping = asyncio.Event()
-            started.set_result(_Started(servers, asyncio.get_running_loop(), stopping))
-            await stopping.wait()
-            await servers.stop()
-
-        try:
-            run(live())
-        except BaseException as error:
-            (ended if started.done() else started).set_exception(error)
-        else:
-            ended.set_result(None)
+    async def _start_servers(self, directory: Path) -> Servers:
+        name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
+        name_servers = [name_server] * self._name_server_count
+        return await Servers.start(
+            self._plans(directory), name_servers, tls=self._tls, faults=Faults()
+        )
 
     def _plans(self, directory: Path) -> list[BrokerPlan]:
         if self._broker_count == 1:
@@ -371,7 +335,11 @@ def _faults(servers: Servers) -> Faults:
     return servers.faults
 
 
-def _stop_if_started(started: Future[_Started]) -> None:
-    if started.exception() is None:
-        alive = started.result()
-        alive.loop.call_soon_threadsafe(alive.stopping.set)
+def _stop(servers: Servers, thread: LoopThread) -> None:
+    """Stop the servers and their thread, to the end even when the caller is interrupted."""
+    stopping = asyncio.run_coroutine_threadsafe(servers.stop(), thread.loop)
+    try:
+        stopping.result()
+    finally:
+        wait((stopping,))
+        thread.end()

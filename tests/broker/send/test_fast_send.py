@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from flintmq.broker.send.fast_send import QuickSends
 from flintmq.errors import DiskFailed, MalformedHeader
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush
-from support.broker.both_ways import ID, PLAIN, Line, play_both_ways, send
+from support.broker.both_ways import ID, PLAIN, Line, line_after, play_both_ways, send
 from support.broker.world import SMALL_STORE
 
 PROPERTIES = st.sampled_from(
@@ -67,6 +68,12 @@ SENDS: st.SearchStrategy[Any] = st.tuples(PROPERTIES, BODIES, FIELDS) | st.just(
 )
 def test_both_ways_give_the_same(reads: list[list[Any]], peer: str, flush: Flush) -> None:
     play_both_ways(reads, peer, flush)
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    with line_after(tmp_path, send) as line:
+        yield line
 
 
 def test_what_came_twice_is_taken_from_then_on(line: Line) -> None:

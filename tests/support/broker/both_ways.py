@@ -10,8 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-import pytest
-
 from flintmq.broker.client_session import BrokerSession
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.answers import encode_answer
@@ -165,9 +163,3 @@ def line_after(directory: Path, make: Callable[[int], Frame]) -> Iterator[Line]:
     assert line.taken == 0
     yield line
     line.world.stop()
-
-
-@pytest.fixture
-def line(tmp_path: Path) -> Iterator[Line]:
-    with line_after(tmp_path, send) as line:
-        yield line

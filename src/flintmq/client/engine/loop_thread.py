@@ -63,11 +63,11 @@ class _Errand(Generic[T]):
 class LoopThread:
     """An event loop on a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "flintmq-client") -> None:
         self._loop = new_event_loop()
         self._errands: deque[_Errand[Any]] = deque()
         self._is_woken = False
-        self._thread = threading.Thread(target=self._live, name="flintmq-client", daemon=True)
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
 
     @property
