@@ -317,7 +317,7 @@ def _name_server() -> Iterator[str]:
         (
             code(key),
             code(shown[key]) if key in shown else "",
-            _live(nameserver._SETTINGS.get(key)),
+            _live(nameserver.SETTINGS.get(key)),
             meaning,
         )
         for key, meaning in texts.NAME_SERVER.items()
@@ -327,7 +327,7 @@ def _name_server() -> Iterator[str]:
     yield from table(("key", "default", "live", "meaning"), rows)
     yield "Taken with this value and no other:\n"
     yield from table(
-        ("key", "value"), ((code(key), code(text)) for key, text in nameserver._FIXED.items())
+        ("key", "value"), ((code(key), code(text)) for key, (text,) in nameserver.ONLY.items())
     )
 
 

@@ -10,15 +10,19 @@ Such a change lasts until the server stops.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
-from flintmq.errors import InvalidSetting
 from flintmq.nameserver.replicas import SILENCE_MS
-from flintmq.net.address import PORT_MAX, Address
+from flintmq.net.address import PORT_MAX, Address, parse_host
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
+from flintmq.protocol.bodies.setting_table import (
+    Setting,
+    SettingTable,
+    changed,
+    number,
+    truth,
+)
 
 PORT = 9876
 """Where every client looks for a name server that was not told otherwise."""
@@ -59,73 +63,32 @@ class NameServerConfig:
     wait_for_service_ms: int = 45_000
 
 
-class _Setting(NamedTuple):
-    """How one key of the file becomes a field, and the field the key again."""
-
-    field: str
-    read: Callable[[str], object]
-    show: Callable[[Any], str]
-    live: bool
-    read_live: Callable[[str], object] | None = None
-    """What a peer may set, where that is less than what the file may."""
-
-
-def _truth(field: str, *, live: bool = True) -> _Setting:
-    def read(text: str) -> bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError("it is neither true nor false")
-        return text.lower() == "true"
-
-    return _Setting(field, read, lambda value: "true" if value else "false", live)
-
-
-def _number(
-    field: str, low: int, high: int, *, unit: int = 1, live: tuple[int, int] | None = None
-) -> _Setting:
-    """A whole number in a range.  ``unit`` is what one of it means in the field's own unit.
-
-    ``live`` is the range for peers.
-    """
-
-    def reader(low: int, high: int) -> Callable[[str], int]:
-        def read(text: str) -> int:
-            if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
-                raise ValueError(f"it is no number from {low} to {high}")
-            return int(text) * unit
-
-        return read
-
-    read_live = None if live is None else reader(*live)
-    show = lambda value: str(value // unit)  # noqa: E731
-    return _Setting(field, reader(low, high), show, live is not None, read_live)
-
-
-_SETTINGS = {
-    "kvConfigPath": _Setting("kv_config_path", str, str, live=False),
-    "orderMessageEnable": _truth("order_message_enable"),
-    "returnOrderTopicConfigToBroker": _truth("return_order_topic_config_to_broker"),
-    "scanNotActiveBrokerInterval": _number(
-        "scan_interval_ms", 100, DAY_S * 1000, live=LIVE_SCAN_MS
-    ),
-    "supportActingMaster": _truth("support_acting_master"),
-    "deleteTopicWithBrokerRegistration": _truth("delete_topic_with_broker_registration"),
-    "enableAllTopicList": _truth("enable_all_topic_list"),
-    "enableTopicList": _truth("enable_topic_list"),
-    "needWaitForService": _truth("need_wait_for_service"),
-    "waitSecondsForService": _number(
+SETTINGS: Mapping[str, Setting] = {
+    "bindAddress": Setting("listen.host", parse_host),
+    "listenPort": number("listen.port", 0, PORT_MAX),
+    "kvConfigPath": Setting("kv_config_path", str),
+    "orderMessageEnable": truth("order_message_enable", live=True),
+    "returnOrderTopicConfigToBroker": truth("return_order_topic_config_to_broker", live=True),
+    "scanNotActiveBrokerInterval": number("scan_interval_ms", 100, DAY_S * 1000, live=LIVE_SCAN_MS),
+    "supportActingMaster": truth("support_acting_master", live=True),
+    "deleteTopicWithBrokerRegistration": truth("delete_topic_with_broker_registration", live=True),
+    "enableAllTopicList": truth("enable_all_topic_list", live=True),
+    "enableTopicList": truth("enable_topic_list", live=True),
+    "needWaitForService": truth("need_wait_for_service", live=True),
+    "waitSecondsForService": number(
         "wait_for_service_ms", 0, DAY_S, unit=1000, live=(0, LIVE_WAIT_S)
     ),
-    "serverChannelMaxIdleTimeSeconds": _number("idle_ms", 1, DAY_S, unit=1000),
+    "serverChannelMaxIdleTimeSeconds": number("idle_ms", 1, DAY_S, unit=1000),
 }
 
-_FIXED = {
-    "clusterTest": "false",
-    "enableControllerInNamesrv": "false",
-    "notifyMinBrokerIdChanged": "false",
+ONLY: Mapping[str, tuple[str, ...]] = {
+    "clusterTest": ("false",),
+    "enableControllerInNamesrv": ("false",),
+    "notifyMinBrokerIdChanged": ("false",),
 }
-"""Settings of RocketMQ that we serve with this value and no other."""
+"""Settings of RocketMQ that are served with this value and no other."""
 
-_BIND, _PORT = "bindAddress", "listenPort"
+TABLE = SettingTable(SETTINGS, ONLY)
 
 NEVER_OVER_THE_WIRE = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
@@ -140,60 +103,29 @@ def read_config(
 
     Raises `InvalidSetting` for a bad value and `MalformedBody` for text that is no such file.
     """
-    config = base or NameServerConfig()
-    fields: dict[str, Any] = {}
-    warnings = []
-    properties = {key: value.strip() for key, value in read_properties(content).items()}
-    for key, value in properties.items():
-        if key in (_BIND, _PORT):
-            continue
-        if key in _SETTINGS or key in _FIXED:
-            fields.update(_read(key, value))
-        else:
-            warnings.append(f"{key} is not a setting of this name server; it is ignored")
-    listen = _listen(properties, config.listen)
-    return replace(config, listen=listen, **fields), warnings
+    texts = {key: value.strip() for key, value in read_properties(content).items()}
+    changes = TABLE.read({key: text for key, text in texts.items() if key in TABLE})
+    warnings = [
+        f"{key} is not a setting of this name server; it is ignored"
+        for key in texts
+        if key not in TABLE
+    ]
+    return changed(base or NameServerConfig(), changes), warnings
 
 
 def changed_config(config: NameServerConfig, properties: Mapping[str, str]) -> NameServerConfig:
-    """The configuration after a peer changed some keys; raise `InvalidSetting` for any other."""
-    fields: dict[str, Any] = {}
-    for key, value in properties.items():
-        setting = _SETTINGS.get(key)
-        if key not in _FIXED and (setting is None or not setting.live):
-            raise InvalidSetting(key[:80], value[:80], "it cannot be changed while running")
-        fields.update(_read(key, value.strip(), None if setting is None else setting.read_live))
-    return replace(config, **fields)
+    """The configuration after a peer changed some keys; raise `InvalidSetting` for any other.
+
+    A key of `ONLY` may be set to the value it has.
+    """
+    TABLE.read({key: text.strip() for key, text in properties.items() if key in ONLY})
+    others = {key: text for key, text in properties.items() if key not in ONLY}
+    return changed(config, TABLE.read_live(others))
 
 
 def config_text(config: NameServerConfig, listen: Address) -> bytes:
     """All settings but paths as properties text; ``listen`` is where the server really listens."""
-    properties = {
-        key: setting.show(getattr(config, setting.field))
-        for key, setting in _SETTINGS.items()
-        if key not in NEVER_OVER_THE_WIRE
-    }
-    place = {_BIND: listen.host, _PORT: str(listen.port)}
-    return write_properties(dict(sorted({**properties, **_FIXED, **place}.items())))
-
-
-def _read(key: str, value: str, read: Callable[[str], object] | None = None) -> dict[str, object]:
-    if key in _FIXED:
-        if value.lower() != _FIXED[key]:
-            raise InvalidSetting(key, value[:80], f"only {_FIXED[key]} is served")
-        return {}
-    setting = _SETTINGS[key]
-    try:
-        return {setting.field: (read or setting.read)(value)}
-    except ValueError as error:
-        raise InvalidSetting(key, value[:80], str(error)) from None
-
-
-def _listen(properties: Mapping[str, str], before: Address) -> Address:
-    host, port = properties.get(_BIND, before.host), properties.get(_PORT, str(before.port))
-    if not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or int(port) > PORT_MAX:
-        raise InvalidSetting(_PORT, port[:80], f"it is no number from 0 to {PORT_MAX}")
-    try:
-        return Address.parse(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    except InvalidSetting as error:
-        raise InvalidSetting(_BIND, host[:80], error.reason) from None
+    shown = TABLE.show(replace(config, listen=listen))
+    return write_properties(
+        {key: text for key, text in shown.items() if key not in NEVER_OVER_THE_WIRE}
+    )

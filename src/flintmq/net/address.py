@@ -39,6 +39,11 @@ class Address:
         return f"[{self.host}]:{self.port}" if self.is_v6 else f"{self.host}:{self.port}"
 
 
+def parse_host(text: str) -> str:
+    """Read a host name or an IP address of either kind, without a port."""
+    return Address.parse(f"[{text}]:0" if ":" in text else f"{text}:0").host
+
+
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Read a list such as ``a:9876;b:9876``, the way name servers are given; keep its order."""
     addresses = [Address.parse(part) for part in text.split(";") if part.strip()]

@@ -1,13 +1,8 @@
 """broker.conf: the settings of a broker under RocketMQ's names.
 
-One table ties each name to a field of ours.  The same table reads the file, shows the settings
-to admin tools (26) and takes the changes they ask for (25).
-
-The file is Java properties text.  A key we know with a value that makes no sense is
-`InvalidSetting`, which names key, value and what is allowed; Java would go on with the default.
-A key we do not use is a warning: such a file has many that are about threads and buffers of
-Java.  A setting that promises something we do not do, such as access control, is refused: going
-on without it would not be what the file asks for.
+The file is Java properties text.  A key we do not use is a warning: such a file has many that are
+about threads and buffers of Java.  A setting that promises something we do not do, such as access
+control, is refused: going on without it would not be what the file asks for.
 
 Over the wire only keys marked ``live`` may change: they are typed, none is a path, and numbers stay
 in a range in which the broker goes on working.
@@ -17,30 +12,32 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.errors import InvalidSetting
-from flintmq.net.address import PORT_MAX, Address, parse_addresses
+from flintmq.net.address import PORT_MAX, Address, parse_addresses, parse_host
 from flintmq.protocol.bodies.java_properties import read_properties
+from flintmq.protocol.bodies.setting_table import (
+    SHOWN_CHARACTERS_MAX,
+    Setting,
+    SettingTable,
+    changed,
+    invalid,
+    number,
+    truth,
+    words,
+)
 from flintmq.protocol.frame import FRAME_BYTES_MAX
 from flintmq.store.files.layout import BATCH_UNIT_BYTES, UNIT_BYTES
 from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
-D = TypeVar("D")
-
 DAY_S = 24 * 60 * 60
-INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 OFTEN_MS = (1_000, 3_600_000)
 """What peers may set for work that is done again and again: not so often that it is all the broker
 does, not so seldom that it is never done."""
-
-SHOWN_CHARACTERS_MAX = 80
-"""How much of a value that a peer or a file holds is shown in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,82 +53,10 @@ class BrokerSettings:
     directory: Path | None = None
 
 
-class Setting(NamedTuple):
-    """How a key becomes a field of `BrokerSettings`, and the field the key again."""
-
-    path: str
-    """Field names with dots between them."""
-    read: Callable[[str], object]
-    """Raises `ValueError` with what is allowed."""
-    show: Callable[[Any], str]
-    live: bool
-    read_live: Callable[[str], object] | None = None
-    """What a peer may set, where that is less than what the file may."""
-
-
-def _truth(path: str, *, live: bool = False) -> Setting:
-    def read(text: str) -> bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError("it must be true or false")
-        return text.lower() == "true"
-
-    return Setting(path, read, lambda value: "true" if value else "false", live)
-
-
-def _number(
-    path: str,
-    low: int,
-    high: int = INT32_MAX,
-    *,
-    unit: int = 1,
-    step: int = 1,
-    live: tuple[int, int] | None = None,
-) -> Setting:
-    """A whole number in a range.  ``unit`` is what one of it means in the field's own unit.
-
-    A number between two steps counts as the next one.  ``live`` is the range for peers.
-    """
-
-    def reader(low: int, high: int) -> Callable[[str], int]:
-        def read(text: str) -> int:
-            if not re.fullmatch(r"[0-9]{1,19}", text, re.ASCII) or not low <= int(text) <= high:
-                raise ValueError(f"it must be a number from {low} to {high}")
-            return -(-int(text) // step) * step * unit
-
-        return read
-
-    read_live = None if live is None else reader(*live)
-    show = lambda value: str(value // unit)  # noqa: E731
-    return Setting(path, reader(low, high), show, live is not None, read_live)
-
-
-def _text(path: str) -> Setting:
-    def read(text: str) -> str:
-        if not text:
-            raise ValueError("it must not be empty")
-        return text
-
-    return Setting(path, read, str, live=False)
-
-
 def _read_id(text: str) -> int:
     if text != "0":
         raise ValueError("only 0, a master, is served")
     return 0
-
-
-def _read_host(text: str) -> str:
-    try:
-        return Address.parse(f"[{text}]:0" if ":" in text else f"{text}:0").host
-    except InvalidSetting as error:
-        raise ValueError(error.reason) from None
-
-
-def _read_namesrv(text: str) -> tuple[Address, ...]:
-    try:
-        return parse_addresses(text)
-    except InvalidSetting as error:
-        raise ValueError(error.reason) from None
 
 
 def _read_flush(text: str) -> Flush:
@@ -168,82 +93,76 @@ _FLUSH = {"SYNC_FLUSH": Flush.SYNC, "ASYNC_FLUSH": Flush.ASYNC}
 
 SETTINGS: Mapping[str, Setting] = {
     # who and where
-    "brokerName": _text("config.broker_name"),
-    "brokerClusterName": _text("config.cluster"),
-    "brokerId": Setting("config.broker_id", _read_id, str, live=False),
-    "brokerIP1": Setting("advertise", _read_host, str, live=False),
-    "bindAddress": Setting("listen_host", _read_host, str, live=False),
-    "listenPort": _number("listen_port", 0, PORT_MAX),
-    "namesrvAddr": Setting(
-        "namesrv", _read_namesrv, lambda found: ";".join(map(str, found)), live=False
-    ),
-    "registerNameServerPeriod": _number("config.register_ms", 10_000, 60_000),
-    "registerBrokerTimeoutMills": _number("config.register_timeout_ms", 1),
-    "regionId": _text("config.region"),
+    "brokerName": words("config.broker_name"),
+    "brokerClusterName": words("config.cluster"),
+    "brokerId": Setting("config.broker_id", _read_id),
+    "brokerIP1": Setting("advertise", parse_host),
+    "bindAddress": Setting("listen_host", parse_host),
+    "listenPort": number("listen_port", 0, PORT_MAX),
+    "namesrvAddr": Setting("namesrv", parse_addresses, lambda found: ";".join(map(str, found))),
+    "registerNameServerPeriod": number("config.register_ms", 10_000, 60_000),
+    "registerBrokerTimeoutMills": number("config.register_timeout_ms", 1),
+    "regionId": words("config.region"),
     # topics and groups
-    "brokerPermission": _number("config.permission", 0, 7, live=(0, 7)),
-    "autoCreateTopicEnable": _truth("config.auto_create_topic", live=True),
-    "autoCreateSubscriptionGroup": _truth("config.auto_create_group", live=True),
-    "defaultTopicQueueNums": _number("config.default_topic_queues", 1, 65_536),
-    "traceTopicEnable": _truth("config.trace_topic"),
-    "topicsMax": _number("config.topics_max", 1, 1_000_000),
-    "groupsMax": _number("config.groups_max", 1, 1_000_000),
-    "topicQueuesMax": _number("config.topic_queues_max", 1, 65_536),
-    "groupMembersMax": _number("config.group_members_max", 1, 1_000_000),
+    "brokerPermission": number("config.permission", 0, 7, live=(0, 7)),
+    "autoCreateTopicEnable": truth("config.auto_create_topic", live=True),
+    "autoCreateSubscriptionGroup": truth("config.auto_create_group", live=True),
+    "defaultTopicQueueNums": number("config.default_topic_queues", 1, 65_536),
+    "traceTopicEnable": truth("config.trace_topic"),
+    "topicsMax": number("config.topics_max", 1, 1_000_000),
+    "groupsMax": number("config.groups_max", 1, 1_000_000),
+    "topicQueuesMax": number("config.topic_queues_max", 1, 65_536),
+    "groupMembersMax": number("config.group_members_max", 1, 1_000_000),
     # sending
-    "startAcceptSendRequestTimeStamp": _number("config.accept_sends_from_ms", 0, INT64_MAX),
-    "maxMessageSize": _number("config.store.message_bytes_max", 1, FRAME_BYTES_MAX),
-    "traceOn": _truth("config.trace_on", live=True),
-    "storeReplyMessageEnable": _truth("config.store_replies", live=True),
-    "messageDelayLevel": Setting(
-        "config.store.delay_levels_ms", parse_delay_levels, _show_levels, live=False
-    ),
-    "timerWheelEnable": _truth("config.timers"),
-    "timerMaxDelaySec": _number("config.timer_delay_ms_max", 0, unit=1_000, live=(0, 365 * DAY_S)),
-    "rejectTransactionMessage": _truth("config.reject_transactions", live=True),
-    "transactionTimeOut": _number("config.transaction_timeout_ms", 0, live=OFTEN_MS),
-    "transactionCheckMax": _number("config.transaction_checks_max", 0, live=(1, 10_000)),
-    "transactionCheckInterval": _number("config.transaction_check_ms", 1, live=OFTEN_MS),
+    "startAcceptSendRequestTimeStamp": number("config.accept_sends_from_ms", 0, INT64_MAX),
+    "maxMessageSize": number("config.store.message_bytes_max", 1, FRAME_BYTES_MAX),
+    "traceOn": truth("config.trace_on", live=True),
+    "storeReplyMessageEnable": truth("config.store_replies", live=True),
+    "messageDelayLevel": Setting("config.store.delay_levels_ms", parse_delay_levels, _show_levels),
+    "timerWheelEnable": truth("config.timers"),
+    "timerMaxDelaySec": number("config.timer_delay_ms_max", 0, unit=1_000, live=(0, 365 * DAY_S)),
+    "rejectTransactionMessage": truth("config.reject_transactions", live=True),
+    "transactionTimeOut": number("config.transaction_timeout_ms", 0, live=OFTEN_MS),
+    "transactionCheckMax": number("config.transaction_checks_max", 0, live=(1, 10_000)),
+    "transactionCheckInterval": number("config.transaction_check_ms", 1, live=OFTEN_MS),
     # consuming
-    "longPollingEnable": _truth("config.long_polling", live=True),
-    "shortPollingTimeMills": _number("config.short_polling_ms", 1, live=(100, 60_000)),
-    "slaveReadEnable": _truth("config.slave_read", live=True),
-    "litePullMessageEnable": _truth("config.lite_pull", live=True),
-    "enablePropertyFilter": _truth("config.property_filter", live=True),
-    "filterSupportRetry": _truth("config.filter_supports_retry", live=True),
-    "enableCalcFilterBitMap": _truth("config.bit_map_filter"),
-    "notifyConsumerIdsChangedEnable": _truth("config.notify_members", live=True),
-    "channelExpiredTimeout": _number("config.client_timeout_ms", 1_000),
-    "useServerSideResetOffset": _truth("config.server_side_reset", live=True),
-    "flushConsumerOffsetInterval": _number("config.save_offsets_ms", 100),
+    "longPollingEnable": truth("config.long_polling", live=True),
+    "shortPollingTimeMills": number("config.short_polling_ms", 1, live=(100, 60_000)),
+    "slaveReadEnable": truth("config.slave_read", live=True),
+    "litePullMessageEnable": truth("config.lite_pull", live=True),
+    "enablePropertyFilter": truth("config.property_filter", live=True),
+    "filterSupportRetry": truth("config.filter_supports_retry", live=True),
+    "enableCalcFilterBitMap": truth("config.bit_map_filter"),
+    "notifyConsumerIdsChangedEnable": truth("config.notify_members", live=True),
+    "channelExpiredTimeout": number("config.client_timeout_ms", 1_000),
+    "useServerSideResetOffset": truth("config.server_side_reset", live=True),
+    "flushConsumerOffsetInterval": number("config.save_offsets_ms", 100),
     # the store
-    "storePathRootDir": Setting("directory", Path, str, live=False),
+    "storePathRootDir": Setting("directory", Path),
     "flushDiskType": Setting(
-        "config.store.flush", _read_flush, lambda flush: f"{flush.name}_FLUSH", live=False
+        "config.store.flush", _read_flush, lambda flush: f"{flush.name}_FLUSH"
     ),
-    "mappedFileSizeCommitLog": _number("config.store.commit_log_file_bytes", 4_096),
-    "mappedFileSizeConsumeQueue": _number(
+    "mappedFileSizeCommitLog": number("config.store.commit_log_file_bytes", 4_096),
+    "mappedFileSizeConsumeQueue": number(
         "config.store.queue_file_bytes", UNIT_BYTES, step=UNIT_BYTES
     ),
-    "mapperFileSizeBatchConsumeQueue": _number(
+    "mapperFileSizeBatchConsumeQueue": number(
         "config.store.batch_queue_file_bytes", BATCH_UNIT_BYTES, step=BATCH_UNIT_BYTES
     ),
-    "mappedFileSizeConsumeQueueExt": _number("config.store.extension_file_bytes", 1_024),
-    "enableConsumeQueueExt": _truth("config.store.extended_queues"),
-    "maxHashSlotNum": _number("config.store.index_slots", 1),
-    "maxIndexNum": _number("config.store.index_entries", 2),
-    "fileReservedTime": _number("config.store.retention_hours", 0),
+    "mappedFileSizeConsumeQueueExt": number("config.store.extension_file_bytes", 1_024),
+    "enableConsumeQueueExt": truth("config.store.extended_queues"),
+    "maxHashSlotNum": number("config.store.index_slots", 1),
+    "maxIndexNum": number("config.store.index_entries", 2),
+    "fileReservedTime": number("config.store.retention_hours", 0),
     "deleteWhen": Setting("config.retain_hour", _read_hour, lambda hour: f"{hour:02d}", live=True),
-    "diskMaxUsedSpaceRatio": Setting(
-        "config.store.clean_percent", _read_used_percent, str, live=False
-    ),
-    "cleanResourceInterval": _number("config.retain_ms", 100),
-    "accessMessageInMemoryMaxRatio": _number("config.store.in_memory_percent", 0, 100),
-    "maxTransferBytesOnMessageInMemory": _number("config.store.transfer.memory_bytes", 1),
-    "maxTransferCountOnMessageInMemory": _number("config.store.transfer.memory_count", 1),
-    "maxTransferBytesOnMessageInDisk": _number("config.store.transfer.disk_bytes", 1),
-    "maxTransferCountOnMessageInDisk": _number("config.store.transfer.disk_count", 1),
-    "maxFilterMessageSize": _number("config.store.scan_bytes_max", UNIT_BYTES),
+    "diskMaxUsedSpaceRatio": Setting("config.store.clean_percent", _read_used_percent),
+    "cleanResourceInterval": number("config.retain_ms", 100),
+    "accessMessageInMemoryMaxRatio": number("config.store.in_memory_percent", 0, 100),
+    "maxTransferBytesOnMessageInMemory": number("config.store.transfer.memory_bytes", 1),
+    "maxTransferCountOnMessageInMemory": number("config.store.transfer.memory_count", 1),
+    "maxTransferBytesOnMessageInDisk": number("config.store.transfer.disk_bytes", 1),
+    "maxTransferCountOnMessageInDisk": number("config.store.transfer.disk_count", 1),
+    "maxFilterMessageSize": number("config.store.scan_bytes_max", UNIT_BYTES),
 }
 
 ONLY: Mapping[str, tuple[str, ...]] = {
@@ -258,6 +177,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "storeType": ("default",),
 }
 """Settings of RocketMQ that are served with these values and no others."""
+
+TABLE = SettingTable(SETTINGS, ONLY)
 
 ELSEWHERE: Mapping[str, str] = {
     "storePathCommitLog": "commitlog",
@@ -298,65 +219,26 @@ def read_broker_conf(
     Raises `InvalidSetting` for a bad value and `MalformedBody` for text that is no such file.
     """
     texts = {key: value.strip() for key, value in read_properties(content).items()}
-    changes: dict[str, object] = {}
-    warnings = []
-    for key, text in texts.items():
-        if key in SETTINGS:
-            changes[SETTINGS[key].path] = _read(key, text)
-        elif key in ONLY:
-            _check_only(key, text)
-        elif key in ELSEWHERE:
-            _check_place(key, text, texts.get("storePathRootDir"))
-        else:
-            warnings.append(_ignored(key))
-    return _changed(base or BrokerSettings(), changes), warnings
+    for key in texts.keys() & ELSEWHERE.keys():
+        _check_place(key, texts[key], texts.get("storePathRootDir"))
+    changes = TABLE.read({key: text for key, text in texts.items() if key in TABLE})
+    warnings = [_ignored(key) for key in texts if key not in TABLE and key not in ELSEWHERE]
+    return changed(base or BrokerSettings(), changes), warnings
 
 
 def settings_texts(settings: BrokerSettings) -> dict[str, str]:
     """Every setting by its name, in the order of names, without those that were not said."""
-    shown = {key: values[0] for key, values in ONLY.items()}
-    for key, setting in SETTINGS.items():
-        value: object = settings
-        for name in setting.path.split("."):
-            value = getattr(value, name)
-        if value is not None:
-            shown[key] = setting.show(value)
-    return dict(sorted(shown.items()))
+    return TABLE.show(settings)
 
 
 def changed_config(config: BrokerConfig, texts: Mapping[str, str]) -> BrokerConfig:
     """The configuration after a peer changed some keys; `InvalidSetting` for any it may not."""
-    changes: dict[str, object] = {}
-    for key, text in texts.items():
-        setting = SETTINGS.get(key)
-        if setting is None or not setting.live:
-            raise InvalidSetting(
-                key[:SHOWN_CHARACTERS_MAX],
-                text[:SHOWN_CHARACTERS_MAX],
-                "it cannot be changed while the broker runs",
-            )
-        changes[setting.path] = _read(key, text.strip(), setting.read_live)
-    return _changed(BrokerSettings(config=config), changes).config
-
-
-def _read(key: str, text: str, read: Callable[[str], object] | None = None) -> object:
-    try:
-        return (read or SETTINGS[key].read)(text)
-    except ValueError as error:
-        raise InvalidSetting(key, text[:SHOWN_CHARACTERS_MAX], str(error)) from None
-
-
-def _check_only(key: str, text: str) -> None:
-    if text.lower() not in (value.lower() for value in ONLY[key]):
-        allowed = " or ".join(ONLY[key])
-        raise InvalidSetting(key, text[:SHOWN_CHARACTERS_MAX], f"only {allowed} is served")
+    return changed(BrokerSettings(config=config), TABLE.read_live(texts)).config
 
 
 def _check_place(key: str, text: str, root: str | None) -> None:
     if root is None or Path(text) != Path(root) / ELSEWHERE[key]:
-        raise InvalidSetting(
-            key, text[:SHOWN_CHARACTERS_MAX], f"it must be {ELSEWHERE[key]} in storePathRootDir"
-        )
+        raise invalid(key, text, f"it must be {ELSEWHERE[key]} in storePathRootDir")
 
 
 def _ignored(key: str) -> str:
@@ -366,21 +248,3 @@ def _ignored(key: str) -> str:
         for near in difflib.get_close_matches(key.lower(), known, 1, cutoff=0.8):
             warning += f"; did you mean {known[near]}?"
     return warning
-
-
-def _changed(value: D, changes: Mapping[str, object]) -> D:
-    """A frozen dataclass with the fields of these dotted paths replaced, all at once."""
-    assert is_dataclass(value)
-    replaced: dict[str, object] = {}
-    for one in fields(value):
-        inner = {
-            path.partition(".")[2]: new
-            for path, new in changes.items()
-            if path.partition(".")[0] == one.name
-        }
-        if "" in inner:
-            replaced[one.name] = inner[""]
-        elif inner:
-            replaced[one.name] = _changed(getattr(value, one.name), inner)
-    changed: D = replace(value, **replaced)  # type: ignore[type-var]  # asserted above
-    return changed
