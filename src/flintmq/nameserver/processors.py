@@ -81,7 +81,7 @@ DONE = Answer()
 def put_setting(
     request: TypedRequest[PutSetting], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """100."""
+    """PUT_KV_CONFIG (100): store a value of a namespace."""
     header = request.header
     state.settings.put(header.namespace, header.key, header.value)
     return DONE
@@ -90,7 +90,7 @@ def put_setting(
 def show_setting(
     request: TypedRequest[SettingOf], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """101."""
+    """GET_KV_CONFIG (101): one value of a namespace."""
     header = request.header
     value = state.settings.value(header.namespace, header.key)
     if value is None:
@@ -102,7 +102,7 @@ def show_setting(
 def delete_setting(
     request: TypedRequest[SettingOf], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """102."""
+    """DELETE_KV_CONFIG (102): delete a value of a namespace."""
     state.settings.delete(request.header.namespace, request.header.key)
     return DONE
 
@@ -110,7 +110,7 @@ def delete_setting(
 def list_settings(
     request: TypedRequest[SettingsOf], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """219."""
+    """GET_KVLIST_BY_NAMESPACE (219): all values of a namespace."""
     table = state.settings.namespace(request.header.namespace)
     if table is None:
         where = f"Namespace: {_short(request.header.namespace)}"
@@ -121,7 +121,7 @@ def list_settings(
 def register_broker(
     request: TypedRequest[RegisterBroker], state: NameServerState, peer: Peer, now_ms: int
 ) -> Answer | InParts:
-    """103.  Many topics are read in parts."""
+    """REGISTER_BROKER (103): a broker registers its topics; many of them are read in parts."""
     registering = _registering(request, state, peer, now_ms)
     try:
         next(registering)
@@ -168,7 +168,7 @@ def _registering(
 def unregister_broker(
     request: TypedRequest[BrokerIdentity], state: NameServerState, peer: Peer, _now_ms: int
 ) -> Answer:
-    """104."""
+    """UNREGISTER_BROKER (104): remove a broker from every route."""
     header = request.header
     if not state.may_speak_for(header.broker_name, header.broker_addr, peer):
         return _refusal(ResponseCode.SYSTEM_ERROR, "only the broker itself may say that it leaves")
@@ -179,7 +179,7 @@ def unregister_broker(
 def query_data_version(
     request: TypedRequest[BrokerIdentity], state: NameServerState, _peer: Peer, now_ms: int
 ) -> Answer:
-    """322: has a broker's table changed since it registered?  Also a sign of life."""
+    """QUERY_DATA_VERSION (322): whether a broker's table changed; also a sign of life."""
     place = request.header.cluster_name, request.header.broker_addr
     given = DataVersion.from_body(request.body)
     known = state.routes.known_version(*place)
@@ -193,7 +193,7 @@ def query_data_version(
 def broker_heartbeat(
     request: TypedRequest[BrokerHeartbeat], state: NameServerState, _peer: Peer, now_ms: int
 ) -> Answer:
-    """904."""
+    """BROKER_HEARTBEAT (904): a broker is alive."""
     state.routes.refresh(request.header.cluster_name, request.header.broker_addr, now_ms)
     return DONE
 
@@ -201,7 +201,10 @@ def broker_heartbeat(
 def show_route(
     request: TypedRequest[RouteOf], state: NameServerState, _peer: Peer, now_ms: int
 ) -> Answer:
-    """105.  Versions before 4.9.4 read only bare keys, unless they say otherwise."""
+    """GET_ROUTEINFO_BY_TOPIC (105): the route of a topic.
+
+    Versions before 4.9.4 read only bare keys, unless they say otherwise.
+    """
     config, topic = state.config, request.header.topic
     ready_ms = state.started_ms + config.wait_for_service_ms
     if config.need_wait_for_service and now_ms < ready_ms:
@@ -217,14 +220,14 @@ def show_route(
 def show_cluster(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """106."""
+    """GET_BROKER_CLUSTER_INFO (106): every cluster and its brokers."""
     return Answer(body=state.routes.cluster().to_body())
 
 
 def show_members(
     request: TypedRequest[BrokerMembers], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """901."""
+    """GET_BROKER_MEMBER_GROUP (901): the addresses of one broker name."""
     members = state.routes.members(request.header.cluster_name, request.header.broker_name)
     return Answer(body=MemberGroup(broker_member_group=members).to_body())
 
@@ -232,7 +235,7 @@ def show_members(
 def wipe_write_permission(
     request: TypedRequest[WritePermOf], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """205."""
+    """WIPE_WRITE_PERM_OF_BROKER (205): take write permission from every topic of a broker."""
     count = state.routes.wipe_write_permission(request.header.broker_name)
     return Answer(header=WipeWritePermAnswer(wipe_topic_count=count))
 
@@ -240,7 +243,7 @@ def wipe_write_permission(
 def add_write_permission(
     request: TypedRequest[WritePermOf], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """327."""
+    """ADD_WRITE_PERM_OF_BROKER (327): give write permission back to every topic of a broker."""
     count = state.routes.add_write_permission(request.header.broker_name)
     return Answer(header=AddWritePermAnswer(add_topic_count=count))
 
@@ -248,7 +251,10 @@ def add_write_permission(
 def register_topic(
     request: TypedRequest[OfTopic], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """217.  As in RocketMQ it is no failure when a broker is unknown, though nothing is done."""
+    """REGISTER_TOPIC_IN_NAMESRV (217): register the route of one topic.
+
+    As in RocketMQ an unknown broker is no error, though nothing is done.
+    """
     route = _read_short(TopicRoute, request.body)
     state.routes.register_topic(request.header.topic, route.queue_datas)
     return DONE
@@ -257,7 +263,7 @@ def register_topic(
 def delete_topic(
     request: TypedRequest[ForgetTopic], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """216."""
+    """DELETE_TOPIC_IN_NAMESRV (216): remove a topic, from one cluster or from all."""
     state.routes.delete_topic(request.header.topic, request.header.cluster_name)
     return DONE
 
@@ -265,14 +271,14 @@ def delete_topic(
 def list_topics(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """206."""
+    """GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206): every topic."""
     return _topics(state.routes.topics(), state.config.enable_all_topic_list)
 
 
 def list_topics_of_cluster(
     request: TypedRequest[TopicsOfCluster], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """224.  A cluster that is not known has no topics."""
+    """GET_TOPICS_BY_CLUSTER (224): topics of a cluster; an unknown cluster has none."""
     topics = state.routes.topics_of_cluster(request.header.cluster)
     return _topics(topics, state.config.enable_topic_list)
 
@@ -280,7 +286,7 @@ def list_topics_of_cluster(
 def list_system_topics(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """304: names of clusters and brokers, and some broker to ask for the rest."""
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS (304): clusters, brokers, and one to ask for the rest."""
     routes = state.routes
     topics = TopicList(broker_addr=routes.any_address(), topic_list=routes.system_topics())
     return Answer(body=topics.to_body())
@@ -289,7 +295,9 @@ def list_system_topics(
 def list_unit_topics(
     request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """311, 312 and 313: topics by their flags."""
+    """Topics by their flags: GET_UNIT_TOPIC_LIST (311), GET_HAS_UNIT_SUB_TOPIC_LIST (312) and
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST (313).
+    """
     topics = state.routes.topics_flagged(*_UNIT_FLAGS[request.code])
     return _topics(topics, state.config.enable_topic_list)
 
@@ -297,7 +305,7 @@ def list_unit_topics(
 def change_config(
     request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """318.  Nothing is changed if one key is refused; RocketMQ skips keys it does not know."""
+    """UPDATE_NAMESRV_CONFIG (318): change settings, all or none; RocketMQ skips unknown keys."""
     properties = read_properties(request.body)
     if properties.keys() & NEVER_OVER_THE_WIRE:
         return _refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
@@ -311,7 +319,7 @@ def change_config(
 def show_config(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
 ) -> Answer:
-    """319."""
+    """GET_NAMESRV_CONFIG (319): every setting but paths."""
     return Answer(body=config_text(state.config, state.address))
 
 

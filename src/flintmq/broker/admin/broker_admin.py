@@ -34,7 +34,7 @@ KEY_CHARACTERS_SHOWN = 80
 def show_settings(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """26."""
+    """GET_BROKER_CONFIG (26): every setting of this broker."""
     host, _, port = state.address.rpartition(":")
     settings = BrokerSettings(config=state.config, advertise=host, listen_port=int(port))
     version = state.config_version.to_body().decode()
@@ -45,7 +45,7 @@ def show_settings(
 def change_settings(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """25: all the changes, or none and a reason."""
+    """UPDATE_BROKER_CONFIG (25): change settings: all of them, or none and a reason."""
     texts = read_properties(request.body)
     for key in texts:
         setting = SETTINGS.get(key)
@@ -74,14 +74,14 @@ def change_settings(
 def runtime_figures(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """28."""
+    """GET_BROKER_RUNTIME_INFO (28): the figures of this broker at run time."""
     return Answer(body=KvTable(table=runtime_table(state, now_ms)).to_body())
 
 
 def counter_figures(
     request: TypedRequest[ViewBrokerStats], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """315: one counter over a minute, an hour and a day."""
+    """VIEW_BROKER_STATS_DATA (315): one counter over a minute, an hour and a day."""
     name, key = request.header.stats_name, request.header.stats_key
     found = state.stats.view(name, key, now_ms)
     if found is None:
@@ -92,14 +92,14 @@ def counter_figures(
 def clean_queues(
     _request: TypedRequest[NoFields], _state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """306: queues follow the log whenever files of it go, so there is nothing to clean."""
+    """CLEAN_EXPIRED_CONSUMEQUEUE (306): nothing to do: queues are cleaned with the log."""
     return Answer()
 
 
 def clean_log(
     _request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """329: let go of what has expired, whatever the hour."""
+    """DELETE_EXPIRED_COMMITLOG (329): delete expired files of the log, whatever the hour."""
 
     def clean() -> None:
         count = state.log.retain(now_ms, due=True)

@@ -44,7 +44,7 @@ CALL_TIMEOUT_MS = 10_000
 def consumer_connections(
     request: TypedRequest[OfConsumerGroup], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """203: the members of a consumer group and what it subscribes to."""
+    """GET_CONSUMER_CONNECTION_LIST (203): the members of a consumer group and its subscriptions."""
     group = request.header.consumer_group
     online = state.clients.consumer_group(group)
     if online is None:
@@ -68,7 +68,7 @@ def consumer_connections(
 def producer_connections(
     request: TypedRequest[OfProducerGroup], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """204: the members of a producer group."""
+    """GET_PRODUCER_CONNECTION_LIST (204): the members of a producer group."""
     group = request.header.producer_group
     members = state.clients.producers(group)
     if not members:
@@ -85,7 +85,7 @@ def producer_connections(
 def all_producers(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """328."""
+    """GET_ALL_PRODUCER_INFO (328): every producer connected to this broker, by group."""
     groups = state.clients.producer_groups()
 
     def work() -> Work:
@@ -129,7 +129,7 @@ def _language(member: Member) -> str | None:
 def describe_consumer(
     request: TypedRequest[DescribeConsumer], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """307: a client tells all about itself."""
+    """GET_CONSUMER_RUNNING_INFO (307): a client reports its state; we pass it on."""
     header = request.header
     member = _member(state, header.consumer_group, header.client_id)
     command = client_request(RequestCode.GET_CONSUMER_RUNNING_INFO, header, request.body)
@@ -139,7 +139,7 @@ def describe_consumer(
 def consume_directly(
     request: TypedRequest[ConsumeDirectly], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """309: a client consumes one message now; the record goes along with the request."""
+    """CONSUME_MESSAGE_DIRECTLY (309): a client consumes one stored message now."""
     header = request.header
     member = _member(state, header.consumer_group, header.client_id)
     topic = state.topics.find(header.topic) if header.topic else None

@@ -1,4 +1,4 @@
-"""How far groups have come: their lag, the age of what they have yet to read."""
+"""Progress of groups: their lag, and the age of what they have yet to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from flintmq.broker.requests.large_answers import TOPICS_PER_REQUEST_MAX, Work, answered
 from flintmq.broker.requests.outcome import Answer, Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.broker_stats import GROUP_GET_NUMS
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.in_parts import (
@@ -21,7 +21,7 @@ from flintmq.protocol.bodies.in_parts import (
 )
 from flintmq.protocol.bodies.offset import ConsumeTimeSpans, CorrectionOffsets, QueueTimeSpan
 from flintmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueueProgress
-from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import BrokerConsumeStats, OfGroupAndTopic
 from flintmq.protocol.headers.group import ConsumeStatsOf, CorrectionOffset
 from flintmq.protocol.typed_request import TypedRequest
@@ -39,7 +39,7 @@ NO_CORRECTION = 2**63 - 1
 def group_progress(
     request: TypedRequest[ConsumeStatsOf], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """208: the lag of a group in the topics it names, in one topic, or in all it has offsets in."""
+    """GET_CONSUME_STATS (208): the lag of a group in some topics, one, or all it has offsets in."""
     header = request.header
     group = header.consumer_group
     named = [topic for topic in (header.topic_list or "").split(TOPIC_SEPARATOR) if topic]
@@ -69,7 +69,7 @@ def group_progress(
 def all_progress(
     request: TypedRequest[BrokerConsumeStats], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """317: the lag of every group, in ordered topics only or in all."""
+    """GET_BROKER_CONSUME_STATS (317): the lag of every group, in ordered topics only or in all."""
     return answered(_all_progress(state, bool(request.header.is_order), now_ms), len(state.offsets))
 
 
@@ -141,7 +141,7 @@ def _progress(
 def time_spans(
     request: TypedRequest[OfGroupAndTopic], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """303: the times of the first, the last and the last consumed message of every queue."""
+    """QUERY_CONSUME_TIME_SPAN (303): store times of the first, last and last consumed message."""
     group, name = request.header.group, request.header.topic
     topic = state.topics.find(name)
     if topic is None:
@@ -186,7 +186,7 @@ def _store_ms(state: BrokerState, topic: str, queue_id: int, offset: int) -> int
 def correction_offsets(
     request: TypedRequest[CorrectionOffset], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """308: by queue the least offset of all groups of a topic.
+    """QUERY_CORRECTION_OFFSET (308): by queue the lowest offset of all groups of a topic.
 
     Groups to leave out are only left out here; RocketMQ forgets their offsets for good.
     """
@@ -208,3 +208,11 @@ def _correction(state: BrokerState, topic: str, groups: Sequence[str], compared:
         if queue_id in least and least[queue_id] > offset:
             least[queue_id] = NO_CORRECTION
     return Answer(body=CorrectionOffsets(correction_offsets=least).to_body())
+
+
+PROCESSORS: dict[RequestCode, Processor] = {
+    RequestCode.GET_CONSUME_STATS: group_progress,
+    RequestCode.GET_BROKER_CONSUME_STATS: all_progress,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: time_spans,
+    RequestCode.QUERY_CORRECTION_OFFSET: correction_offsets,
+}

@@ -28,7 +28,7 @@ GROUP_BYTES_MAX = 16_384
 def create_group(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """200: create or change one."""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): create or change a group."""
     if len(request.body) > GROUP_BYTES_MAX:
         raise _invalid(f"the settings of a group have {GROUP_BYTES_MAX} bytes at most")
     asked = GroupConfig.from_body(request.body)
@@ -56,7 +56,10 @@ def _invalid(remark: str) -> Refusal:
 def delete_group(
     request: TypedRequest[DeleteGroup], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """207: with its offsets if 4.9 or 5.x says so, each in its own field."""
+    """DELETE_SUBSCRIPTIONGROUP (207): delete a group.
+
+    Whether its offsets go too is said in one field by 4.9 and in another by 5.x.
+    """
     group = request.header.group_name
     log.info("%s: group %s is deleted", peer.address, group)
     state.groups.remove(group, now_ms)
@@ -69,7 +72,7 @@ def delete_group(
 def all_groups(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """201."""
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): every group of this broker."""
     table = state.groups.table()
 
     def work() -> Work:
@@ -84,7 +87,7 @@ def all_groups(
 def one_group(
     request: TypedRequest[OfGroup], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """352: a group that is not there is made, where that is allowed."""
+    """GET_SUBSCRIPTIONGROUP_CONFIG (352): the settings of a group, created if need be."""
     found = state.groups.find_or_create(request.header.group, now_ms)
     if found is None:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
@@ -94,7 +97,10 @@ def one_group(
 def forbid_reading(
     request: TypedRequest[ForbidGroup], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """353: may a group read a topic?  With an answer to that in the request it is set first."""
+    """UPDATE_AND_GET_GROUP_FORBIDDEN (353): whether a group may read a topic.
+
+    A value in the request is stored first.
+    """
     group, topic, readable = request.header.group, request.header.topic, request.header.readable
     require(used_group_fault(group) or used_topic_fault(topic))
     if readable is not None and readable != state.groups.may_read(group, topic):

@@ -62,7 +62,7 @@ NO_TIME_MS = -1
 def query_message(
     request: TypedRequest[QueryMessage], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """12: the newest records that probably carry a key, as many as one answer can hold."""
+    """QUERY_MESSAGE (12): the newest records that probably carry a key, until an answer is full."""
     header = request.header
     count_max = UNIQUE_KEY_COUNT_MAX if header.is_unique_key else max(header.max_num, 0)
     matches = state.log.lookup.by_key(
@@ -85,7 +85,7 @@ def query_message(
 def view_message(
     request: TypedRequest[ViewMessage], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """33: the record at a place in the log."""
+    """VIEW_MESSAGE_BY_ID (33): the record at a log offset."""
     offset = request.header.offset
     view = state.log.lookup.record_view(LogOffset(offset))
     if view is None:
@@ -97,7 +97,7 @@ def view_message(
 def search_offset(
     request: TypedRequest[SearchOffset], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """29: the first offset of a time, or the last one when the upper bound is asked for."""
+    """SEARCH_OFFSET_BY_TIMESTAMP (29): the first offset of a time, or on request the last."""
     header = request.header
     is_upper = (header.boundary_type or "").upper() == "UPPER"
     offset = state.log.lookup.offset_by_time(
@@ -109,14 +109,14 @@ def search_offset(
 def max_offset(
     request: TypedRequest[MaxOffset], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """30: where the next message will go."""
+    """GET_MAX_OFFSET (30): the offset of the next message of a queue."""
     return _offset(state.log.max_offset(request.header.topic, request.header.queue_id))
 
 
 def min_offset(
     request: TypedRequest[OfQueue], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """31: the oldest message that is kept."""
+    """GET_MIN_OFFSET (31): the offset of the oldest message of a queue."""
     topic, queue_id = request.header.topic, request.header.queue_id
     if topic in state.log.batched and not state.log.max_offset(topic, queue_id):
         return _offset(NO_BATCH)
@@ -126,7 +126,7 @@ def min_offset(
 def earliest_store_time(
     request: TypedRequest[OfQueue], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """32: when the oldest message that is kept was stored."""
+    """GET_EARLIEST_MSG_STORETIME (32): when the oldest message of a queue was stored."""
     time_ms = state.log.lookup.earliest_store_ms(request.header.topic, request.header.queue_id)
     return Answer(header=StoreTimeAnswer(timestamp=NO_TIME_MS if time_ms is None else time_ms))
 
@@ -151,7 +151,10 @@ def _newest(views: list[memoryview]) -> list[memoryview]:
 def query_queue(
     request: TypedRequest[QueryConsumeQueue], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """321: entries of a queue.  With extended queues, also what a group's filter says to them."""
+    """QUERY_CONSUME_QUEUE (321): units of a queue.
+
+    With extended queues, also what a group's filter says to them.
+    """
     header = request.header
     topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
     last = state.log.max_offset(topic, queue_id)

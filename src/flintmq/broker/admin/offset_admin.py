@@ -1,16 +1,9 @@
-"""Offsets of groups, as admins and slaves see and move them."""
+"""Offsets of groups and delay levels, as admins copy them and slaves read them."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flintmq.broker.admin.consume_stats_admin import (
-    all_progress,
-    correction_offsets,
-    group_progress,
-    time_spans,
-)
-from flintmq.broker.admin.reset_offsets import consumer_status, reset_offsets
 from flintmq.broker.requests.large_answers import Work, answered
 from flintmq.broker.requests.outcome import Answer, Outcome
 from flintmq.broker.requests.peer import Peer
@@ -29,7 +22,7 @@ log = logger(__name__)
 def clone_offsets(
     request: TypedRequest[CloneGroupOffset], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
-    """314: let a group stand where another one stands, in one topic or in all it knows.
+    """CLONE_GROUP_OFFSET (314): copy the offsets of one group to another, in one topic or in all.
 
     Topics that the other group no longer subscribes to are left out, unless it is said to be
     offline.
@@ -56,7 +49,7 @@ def clone_offsets(
 def all_offsets(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """43: for a slave."""
+    """GET_ALL_CONSUMER_OFFSET (43): every offset of every group, for a slave."""
     table = state.offsets.table(now_ms)
 
     def work() -> Work:
@@ -71,17 +64,11 @@ def all_offsets(
 def delay_offsets(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """45: for a slave."""
+    """GET_ALL_DELAY_OFFSET (45): how far each delay level is delivered, for a slave."""
     return Answer(body=state.delays.table().to_body())
 
 
 PROCESSORS: dict[RequestCode, Processor] = {
-    RequestCode.GET_CONSUME_STATS: group_progress,
-    RequestCode.GET_BROKER_CONSUME_STATS: all_progress,
-    RequestCode.QUERY_CONSUME_TIME_SPAN: time_spans,
-    RequestCode.QUERY_CORRECTION_OFFSET: correction_offsets,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset_offsets,
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
     RequestCode.CLONE_GROUP_OFFSET: clone_offsets,
     RequestCode.GET_ALL_CONSUMER_OFFSET: all_offsets,
     RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,

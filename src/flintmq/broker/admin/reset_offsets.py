@@ -15,7 +15,7 @@ from flintmq.broker.admin.topic_admin import NOT_SET
 from flintmq.broker.requests.large_answers import Work, answered
 from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal, Tell
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.clients import Member
 from flintmq.errors import MalformedBody
 from flintmq.logs import logger
@@ -49,7 +49,7 @@ Parts: TypeAlias = Generator[None, None, bytes]
 def reset_offsets(
     request: TypedRequest[ResetOffset], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
-    """222."""
+    """INVOKE_BROKER_TO_RESET_OFFSET (222): move the offsets of a group in one topic."""
     header = request.header
     found = state.topics.find(header.topic)
     queue_count = 0 if found is None else max(found.read_queue_nums, found.write_queue_nums)
@@ -194,7 +194,9 @@ def _require_version(member: Member) -> None:
 def consumer_status(
     request: TypedRequest[ConsumerStatus], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """223: ask one client of a group, or each in turn, how far it is.
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): ask members of a group for offsets.
+
+    One client is asked, or each in turn.
 
     One that says nothing, or nothing that can be read, is left out.
     """
@@ -231,3 +233,9 @@ def _ask_next(
         return _ask_next(members[1:], question, heard)
 
     return Ask(member.peer, question, STATUS_TIMEOUT_MS, then)
+
+
+PROCESSORS: dict[RequestCode, Processor] = {
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset_offsets,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
+}

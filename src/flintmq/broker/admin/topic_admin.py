@@ -47,7 +47,7 @@ PERM_MAX = int(Permission.READ | Permission.WRITE | Permission.INHERIT)
 def create_topic(
     request: TypedRequest[CreateTopic], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """17: create or change one."""
+    """UPDATE_AND_CREATE_TOPIC (17): create or change a topic."""
     header = request.header
     asked = TopicConfig(
         attributes=parse_changes(header.attributes),
@@ -69,7 +69,7 @@ def create_topic(
 def create_topics(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """18: create or change several, all or none."""
+    """UPDATE_AND_CREATE_TOPIC_LIST (18): create or change several topics, all or none."""
     asked = TopicConfigList.from_body(request.body).topic_config_list
     if len(asked) > TOPICS_PER_REQUEST_MAX:
         raise _invalid(f"a request makes {TOPICS_PER_REQUEST_MAX} topics at most, not {len(asked)}")
@@ -136,7 +136,7 @@ def _invalid(remark: str) -> Refusal:
 def delete_topic(
     request: TypedRequest[OfTopic], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """215: a topic, its offsets and its queues; one that is not there is gone already."""
+    """DELETE_TOPIC_IN_BROKER (215): delete a topic with offsets and queues, if it is there."""
     topic = request.header.topic
     if not topic.strip():
         raise _invalid("The specified topic is blank.")
@@ -156,7 +156,7 @@ def delete_topic(
 def clean_unused_topics(
     _request: TypedRequest[NoFields], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
-    """316: queues of topics that are no more."""
+    """CLEAN_UNUSED_TOPIC (316): delete the queues of topics that no longer exist."""
 
     def clean() -> None:
         topics = dict.fromkeys(span.topic for span in state.log.queues())
@@ -193,7 +193,7 @@ def between_turns(state: BrokerState, act: Callable[[], None]) -> Outcome:
 def all_topics(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """21."""
+    """GET_ALL_TOPIC_CONFIG (21): every topic of this broker."""
     table = state.topics.table()
 
     def work() -> Work:
@@ -207,7 +207,7 @@ def all_topics(
 def one_topic(
     request: TypedRequest[TopicConfigOf], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """351."""
+    """GET_TOPIC_CONFIG (351): the settings of one topic."""
     topic = state.topics.find(request.header.topic)
     if topic is None:
         remark = f"No topic in this broker. topic: {request.header.topic}"
@@ -218,7 +218,7 @@ def one_topic(
 def topic_stats(
     request: TypedRequest[OfTopic], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """202: the extent of every queue."""
+    """GET_TOPIC_STATS_INFO (202): the first and the next offset of every queue of a topic."""
     name = request.header.topic
     topic = state.topics.find(name)
     if topic is None:
@@ -248,7 +248,7 @@ def _extent(state: BrokerState, topic: str, queue_id: int) -> tuple[QueueRef, Qu
 def groups_of_topic(
     request: TypedRequest[OfTopic], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """300: groups that subscribe to it now, and those that have offsets in it."""
+    """QUERY_TOPIC_CONSUME_BY_WHO (300): groups that subscribe to a topic, or have offsets in it."""
     topic = request.header.topic
     groups = dict.fromkeys(state.clients.groups_subscribing(topic))
     groups.update(dict.fromkeys(state.offsets.groups_of(topic)))
@@ -258,7 +258,7 @@ def groups_of_topic(
 def system_topics(
     _request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """305."""
+    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305): the system topics of this broker."""
     names = sorted(SYSTEM_TOPICS | state.topics.system_names)
     return Answer(body=TopicList(topic_list=tuple(names)).to_body())
 
@@ -266,7 +266,7 @@ def system_topics(
 def topics_of_group(
     request: TypedRequest[OfGroup], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """343: topics in which a group has offsets."""
+    """QUERY_TOPICS_BY_CONSUMER (343): topics in which a group has offsets."""
     topics = tuple(state.offsets.topics_of(request.header.group))
     return Answer(body=TopicList(topic_list=topics, broker_addr=state.address).to_body())
 
@@ -274,7 +274,7 @@ def topics_of_group(
 def subscription_of_group(
     request: TypedRequest[SubscriptionOf], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """345: what a group wants of a topic now."""
+    """QUERY_SUBSCRIPTION_BY_CONSUMER (345): what a group subscribes to in a topic now."""
     group, topic = request.header.group, request.header.topic or ""
     found = state.clients.subscription(group, topic)
     body = GroupSubscription(group=group, subscription_data=found, topic=topic)

@@ -61,7 +61,7 @@ than who does it once.  Clients look at their group every 20 s by themselves."""
 def heart_beat(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """34: a client tells its groups.  One that may not be made is passed over silently."""
+    """HEART_BEAT (34): a client names its groups.  A group that may not be created is skipped."""
     heartbeat = Heartbeat.from_body(request.body)
     _check(heartbeat)
     state.clients.require_room(heartbeat, peer)
@@ -87,7 +87,7 @@ def heart_beat(
 def unregister_client(
     request: TypedRequest[UnregisterClient], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """35: a client leaves a group."""
+    """UNREGISTER_CLIENT (35): a client leaves a group."""
     header = request.header
     left = state.clients.unregister(
         peer, header.client_id, header.producer_group, header.consumer_group
@@ -112,7 +112,7 @@ def connection_lost(state: BrokerState, peer: Peer, now_ms: int) -> None:
 def list_members(
     request: TypedRequest[OfConsumerGroup], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """38: the client ids of a group.  Clients sort them themselves."""
+    """GET_CONSUMER_LIST_BY_GROUP (38): the client ids of a group; clients sort them themselves."""
     group = request.header.consumer_group
     found = state.clients.consumer_group(group)
     if found is None:
@@ -123,7 +123,7 @@ def list_members(
 def lock_queues(
     request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """41: have queues to oneself, or go on having them."""
+    """LOCK_BATCH_MQ (41): lock queues for one client, or renew its locks."""
     asked = _lock_request(request.body)
     granted = state.locks.lock(asked.consumer_group, asked.client_id, asked.mq_set, now_ms)
     return Answer(body=LockAnswer(lock_ok_mq_set=tuple(granted)).to_body())
@@ -132,7 +132,7 @@ def lock_queues(
 def unlock_queues(
     request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """42: give queues up."""
+    """UNLOCK_BATCH_MQ (42): unlock queues."""
     asked = _lock_request(request.body)
     state.locks.unlock(asked.consumer_group, asked.client_id, asked.mq_set)
     return Answer()
@@ -141,7 +141,7 @@ def unlock_queues(
 def check_client_config(
     request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """46: would we take this subscription?  A client that hears no does not start."""
+    """CHECK_CLIENT_CONFIG (46): check a subscription; a client that is refused does not start."""
     if not request.body:
         return Answer()
     subscription = CheckClientConfig.from_body(request.body).subscription_data
@@ -231,7 +231,7 @@ def _without_member(state: BrokerState, groups: Iterable[str], now_ms: int) -> N
 
 
 def _notify(state: BrokerState, group: str, now_ms: int) -> None:
-    """40: tell every member that the group changed, where that is wanted.
+    """NOTIFY_CONSUMER_IDS_CHANGED (40): every member learns that its group changed.
 
     Members of a large group that changes all the time are told again later.
     """

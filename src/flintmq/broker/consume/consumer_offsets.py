@@ -25,7 +25,7 @@ FIRST = QueueOffset(0)
 def query_offset(
     request: TypedRequest[QueryConsumerOffset], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """14: the stored offset, or where a group without one starts."""
+    """QUERY_CONSUMER_OFFSET (14): the stored offset, or where a group without one starts."""
     header = request.header
     topic, queue_id = header.topic, header.queue_id
     offset = state.offsets.query(header.consumer_group, topic, queue_id)
@@ -47,7 +47,7 @@ def query_offset(
 def update_offset(
     request: TypedRequest[UpdateConsumerOffset], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
-    """15: store an offset as given.  Neither the queue id nor the offset is judged."""
+    """UPDATE_CONSUMER_OFFSET (15): store an offset; queue id and offset are not checked."""
     header = request.header
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     if group not in state.groups:

@@ -43,7 +43,7 @@ _ENDS = (TransactionType.COMMIT, TransactionType.ROLLBACK)
 def end_transaction(
     request: TypedRequest[EndTransaction], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """Commit a half message, or roll it back."""
+    """END_TRANSACTION (37): commit a half message, or roll it back."""
     header = request.header
     if header.commit_or_rollback == TransactionType.NONE:
         return None
@@ -72,7 +72,7 @@ def end_transaction(
 def resume_check(
     request: TypedRequest[ResumeCheck], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
-    """Put a half message that was given up back to the others."""
+    """RESUME_CHECK_HALF_MESSAGE (323): check a half message again that was given up."""
     failed = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
     try:
         _, log_offset = parse_offset_id(request.header.msg_id)

@@ -103,7 +103,7 @@ _BORN_HOST_V6 = int(BORN_HOST_V6)
 def pull(
     request: TypedRequest[PullMessage], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """Serve a pull that has just come in."""
+    """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): serve a pull that has just come in."""
     return _pull(request, state, peer, now_ms, is_first=True)
 
 

@@ -107,7 +107,7 @@ class Reply:
 
 
 def send_reply(given: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> Outcome:
-    """Hand a reply to whoever waits for it."""
+    """SEND_REPLY_MESSAGE (324, 325): push a reply to the client that waits for it."""
     sending = None
     try:
         sending = begin_hooks(given, state, peer)

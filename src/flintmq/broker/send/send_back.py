@@ -52,7 +52,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 def send_back(
     request: TypedRequest[SendBack], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
-    """Store a message once more for its group."""
+    """CONSUMER_SEND_MSG_BACK (36): store a message once more for its group."""
     header = request.header
     group = state.groups.find_or_create(header.group, now_ms)
     if group is None:

@@ -44,7 +44,7 @@ DEAD_LETTER_QUEUES = 1
 
 
 def send_message(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> Outcome:
-    """Take a message, or a batch of them."""
+    """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): store what is sent."""
     if state.hooks.before_send or state.hooks.after_send:
         return _with_hooks(request, state, peer, now_ms)
     return _take(request, state, peer, now_ms)

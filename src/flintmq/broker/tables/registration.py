@@ -36,7 +36,7 @@ NO_HA_ADDRESS = ""
 
 
 def register_request(state: BrokerTables, topics: Iterable[str] | None = None) -> Command:
-    """103 with all topics or, if some are named, with those of them that still exist.
+    """REGISTER_BROKER (103) with all topics, or with those of ``topics`` that still exist.
 
     When none of them does, all topics go out: a name server that compares versions must not
     take the list it has for the newest.
@@ -61,7 +61,7 @@ def register_request(state: BrokerTables, topics: Iterable[str] | None = None) -
 def register_parts(
     state: BrokerTables, topics: Iterable[str] | None, now_ms: int
 ) -> Iterator[Command]:
-    """103 for all topics or for some, in several requests where they are many.
+    """REGISTER_BROKER (103) for all topics or for some, in several requests where they are many.
 
     A name server takes topics it knows again only with a version it does not know, so every
     part has its own, as parts of a 5.x broker (enableSplitRegistration) have.
@@ -78,7 +78,7 @@ def register_parts(
 
 
 def unregister_request(state: BrokerTables) -> Command:
-    """104: the broker is about to stop."""
+    """UNREGISTER_BROKER (104): the broker is about to stop."""
     header = BrokerIdentity(
         broker_name=state.config.broker_name,
         broker_addr=state.address,
