@@ -6,14 +6,13 @@ connection goes on.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flintmq.broker.requests.outcome import Answer, Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import BodyTooLarge, DiskFailed, FlintError, Overloaded
 from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.fields import Header
 from flintmq.protocol.headers.send import SendRefusal
 from flintmq.protocol.remarks import remark_of
 from flintmq.protocol.typed_request import TypedRequest
@@ -24,7 +23,7 @@ _PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MES
 
 
 def failure_answer(
-    state: BrokerState, request: TypedRequest[Any], peer: Peer, error: Exception
+    state: BrokerState, request: TypedRequest[Header], peer: Peer, error: Exception
 ) -> Answer:
     """What a peer is told about an error that came out of a processor."""
     if isinstance(error, Refusal):

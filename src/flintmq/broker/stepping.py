@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 
 from flintmq.broker.requests.outcome import Outcome, Steps
 from flintmq.broker.requests.peer import Peer
 from flintmq.errors import Overloaded
+from flintmq.protocol.fields import Header
 from flintmq.protocol.typed_request import TypedRequest
 
 WAITING_MAX = 64
@@ -32,7 +32,7 @@ class SteppedRequest(msgspec.Struct, frozen=True, gc=False, eq=False):
     """A request and the rest of the work for its answer."""
 
     peer: Peer
-    request: TypedRequest[Any]
+    request: TypedRequest[Header]
     steps: Steps
 
 

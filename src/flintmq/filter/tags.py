@@ -62,3 +62,15 @@ def parse_tags(text: str | None) -> TagSubscription:
         raise InvalidExpression(text, 1, "there is no tag beside the separators")
     trimmed = (part.strip(_TRIMMED) for part in parts)
     return TagSubscription(text, frozenset(tag for tag in trimmed if tag))
+
+
+def canonical_tags(text: str) -> str:
+    """A subscription written so that equal texts mean the same: its tags in order.
+
+    A text that no broker would take stays as it is.
+    """
+    try:
+        parsed = parse_tags(text)
+    except InvalidExpression:
+        return text
+    return f" {SEPARATOR} ".join(sorted(parsed.tags)) or parsed.text

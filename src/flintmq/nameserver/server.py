@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from flintmq.errors import BodyTooLarge, FlintError, LocalProtocolError, MalformedHeader
 from flintmq.logs import logger
@@ -31,7 +31,7 @@ from flintmq.net.servers.server import Gate, Server, no_gate, serve
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import ANSWER_BIT, LANGUAGE, VERSION, Command
-from flintmq.protocol.fields import NO_FIELDS, write_header
+from flintmq.protocol.fields import NO_FIELDS, Header, write_header
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.remarks import remark_of
@@ -120,7 +120,7 @@ class _Session:
         self._channel = channel
         self._state = state
         self._clock = clock
-        self._work: tuple[TypedRequest[Any], InParts] | None = None
+        self._work: tuple[TypedRequest[Header], InParts] | None = None
 
     def frames(self, frames: list[Frame]) -> None:
         now_ms = self._clock()
@@ -183,7 +183,7 @@ class _Session:
         self._reply(request, reply)
         return True
 
-    def _reply(self, request: TypedRequest[Any] | Command, reply: Answer) -> None:
+    def _reply(self, request: TypedRequest[Header] | Command, reply: Answer) -> None:
         if request.is_oneway:
             return
         try:
@@ -192,7 +192,7 @@ class _Session:
             data = _encode(request.opaque, self._failure(request, error))
         self._channel.write((data,))
 
-    def _failure(self, request: TypedRequest[Any] | Command, error: Exception) -> Answer:
+    def _failure(self, request: TypedRequest[Header] | Command, error: Exception) -> Answer:
         if isinstance(error, FlintError):
             log.info("%s: request %d failed: %s", self._channel.peer, request.code, error)
         else:

@@ -125,7 +125,3 @@ class BrokerConfig:
     @property
     def is_writable(self) -> bool:
         return bool(self.permission & Permission.WRITE)
-
-    @property
-    def is_readable(self) -> bool:
-        return bool(self.permission & Permission.READ)

@@ -18,7 +18,6 @@ Invariant: what is stored and answered is, byte for byte, what the usual way sto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -271,7 +270,7 @@ class QuickSends:
 
     # Learning
 
-    def learn(self, frame: Frame, request: TypedRequest[Any], sender: Sender) -> None:
+    def learn(self, frame: Frame, request: TypedRequest[SendMessageV2], sender: Sender) -> None:
         """A send came the usual way: if it is plain and came before, know its header from now on.
 
         Those that are signed differ every time, and learning costs more than a send.
@@ -359,7 +358,7 @@ class QuickSends:
 _UNKNOWN = _Text(b"", b"", -1, {})
 
 
-def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[Any]) -> bool:
+def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[SendMessageV2]) -> bool:
     """Whether other values at the cuts change these fields of the request and nothing else."""
     other_frame = vary_send(frame, cut, _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE)
     try:

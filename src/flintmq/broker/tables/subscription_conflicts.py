@@ -12,8 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from flintmq.errors import InvalidExpression
-from flintmq.filter.tags import SEPARATOR, parse_tags
+from flintmq.filter.tags import canonical_tags
 from flintmq.model.group import retry_topic
 from flintmq.protocol.bodies.client import Subscription
 
@@ -88,8 +87,4 @@ def _text(subscription: Subscription) -> str:
 def _full_text(subscription: Subscription) -> str:
     if not subscription.is_tag:
         return f"{subscription.expression_type} {subscription.sub_string}"
-    try:
-        tags = parse_tags(subscription.sub_string)
-    except InvalidExpression:
-        return subscription.sub_string
-    return f" {SEPARATOR} ".join(sorted(tags.tags)) or tags.text
+    return canonical_tags(subscription.sub_string)

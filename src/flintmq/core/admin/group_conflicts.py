@@ -15,8 +15,8 @@ from typing import Final
 
 from flintmq.core.admin.groups import connections_at
 from flintmq.core.conversation import Call, Conversation
-from flintmq.errors import FlintError, InvalidExpression
-from flintmq.filter.tags import SEPARATOR, parse_tags
+from flintmq.errors import FlintError
+from flintmq.filter.tags import canonical_tags
 from flintmq.model.group import MessageModel, retry_topic
 from flintmq.protocol.bodies.client import Subscription
 from flintmq.protocol.bodies.client_call import RunningConsumer
@@ -106,8 +106,4 @@ def _listed(wishes: Mapping[str, str]) -> str:
 def _text(subscription: Subscription) -> str:
     if not subscription.is_tag:
         return f"{subscription.expression_type}: {subscription.sub_string}"
-    try:
-        tags = parse_tags(subscription.sub_string)
-    except InvalidExpression:
-        return subscription.sub_string
-    return f" {SEPARATOR} ".join(sorted(tags.tags)) or tags.text
+    return canonical_tags(subscription.sub_string)
