@@ -12,13 +12,13 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import State
 from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
 from flintmq.core.group.consumer_settings import check_range
@@ -83,7 +83,7 @@ class StreamClient:
         self.engine = Engine(config, what=f"{kind} {group!r}", stream=True)
         self.group = self.engine.wire_name(group)
         self.retry_topic = retry_topic(self.group)
-        self.pulling = Pulling(self.engine, self.group)
+        self.pulling = BrokerCalls(self.engine, self.group, unit_mode=settings.unit_mode)
         self.keeper = OffsetKeeper(
             self._store(), self.engine.events, settings.commit_interval_ms, self.engine.timing
         )
@@ -174,9 +174,7 @@ class StreamClient:
         self.require_running()
         check_range("delay_level", delay_level, (-1, DELAY_LEVEL_MAX))
         on_wire = message._replace(topic=self.engine.wire_name(message.topic))
-        await self.pulling.send_back(
-            on_wire, delay_level, self.settings.retry_max, unit_mode=self.settings.unit_mode
-        )
+        await self.pulling.redeliver(on_wire, delay_level, self.settings.retry_max)
 
     # What the engine asks of a member
 

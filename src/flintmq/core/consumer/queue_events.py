@@ -30,7 +30,6 @@ from flintmq.core.group.actions import (
     AskStartOffset,
     DeadLetterRecord,
     Deliver,
-    Pull,
     Report,
     SendBack,
     SendToRetry,
@@ -40,6 +39,7 @@ from flintmq.core.group.listener_results import outcomes_of
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset, QueueRef

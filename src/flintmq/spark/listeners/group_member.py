@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Final
 
+from flintmq.client.engine.broker_calls import master_of
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
 from flintmq.client.pull.assignment import Assignment
-from flintmq.client.pull.pull_calls import Pulling
-from flintmq.client.push.push_calls import PushCalls, master_of
+from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
@@ -88,7 +88,6 @@ class GroupMember:
         """Only its subscriptions are of use here; the machine is never started."""
         self._subscriptions = self._asker.subscriptions
         self.holdings = Holdings(self._subscriptions, is_clustering=config.is_clustering)
-        self._pulling = Pulling(engine, self.group)
         self._store = RemoteOffsets(
             self.group, call=engine.make, address_of=lambda queue: master_of(engine, queue)
         )
@@ -98,8 +97,8 @@ class GroupMember:
             strategy=config.strategy,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )
-        self._assignment = Assignment(engine, self._pulling, settings, self._share_changed)
-        self.arrivals = Arrivals(engine, self._pulling, self._moved)
+        self._assignment = Assignment(engine, self._calls, settings, self._share_changed)
+        self.arrivals = Arrivals(engine, self._calls, self._moved)
         self._started_ms = 0
         self._wake = asyncio.Event()
 
@@ -300,13 +299,13 @@ class GroupMember:
         if config.is_clustering:
             start = await self._calls.start_offset(ask)
         else:
-            address = await master_of(self._engine, ask.queue)
+            address = await self._calls.master(ask.queue)
             start_at_ms = config.starts_at_ms(self._engine.wall())
             chosen = await self._engine.hold(
                 choose_start_offset(address, ask.queue, config.start_from, start_at_ms)
             )
             start = StartOffset(chosen, is_stored=False)
-        extent = await self._pulling.extent(ask.queue)
+        extent = await self._calls.extent(ask.queue)
         return start._replace(offset=min(max(start.offset, extent.start), extent.stop))
 
     async def _commit(self, commit: CommitOffset | CommitLate) -> None:

@@ -16,9 +16,9 @@ from typing import Final
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call
 from flintmq.core.group.actions import SEND_BACK_TIMEOUT_MS, DeadLetterRecord
-from flintmq.core.group.consumer_requests import dead_letter_request
 from flintmq.core.group.consumer_settings import RETRY_MAX
 from flintmq.core.group.group_introduction import introduce
+from flintmq.core.group.requests import dead_letter_request
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import ResponseCode
