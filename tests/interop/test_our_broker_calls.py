@@ -15,6 +15,7 @@ from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset
+from support.client.pulling_support import polled
 from support.client.push_support import Ear
 from support.client.support import run
 from support.interop.filled import new_topic, patiently, send_to
@@ -46,10 +47,9 @@ def test_all_consumers_get_the_same_messages_by_sql(each: Served) -> None:
     with LitePullConsumer("rule-lite", namesrv=each.namesrv, call_timeout_ms=CALL_MS) as lite:
         lite.assign([queue], sql=SQL)
         lite.seek_to_start(queue)
-        polled: list[bytes] = []
-        patiently(lambda: len(polled.extend(m.body for m in lite.poll(1_000)) or polled) >= 2)
+        by_lite = polled(lite, 2)
 
-    assert sorted(ear.bodies) == sorted(pulled) == sorted(polled) == WANTED
+    assert sorted(ear.bodies) == sorted(pulled) == sorted(by_lite) == WANTED
 
 
 def test_a_broker_that_did_not_tell_its_version_is_asked_by_nobody(each: Served) -> None:

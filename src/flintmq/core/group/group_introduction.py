@@ -10,10 +10,7 @@ would make them share out their queues anew.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterable
-from typing import Final
 
 from flintmq.core.ask import ASK_MS, ask
 from flintmq.core.conversation import Call, Conversation
@@ -22,15 +19,13 @@ from flintmq.model.group import ConsumeType
 from flintmq.protocol.bodies.client import ConsumerGroup, Heartbeat, ProducerGroup
 from flintmq.protocol.codes import RequestCode
 
-CLIENT_ID: Final = f"{socket.gethostname()}@{os.getpid()}#spark"
 
-
-def introduce(address: str, group: str) -> Conversation[None]:
+def introduce(address: str, group: str, client_id: str) -> Conversation[None]:
     """Send one heartbeat (HEART_BEAT, 34) for the group and unregister at once."""
     told = ConsumerGroup(group_name=group, consume_type=ConsumeType.PULL)
-    body = heartbeat_body(CLIENT_ID, (), (told,))
+    body = heartbeat_body(client_id, (), (told,))
     yield from ask(address, RequestCode.HEART_BEAT, None, body)
-    yield Call(address, unregister_request(CLIENT_ID, group), ASK_MS)
+    yield Call(address, unregister_request(client_id, group), ASK_MS)
 
 
 def heartbeat_body(

@@ -36,7 +36,7 @@ from flintmq.net.side_by_side import hold_all
 from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import OfTopic
-from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.access import CLIENT_ID, Access
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -167,7 +167,7 @@ class Cluster:
             except BrokerRefused as error:
                 if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
-                yield from introduce(address, group)  # it was deleted there
+                yield from introduce(address, group, CLIENT_ID)  # it was deleted there
                 yield from commit_offset(address, group, queue, ahead[queue])
 
         self._introduce(group, ahead)
@@ -188,7 +188,7 @@ class Cluster:
             return  # it only serves others, and there is a next time
         there = set() if route is None else {each.broker for each in route.brokers}
         strangers = [queue for broker, queue in new.items() if broker not in there]
-        told = self._ask_all(strangers, lambda address, _: introduce(address, group))
+        told = self._ask_all(strangers, lambda address, _: introduce(address, group, CLIENT_ID))
         failed = {queue.broker for queue, error in told.items() if error is not None}
         self._known |= {(group, broker) for broker in new if broker not in failed}
 

@@ -22,7 +22,7 @@ from flintmq.core.group.requests import dead_letter_request
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import ResponseCode
-from flintmq.spark.reading.access import Line
+from flintmq.spark.reading.access import CLIENT_ID, Line
 from flintmq.spark.reading.masters import Masters
 
 REFUSED_MAX: Final = 3
@@ -59,6 +59,6 @@ class DeadLetterCopies:
             if not left:
                 raise refusal(reply, address)
             if reply.code == _UNKNOWN_GROUP:
-                self._line.hold(introduce(address, self._group))
+                self._line.hold(introduce(address, self._group, CLIENT_ID))
             else:
                 time.sleep(PAUSE_S)
