@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -58,11 +58,11 @@ class AskStartOffset:
 
 
 class Deliver(msgspec.Struct, eq=False):
-    """Give these messages to the listener of their topic.  ``home`` is for the machine alone."""
+    """Give these messages to the listener of their topic.  ``home`` is the machine's own."""
 
     queue: QueueRef
     messages: tuple[ReceivedMessage, ...]
-    home: Any
+    home: object
     started_ms: int | None = None
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class SendBack(msgspec.Struct, frozen=True, eq=False):
     delay_level: int
     tries_max: int
     reason: str
-    home: Any
+    home: object
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
@@ -90,7 +90,7 @@ class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
     queue: QueueRef
     bad: BadRecord
     refused: int
-    home: Any
+    home: object
 
 
 class SendToRetry(msgspec.Struct, frozen=True, eq=False):
