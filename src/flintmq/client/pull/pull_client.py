@@ -21,6 +21,7 @@ from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
+from flintmq.client.push.running_info import describe_consumer
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.core.pull.lite_settings import check_group
 from flintmq.errors import WrongState
@@ -29,19 +30,9 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import check_topic_name
 from flintmq.protocol.bodies.client import ConsumerGroup, Subscription
-from flintmq.protocol.bodies.client_call import (
-    CLIENT_VERSION,
-    CONSUME_ORDERLY,
-    CONSUME_TYPE,
-    NAME_SERVERS,
-    START_TIMESTAMP,
-    DirectResult,
-    QueueState,
-    RunningConsumer,
-)
-from flintmq.protocol.command import VERSION, Command
+from flintmq.protocol.bodies.client_call import DirectResult, QueueState, RunningConsumer
+from flintmq.protocol.command import Command
 from flintmq.protocol.headers.stream_mark import mark_stream
-from flintmq.protocol.version import version_name
 
 STABLE_INSTANCE: Final = "DEFAULT"
 """The instance name of a broadcasting consumer that was given none, as in RocketMQ."""
@@ -205,18 +196,15 @@ class StreamClient:
         """Pulling consumers have no listeners, so no stacks either."""
         del with_stacks
         settings = self.settings
-        names = [each.name for each in dataclasses.fields(settings)]
-        return RunningConsumer(
-            properties={
-                **{name: str(getattr(settings, name)) for name in names},
-                NAME_SERVERS: ";".join(self.engine.name_servers),
-                CONSUME_ORDERLY: "false",
-                START_TIMESTAMP: str(self._started_ms),
-                CONSUME_TYPE: ConsumeType.PULL.value,
-                CLIENT_VERSION: version_name(VERSION),
-            },
-            subscription_set=self._owner.subscriptions(),
-            mq_table={
+        return describe_consumer(
+            settings,
+            [each.name for each in dataclasses.fields(settings)],
+            consume_type=ConsumeType.PULL,
+            ordered=False,
+            name_servers=self.engine.name_servers,
+            started_ms=self._started_ms,
+            subscriptions=self._owner.subscriptions(),
+            queues={
                 queue: QueueState(commit_offset=offset)
                 for queue, offset in self._owner.offsets(None).items()
             },

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from typing import Any, Final
 
 from flintmq.client.engine.broker_calls import master_of
@@ -25,9 +24,9 @@ from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
 from flintmq.client.pull.assignment import Assignment
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
+from flintmq.client.push.running_info import GROUP_SETTINGS, describe_consumer
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
-from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.start_offset import StartOffset, choose_start_offset
 from flintmq.core.pull.lite_settings import PullSettings
@@ -37,25 +36,12 @@ from flintmq.model.group import ConsumeType
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.bodies.client import ConsumerGroup
-from flintmq.protocol.bodies.client_call import (
-    CLIENT_VERSION,
-    CONSUME_ORDERLY,
-    CONSUME_TYPE,
-    NAME_SERVERS,
-    START_TIMESTAMP,
-    DirectResult,
-    QueueState,
-    RunningConsumer,
-)
-from flintmq.protocol.command import VERSION
-from flintmq.protocol.version import version_name
+from flintmq.protocol.bodies.client_call import DirectResult, QueueState, RunningConsumer
 from flintmq.spark.listeners.owned_queues import CommitLate, Held, Holding, HoldingAction, Holdings
 from flintmq.spark.listeners.packed_app import Program
 from flintmq.spark.reading.new_messages import Arrivals
 
 log = logger(__name__)
-
-_SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
 
 COMMIT_S: Final = 5.0
 """How long to wait for the commits of a batch; they go on in the background."""
@@ -232,19 +218,15 @@ class GroupMember:
     def running_info(self, *, with_stacks: bool) -> RunningConsumer:
         """307.  Listeners run in tasks, so there are no stacks here."""
         del with_stacks
-        config, engine = self._config, self._engine
-        ordered = any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions)
-        return RunningConsumer(
-            properties={
-                **{name: str(getattr(config, name)) for name in _SETTINGS},
-                NAME_SERVERS: ";".join(engine.name_servers),
-                CONSUME_ORDERLY: str(ordered).lower(),
-                START_TIMESTAMP: str(self._started_ms),
-                CONSUME_TYPE: ConsumeType.PUSH.value,
-                CLIENT_VERSION: version_name(VERSION),
-            },
-            subscription_set=self._subscriptions.section().subscription_data_set,
-            mq_table={each.queue: _queue_state(each) for each in self.holdings},
+        return describe_consumer(
+            self._config,
+            GROUP_SETTINGS,
+            consume_type=ConsumeType.PUSH,
+            ordered=any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions),
+            name_servers=self._engine.name_servers,
+            started_ms=self._started_ms,
+            subscriptions=self._subscriptions.section().subscription_data_set,
+            queues={each.queue: _queue_state(each) for each in self.holdings},
         )
 
     def consume_directly(self, message: ReceivedMessage) -> DirectResult:
