@@ -22,12 +22,12 @@ from flintmq.core.group.actions import (
     Deliver,
     Heartbeat,
     LockQueues,
-    Pull,
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.pull_answers import Found
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef

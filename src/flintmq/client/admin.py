@@ -30,7 +30,6 @@ from flintmq.core.admin import topics as admin_topics
 from flintmq.core.admin.dead_letters import (
     DeadLetter,
     ReplayTo,
-    Stored,
     count_dead_letters,
     dead_letter_spans,
     list_dead_letters,
@@ -39,6 +38,7 @@ from flintmq.core.admin.dead_letters import (
 from flintmq.core.admin.group_diagnosis import GroupDiagnosis, diagnose_group
 from flintmq.core.admin.lag import group_lag
 from flintmq.core.conversation import Call, PausingConversation
+from flintmq.core.producer.receipt import SendReceipt
 from flintmq.core.reading.read_span import EVERYTHING, OnBad, SpanReader, Wanted, ignore
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, WrongState
@@ -162,7 +162,7 @@ class Admin:
         letter: DeadLetter,
         *,
         to: ReplayTo = ReplayTo.GROUP,
-    ) -> Stored:
+    ) -> SendReceipt:
         """Send a dead letter again.  How many a second is the caller's to decide."""
         now_ms = wall_ms()
         return self.hold(replay(self.name_servers, group, letter, to=to, now_ms=now_ms))

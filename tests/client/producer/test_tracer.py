@@ -41,7 +41,6 @@ from flintmq.core.producer.trace_records import (
     Published,
     Record,
     TransactionEnded,
-    read_records,
 )
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidName, Unreachable
@@ -51,6 +50,7 @@ from flintmq.model.topic import TRACE_TOPIC
 from flintmq.protocol.version import version_number
 from support.client.push_support import Ear
 from support.client.support import create_topic, nothing_left, run, stored, wait_for
+from support.core.trace_text import read_records
 from support.net.support import until
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flintmq import MessageModel, PullConsumer, PullStatus, QueueRef, aio
 from flintmq.client.engine.lifecycle import State
-from flintmq.core.group.stream_requests import COUNT_MAX
+from flintmq.client.pull.pull_consumer import COUNT_MAX
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import (
     BrokerRefused,

@@ -13,7 +13,6 @@ from flintmq.core.group.actions import (
     CommitOffset,
     Deliver,
     Heartbeat,
-    Pull,
     QueuesChanged,
     Report,
     SendBack,
@@ -23,6 +22,7 @@ from flintmq.core.group.actions import (
 from flintmq.core.group.listener_results import Retry
 from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, OffsetMoved
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef

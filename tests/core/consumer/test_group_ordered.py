@@ -9,13 +9,13 @@ from flintmq.core.group.actions import (
     CommitOffset,
     Deliver,
     LockQueues,
-    Pull,
     UnlockQueues,
     Unregister,
 )
 from flintmq.core.group.pull_answers import Found, NoNewMessage
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset, QueueRef
 from support.core.consuming import Q0, Q1, QUEUES, Consuming

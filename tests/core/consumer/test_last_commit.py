@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flintmq.core.group.actions import CommitOffset, ConfirmOffset, Pull, Unregister
+from flintmq.core.group.actions import CommitOffset, ConfirmOffset, Unregister
 from flintmq.core.group.pull_answers import NoNewMessage
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.queue import QueueOffset
 from support.core.consuming import Q0, Consuming
 

@@ -23,10 +23,11 @@ from flintmq.core.consumer.pull_loop import (
     Reason,
     Waiting,
 )
-from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Pull, Report
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Report
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError, MalformedRecord, Unreachable
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset

@@ -11,7 +11,7 @@ from flintmq.core.bad_record_rule import broken_frame
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.settle_bad_records import AGAIN_MS, REFUSED_MAX, BadAction, BadSettling
 from flintmq.core.group.actions import DeadLetterRecord, Report
-from flintmq.core.group.consumer_requests import dead_letter_request
+from flintmq.core.group.requests import dead_letter_request
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset

@@ -14,6 +14,7 @@ from flintmq.core.producer.publisher import (
     TRY_ANOTHER,
     Publisher,
     SendRules,
+    may_try_again,
 )
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.core.producer.receipt import SendReceipt, SendStatus, receipts_of_batch
@@ -24,6 +25,8 @@ from flintmq.errors import (
     InvalidSetting,
     LocalProtocolError,
     MalformedFrame,
+    NoRoute,
+    PartlySent,
     SendFailed,
     Unreachable,
 )
@@ -207,6 +210,24 @@ def test_with_one_broker_the_same_is_tried_again() -> None:
     world.send(talk)
 
     assert talk.addresses == ["a:0"] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (GONE, True),
+        (MalformedFrame("nonsense"), True),
+        (NoRoute("t", "none"), True),
+        (SendFailed("t", 3, 5, "a", 0, "refused"), True),
+        (PartlySent("t", 1, 2, "refused"), True),
+        (BrokerRefused(ResponseCode.SYSTEM_BUSY, "busy"), True),
+        (BrokerRefused(ResponseCode.MESSAGE_ILLEGAL, "too large"), False),
+        (InvalidSetting("queue", "9", "there is none"), False),
+        (ValueError("a bug"), False),
+    ],
+)
+def test_one_rule_says_which_failures_may_be_tried_again(error: Exception, again: bool) -> None:
+    assert may_try_again(error) is again
 
 
 def test_three_tries_and_no_more() -> None:

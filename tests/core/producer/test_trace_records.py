@@ -22,14 +22,14 @@ from flintmq.core.producer.trace_records import (
     TransactionEnded,
     kind_of,
     pack,
-    read_records,
     traced_to,
     write_record,
 )
 from flintmq.core.producer.transaction import TransactionState
-from flintmq.errors import InvalidName, RemoteProtocolError
+from flintmq.errors import InvalidName
 from flintmq.model import properties as names
 from flintmq.model.message import Message
+from support.core.trace_text import read_records
 
 PUBLISHED = Published(
     at_ms=1_700_000_000_000,
@@ -165,34 +165,6 @@ def test_text_of_a_user_cannot_tear_a_record_apart() -> None:
     record = Consuming(1, "r", "g", "q", "m", 0, "a\x01b\x02Pub\x01")
 
     assert fields(record)[7] == "abPub"
-
-
-def test_records_of_older_and_newer_clients_are_read() -> None:
-    old = "Pub|1|r|g|t|m|null|null|h|5|7|0|true".replace("|", "\x01")
-    newer = write_record(PUBLISHED)[:-1] + "\x01client-host\x02"
-    short = "SubAfter\x01q\x01m\x013\x01true\x01null\x02"
-    unknown = "Recall\x011\x01r\x01g\x01t\x01m\x01true\x02"
-
-    first, second, third = read_records(old + "\x02" + newer + unknown + short)
-
-    assert isinstance(first, Published)
-    assert (first.offset_message_id, first.success) == (None, True)
-    assert second == PUBLISHED
-    assert third == Consumed("q", "m", 3, True, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Pub\x011\x02",
-        "SubBefore\x01soon\x01r\x01g\x01q\x01m\x010\x01k\x02",
-        "SubAfter\x01q\x01m\x013\x01true\x01k\x0199\x02",
-        write_record(ENDED).replace("COMMIT_MESSAGE", "MAYBE"),
-    ],
-)
-def test_what_is_no_record_is_an_error(text: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="trace record"):
-        read_records(text)
 
 
 def happening(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.core.consumer.pull_loop import WARN_EVERY
-from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.actions import AskStartOffset, Report
 from flintmq.core.group.pull_answers import (
     Found,
     NoneMatched,
@@ -19,17 +19,16 @@ from flintmq.core.group.pull_answers import (
     PullAnswer,
 )
 from flintmq.core.group.start_offset import StartOffset
-from flintmq.core.group.stream_requests import (
-    BYTES_MAX,
-    LITE_PULL_SINCE,
-    StreamPull,
-    check_filter,
-    lite_pull_request,
-    pull_request,
-)
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.lite_pull import LiteAction, LitePull, Release
 from flintmq.core.pull.lite_settings import LiteSettings, PullSettings, check_group
+from flintmq.core.reading.pull_request import (
+    BYTES_MAX,
+    LITE_PULL_SINCE,
+    Pull,
+    check_filter,
+    pull_request,
+)
 from flintmq.errors import BrokerRefused, InvalidName, InvalidSetting, Unreachable
 from flintmq.model.group import MessageModel
 from flintmq.model.host import Host
@@ -640,9 +639,9 @@ def test_the_group_of_nobody_is_refused() -> None:
     [(None, 11), (version_number("V4_9_8"), 11), (LITE_PULL_SINCE, 361), (479, 361)],
 )
 def test_lite_pull_has_a_code_of_its_own_since_5(version: int | None, code: int) -> None:
-    wanted = StreamPull(Q0, QueueOffset(3), PAID, 10, suspend_ms=20_000)
+    wanted = Pull(Q0, QueueOffset(3), PAID, 10, suspend_ms=20_000, is_lite=True)
 
-    request = lite_pull_request(wanted, "billing", version)
+    request = pull_request(wanted, "billing", broker_version=version)
 
     header = request.header(PullMessage)
     assert request.code == code
@@ -653,7 +652,7 @@ def test_lite_pull_has_a_code_of_its_own_since_5(version: int | None, code: int)
 
 @pytest.mark.parametrize(("suspend_ms", "flags"), [(0, 4), (20_000, 6)])
 def test_a_plain_pull_brings_its_filter_and_commits_nothing(suspend_ms: int, flags: int) -> None:
-    request = pull_request(StreamPull(Q0, QueueOffset(3), ALL, 32, suspend_ms), "billing")
+    request = pull_request(Pull(Q0, QueueOffset(3), ALL, 32, suspend_ms=suspend_ms), "billing")
 
     assert request.code == RequestCode.PULL_MESSAGE
     assert request.header(PullMessage).sys_flag == flags
@@ -672,7 +671,7 @@ def test_sql_is_refused_for_brokers_that_are_too_old(version: int | None, works:
 
 
 def test_the_mark_of_a_stream_stands_before_all_fields() -> None:
-    request = pull_request(StreamPull(Q0, QueueOffset(3), ALL, 32), "billing")
+    request = pull_request(Pull(Q0, QueueOffset(3), ALL, 32), "billing")
 
     marked = mark_stream(request)
 

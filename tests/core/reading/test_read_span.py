@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flintmq.core.conversation import Conversation
+from flintmq.core.reading.pull_request import Pull, pull_request
 from flintmq.core.reading.read_span import (
     COUNT_MAX,
     EVERYTHING,
@@ -13,11 +17,10 @@ from flintmq.core.reading.read_span import (
     Page,
     SpanReader,
     Wanted,
-    pull_request,
     read_messages,
-    read_span,
 )
 from flintmq.errors import BrokerRefused, InvalidExpression, MalformedRecord, RemoteProtocolError
+from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullAnswer, PullMessage
@@ -59,6 +62,14 @@ def broker(end: int, per_pull: int, first: int = 0) -> Peers:
         return answer
 
     return Peers({(A, 11): reply})
+
+
+def read_span(reader: SpanReader, take: Callable[[Page], None]) -> Conversation[QueueOffset]:
+    """Read all of a span, page by page; where the reading ended."""
+    while (call := reader.call()) is not None:
+        reply = yield call
+        take(reader.answered(reply))
+    return reader.next_offset
 
 
 def offsets(pages: list[Page]) -> list[int]:
@@ -219,7 +230,9 @@ def test_reading_stops_at_the_wanted_number() -> None:
 
 
 def test_a_pull_may_wait_at_the_broker() -> None:
-    header = pull_request(QUEUE, QueueOffset(3), suspend_ms=500).header(PullMessage)
+    header = pull_request(
+        Pull(QUEUE, QueueOffset(3), EVERYTHING, COUNT_MAX, suspend_ms=500), TOOLS_GROUP
+    ).header(PullMessage)
 
     assert (header.sys_flag, header.suspend_timeout_millis) == (6, 500)
 

@@ -19,7 +19,7 @@ from flintmq import (
     QueueRef,
     ScheduledPull,
 )
-from flintmq.client.pull import pull_calls as pulling
+from flintmq.client.engine import broker_calls
 from flintmq.client.push.push_status import QueueStatus
 from flintmq.core.bad_record_rule import FRAME_TRIES, OnBadRecord
 from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
@@ -439,7 +439,7 @@ def test_a_pull_without_an_intact_frame_is_made_again_and_then_leads_one_further
         fault = MalformedRecord(0, "bad magic")
         return Unreadable(answer.next_offset, max_offset=answer.max_offset, fault=fault)
 
-    monkeypatch.setattr(pulling, "read_pull_answer", broken)
+    monkeypatch.setattr(broker_calls, "read_pull_answer", broken)
     with PullConsumer(f"broken-{rule}", namesrv=broker.namesrv, on_bad_record=rule) as consumer:
         consumer.pull(queue, 0)
         if rule == "stop":

@@ -17,8 +17,8 @@ import pytest
 from flintmq.client.admin import Admin
 from flintmq.core.group.actions import DeadLetterRecord, SendBack
 from flintmq.core.group.app import App
-from flintmq.core.group.consumer_requests import dead_letter_request, send_back_request
 from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+from flintmq.core.group.requests import dead_letter_request, send_back_request
 from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, UndecodableRecord

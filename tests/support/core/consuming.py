@@ -14,7 +14,6 @@ from flintmq.core.group.actions import (
     Deliver,
     Heartbeat,
     LockQueues,
-    Pull,
     QueuesChanged,
     Report,
     SendBack,
@@ -24,6 +23,7 @@ from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.pull_answers import Found
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.queue import QueueOffset, QueueRef
 from support.core.messages import several
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from flintmq.core.consumer.group_consumer import GroupConsumer, Phase
+from flintmq.core.conversation import Conversation
 from flintmq.core.group.actions import (
     COMMIT_TIMEOUT_MS,
+    COPY_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
     SEND_BACK_TIMEOUT_MS,
@@ -25,27 +27,26 @@ from flintmq.core.group.actions import (
     Deliver,
     Heartbeat,
     LockQueues,
-    Pull,
     SendBack,
     SendToRetry,
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.group.consumer_requests import (
+from flintmq.core.group.group_introduction import heartbeat_body
+from flintmq.core.group.listener_results import Again, Consumed, outcomes_of
+from flintmq.core.group.pull_answers import read_pull_answer
+from flintmq.core.group.requests import (
     lock_request,
     members_request,
-    pull_request,
     read_locked,
     read_members,
     send_back_request,
     unlock_request,
     unregister_request,
 )
-from flintmq.core.group.heartbeat import INTERVAL_MS, TIMEOUT_MS, heartbeat_body
-from flintmq.core.group.listener_results import Again, Consumed, outcomes_of
-from flintmq.core.group.pull_answers import read_pull_answer
-from flintmq.core.group.start_offset import find_start_offset
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset
 from flintmq.core.reading.broker_offsets import commit_request, group_offset
+from flintmq.core.reading.pull_request import Pull, pull_request
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -66,6 +67,8 @@ from support.core.simulated_broker import (
 
 RECONNECT_MS_MAX = 4_000
 ROUTE_MS = 3_000
+INTERVAL_MS = 30_000
+HEARTBEAT_MS = 3_000
 
 Listener = Callable[[Deliver, Random], tuple[int, object]]
 """How long a listener takes for a batch, and what it returns."""
@@ -323,7 +326,7 @@ class Member:
             self._act(consumer.heartbeat_done(action, now.now_ms))
 
         beat = request(RequestCode.HEART_BEAT, None, body)
-        self._call(beat, TIMEOUT_MS, done, done)
+        self._call(beat, HEARTBEAT_MS, done, done)
 
     def _do_ask_members(self, ask: AskMembers) -> None:
         consumer, clock = self.consumer, self._clock
@@ -338,9 +341,16 @@ class Member:
 
     def _do_ask_start(self, ask: AskStartOffset) -> None:
         consumer, clock, settings = self.consumer, self._clock, self.consumer.settings
-        asking = find_start_offset(
-            ADDRESS, self._group, ask.queue, settings.start_from, settings.starts_at_ms(START_MS)
-        )
+
+        def find_start() -> Conversation[StartOffset]:
+            stored = yield from group_offset(ADDRESS, self._group, ask.queue)
+            if stored is not None:
+                return StartOffset(stored, is_stored=True)
+            start_at_ms = settings.starts_at_ms(START_MS)
+            chosen = yield from choose_start_offset(
+                ADDRESS, ask.queue, settings.start_from, start_at_ms
+            )
+            return StartOffset(chosen, is_stored=False)
 
         def alive(act: Callable[[], None]) -> None:
             if self.is_alive:
@@ -348,7 +358,7 @@ class Member:
 
         self._broker.converse(
             self._connection,
-            asking,
+            find_start(),
             lambda start: alive(lambda: self._act(consumer.start_known(ask, start, clock.now_ms))),
             lambda error: alive(
                 lambda: self._act(consumer.start_failed(ask, str(error), clock.now_ms))
@@ -408,7 +418,7 @@ class Member:
 
         self._call(
             request(RequestCode.SEND_MESSAGE_V2, header, copy.ask.message.body),
-            SEND_BACK_TIMEOUT_MS,
+            COPY_TIMEOUT_MS,
             done,
             lambda error: self._act(consumer.copy_failed(copy, str(error), clock.now_ms)),
             lambda reply: self._stored_again(copy.ask, reply),

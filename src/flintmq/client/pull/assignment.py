@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_engine import Engine
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.core.group.actions import AskMembers, Report
 from flintmq.core.group.rebalance import Rebalance, Share
 from flintmq.core.pull.lite_settings import PullSettings
@@ -42,7 +42,7 @@ class Assignment:
     def __init__(
         self,
         engine: Engine,
-        pulling: Pulling,
+        pulling: BrokerCalls,
         settings: PullSettings,
         on_share: Callable[[Share], None],
     ) -> None:

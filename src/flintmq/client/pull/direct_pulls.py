@@ -7,22 +7,22 @@ threads that pull at once.
 
 from __future__ import annotations
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.direct_line import DirectLine
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.core.conversation import Call
 from flintmq.core.group.pull_answers import PullAnswer
-from flintmq.core.group.stream_requests import StreamPull
+from flintmq.core.reading.pull_request import Pull
 
 
 class DirectPulls:
     """The pulls of one consumer whose requests no hook has to see."""
 
-    def __init__(self, line: DirectLine, pulling: Pulling) -> None:
+    def __init__(self, line: DirectLine, pulling: BrokerCalls) -> None:
         self.line = line
         self._pulling = pulling
 
-    def pull(self, pull: StreamPull, timeout_ms: int) -> PullAnswer | None:
-        """Pull once, as `Pulling.pull` does."""
+    def pull(self, pull: Pull) -> PullAnswer | None:
+        """Pull once, as `BrokerCalls.pull` does."""
         if not self.line.take():
             return None
         try:
@@ -30,7 +30,7 @@ class DirectPulls:
             if known is None:
                 return None
             address, request = known
-            reply = self.line.make(Call(address, request, timeout_ms))
-            return self._pulling.read(reply, pull.queue, address)
+            reply = self.line.make(Call(address, request, pull.timeout_ms))
+            return self._pulling.read(reply, pull, address)
         finally:
             self.line.give_back()

@@ -20,17 +20,19 @@ from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from flintmq.client.engine.timing import Timer
 from flintmq.client.pull.pull_client import StreamClient
 from flintmq.client.pull.pull_settings import LiteConfig
 from flintmq.client.push.push_status import QueueStatus, queue_statuses
 from flintmq.core.consumer.assigned_queue import as_listeners_see
-from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.actions import AskStartOffset, Report
 from flintmq.core.group.pull_answers import Found, OffsetMoved
 from flintmq.core.group.start_offset import StartOffset, choose_start_offset
-from flintmq.core.group.stream_requests import StreamPull
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.lite_pull import Batch, LiteAction, LitePull, Release
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import FlintError, UndecodableRecord, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -305,18 +307,14 @@ class LitePuller:
 
     async def _pull_once(self, pull: Pull) -> list[LiteAction]:
         settings, machine = self._settings, self._machine
-        wanted = StreamPull(
-            pull.queue,
-            pull.offset,
-            pull.subscription,
-            pull.count_max,
-            settings.suspend_ms,
-            bytes_max=pull.bytes_max,
+        wanted = replace(
+            pull,
+            is_lite=True,
+            suspend_ms=settings.suspend_ms,
+            timeout_ms=settings.suspend_timeout_ms,
         )
         try:
-            answer = await self._client.pulling.pull(
-                wanted, settings.suspend_timeout_ms, is_lite=True, broker_id=pull.broker_id
-            )
+            answer = await self._client.pulling.pull(wanted)
         except FlintError as error:
             if isinstance(error, Unreachable):
                 self._engine.doubt_route(pull.queue.topic)

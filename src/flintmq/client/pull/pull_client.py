@@ -12,15 +12,16 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import State
 from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
+from flintmq.client.push.running_info import describe_consumer
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.core.pull.lite_settings import check_group
 from flintmq.errors import WrongState
@@ -29,19 +30,9 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import check_topic_name
 from flintmq.protocol.bodies.client import ConsumerGroup, Subscription
-from flintmq.protocol.bodies.client_call import (
-    CLIENT_VERSION,
-    CONSUME_ORDERLY,
-    CONSUME_TYPE,
-    NAME_SERVERS,
-    START_TIMESTAMP,
-    DirectResult,
-    QueueState,
-    RunningConsumer,
-)
-from flintmq.protocol.command import VERSION, Command
+from flintmq.protocol.bodies.client_call import DirectResult, QueueState, RunningConsumer
+from flintmq.protocol.command import Command
 from flintmq.protocol.headers.stream_mark import mark_stream
-from flintmq.protocol.version import version_name
 
 STABLE_INSTANCE: Final = "DEFAULT"
 """The instance name of a broadcasting consumer that was given none, as in RocketMQ."""
@@ -83,7 +74,7 @@ class StreamClient:
         self.engine = Engine(config, what=f"{kind} {group!r}", stream=True)
         self.group = self.engine.wire_name(group)
         self.retry_topic = retry_topic(self.group)
-        self.pulling = Pulling(self.engine, self.group)
+        self.pulling = BrokerCalls(self.engine, self.group, unit_mode=settings.unit_mode)
         self.keeper = OffsetKeeper(
             self._store(), self.engine.events, settings.commit_interval_ms, self.engine.timing
         )
@@ -174,9 +165,7 @@ class StreamClient:
         self.require_running()
         check_range("delay_level", delay_level, (-1, DELAY_LEVEL_MAX))
         on_wire = message._replace(topic=self.engine.wire_name(message.topic))
-        await self.pulling.send_back(
-            on_wire, delay_level, self.settings.retry_max, unit_mode=self.settings.unit_mode
-        )
+        await self.pulling.redeliver(on_wire, delay_level, self.settings.retry_max)
 
     # What the engine asks of a member
 
@@ -207,18 +196,15 @@ class StreamClient:
         """Pulling consumers have no listeners, so no stacks either."""
         del with_stacks
         settings = self.settings
-        names = [each.name for each in dataclasses.fields(settings)]
-        return RunningConsumer(
-            properties={
-                **{name: str(getattr(settings, name)) for name in names},
-                NAME_SERVERS: ";".join(self.engine.name_servers),
-                CONSUME_ORDERLY: "false",
-                START_TIMESTAMP: str(self._started_ms),
-                CONSUME_TYPE: ConsumeType.PULL.value,
-                CLIENT_VERSION: version_name(VERSION),
-            },
-            subscription_set=self._owner.subscriptions(),
-            mq_table={
+        return describe_consumer(
+            settings,
+            [each.name for each in dataclasses.fields(settings)],
+            consume_type=ConsumeType.PULL,
+            ordered=False,
+            name_servers=self.engine.name_servers,
+            started_ms=self._started_ms,
+            subscriptions=self._owner.subscriptions(),
+            queues={
                 queue: QueueState(commit_offset=offset)
                 for queue, offset in self._owner.offsets(None).items()
             },

@@ -37,9 +37,9 @@ from flintmq.core.group.actions import QueuesChanged
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable
 from flintmq.core.group.rebalance import Share
-from flintmq.core.group.stream_requests import COUNT_MAX, StreamPull
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.pull_result import PullResult, given_up, result_of
+from flintmq.core.reading.pull_request import Pull
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage
@@ -49,6 +49,9 @@ from flintmq.protocol.headers.stream_mark import mark_stream
 
 PULL_COUNT: Final = 32
 """Messages of a pull that says nothing else; the most a broker of RocketMQ gives."""
+
+COUNT_MAX: Final = 4_096
+"""Messages asked for at once: what our own broker gives at most."""
 
 _OFFSETS: Final = (0, 2**63 - 1)
 
@@ -210,13 +213,14 @@ class PullConsumer:
         suspend_ms: int,
         timeout_ms: int,
     ) -> PullResult:
-        wanted = self._wanted(queue, offset, tags, sql, count_max, suspend_ms)
+        subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
+        wanted = self._wanted(queue, offset, subscription, count_max, suspend_ms, timeout_ms)
         with self._shown(wanted):
             for _ in range(FRAME_TRIES):
-                answer = await self._client.pulling.pull(wanted, timeout_ms)
+                answer = await self._client.pulling.pull(wanted)
                 if not isinstance(answer, Unreadable):
                     break
-        return self._given(answer, wanted)
+        return self._given(answer, wanted, subscription)
 
     def pull_past_loop(
         self,
@@ -229,12 +233,14 @@ class PullConsumer:
         timeout_ms: int | None,
     ) -> PullResult | None:
         """`pull` on the calling thread, or None where the loop has to do it."""
-        wanted = self._wanted(queue, offset, tags, sql, count_max, 0)
+        timeout_ms = timeout_ms or self.config.pull_timeout_ms
+        subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
+        wanted = self._wanted(queue, offset, subscription, count_max, 0, timeout_ms)
         with self._shown(wanted):
-            answer = direct.pull(wanted, timeout_ms or self.config.pull_timeout_ms)
+            answer = direct.pull(wanted)
         if answer is None or isinstance(answer, Unreadable):
             return None
-        return self._given(answer, wanted)
+        return self._given(answer, wanted, subscription)
 
     def direct_pulls(self, runner: Runner) -> DirectPulls | None:
         """Pulls on the threads that wait for them; None where hooks have to see each."""
@@ -244,7 +250,7 @@ class PullConsumer:
         return DirectPulls(DirectLine(client.engine, runner, mark_stream), client.pulling)
 
     @contextmanager
-    def _shown(self, pull: StreamPull) -> Iterator[None]:
+    def _shown(self, pull: Pull) -> Iterator[None]:
         """Have `status` tell of a pull while it is under way."""
         self._pulls[pull.queue] = (pull.offset, self._client.engine.clock())
         try:
@@ -256,20 +262,27 @@ class PullConsumer:
         self,
         queue: QueueRef,
         offset: int,
-        tags: str | None,
-        sql: str | None,
+        subscription: TopicSubscription,
         count_max: int,
         suspend_ms: int,
-    ) -> StreamPull:
+        timeout_ms: int,
+    ) -> Pull:
         client = self._client
         client.require_running()
         check_range("offset", offset, _OFFSETS)
         check_range("count_max", count_max, (1, COUNT_MAX))
-        on_wire = client.to_wire(queue)
-        subscription = subscription_to(on_wire.topic, tags, sql)
-        return StreamPull(on_wire, QueueOffset(offset), subscription, count_max, suspend_ms)
+        return Pull(
+            client.to_wire(queue),
+            QueueOffset(offset),
+            subscription,
+            count_max,
+            suspend_ms=suspend_ms,
+            timeout_ms=timeout_ms,
+        )
 
-    def _given(self, answer: PullAnswer, wanted: StreamPull) -> PullResult:
+    def _given(
+        self, answer: PullAnswer, wanted: Pull, subscription: TopicSubscription
+    ) -> PullResult:
         client, on_wire = self._client, wanted.queue
         if isinstance(answer, Unreadable):
             answer = given_up(answer, on_wire, wanted.offset)
@@ -278,7 +291,7 @@ class PullConsumer:
         return result_of(
             answer,
             on_wire,
-            wanted.subscription,
+            subscription,
             is_retry=on_wire.topic == client.retry_topic,
             namespace=client.namespace,
             rule=self.config.on_bad_record,

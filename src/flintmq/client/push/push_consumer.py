@@ -23,6 +23,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack, overload
 
+from flintmq.client.engine.broker_calls import master_of
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import Life, State
@@ -32,7 +33,7 @@ from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
 from flintmq.client.push.listeners import Listener
 from flintmq.client.push.message_iterator import Iteration
-from flintmq.client.push.push_calls import PushCalls, master_of
+from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_driver import Driver
 from flintmq.client.push.push_member import PushMember
 from flintmq.client.push.push_settings import PushSettings, read_settings

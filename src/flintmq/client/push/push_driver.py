@@ -43,7 +43,6 @@ from flintmq.core.group.actions import (
     Deliver,
     Heartbeat,
     LockQueues,
-    Pull,
     QueuesChanged,
     Report,
     SendBack,
@@ -53,6 +52,7 @@ from flintmq.core.group.actions import (
 )
 from flintmq.core.group.listener_results import DeadLetter, Retry, outcomes_of
 from flintmq.core.group.pull_answers import Found
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
@@ -114,7 +114,9 @@ class Driver:
         self._handlers: dict[type[Any], Callable[[Any], object]] = {
             Pull: self._pull,
             Heartbeat: self._heartbeat,
-            AskMembers: self._asking(calls.members, machine.members_known, machine.members_failed),
+            AskMembers: self._asking(
+                lambda ask: calls.members(ask.topic), machine.members_known, machine.members_failed
+            ),
             AskStartOffset: self._asking(
                 calls.start_offset, machine.start_known, machine.start_failed
             ),

@@ -25,7 +25,7 @@ from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
 from flintmq.core.ask import refusal
 from flintmq.core.consumer.group_consumer import GroupConsumer
-from flintmq.core.group.consumer_requests import members_request, read_members
+from flintmq.core.group.requests import members_request, read_members
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.core.reading.broker_offsets import group_offset
 from flintmq.core.refusals import explain_access, is_access_refusal

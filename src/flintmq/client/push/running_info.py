@@ -1,9 +1,16 @@
-"""What a consumer tells an admin of itself (307): settings, queues, rates, stacks."""
+"""What a consumer tells an admin of itself (GET_CONSUMER_RUNNING_INFO, 307).
+
+`describe_consumer` serves push and pull consumers and the group member of a Spark query alike;
+what only a push consumer has, rates and stacks, is added by `running_consumer`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import Final
+
+from msgspec.structs import replace
 
 from flintmq.client.push.consume_stats import TopicRates
 from flintmq.client.push.listeners import Work
@@ -13,6 +20,8 @@ from flintmq.core.consumer.consumer_status import GroupStatus, QueueStatus
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.group import ConsumeType
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.client import Subscription
 from flintmq.protocol.bodies.client_call import (
     CLIENT_VERSION,
     CONSUME_ORDERLY,
@@ -28,7 +37,37 @@ from flintmq.protocol.bodies.client_call import (
 from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
 
-_SETTINGS = tuple(each.name for each in fields(ConsumerSettings))
+GROUP_SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
+"""The settings that a member of a group shows."""
+
+
+def describe_consumer(
+    settings: object,
+    names: Iterable[str],
+    *,
+    consume_type: ConsumeType,
+    ordered: bool,
+    name_servers: Iterable[str],
+    started_ms: int,
+    subscriptions: tuple[Subscription, ...],
+    queues: dict[QueueRef, QueueState],
+    threads: int | None = None,
+) -> RunningConsumer:
+    """The settings of these names, the subscriptions, and the state of each queue."""
+    of_pool = {} if threads is None else {THREADS: str(threads)}
+    return RunningConsumer(
+        properties={
+            **{name: str(getattr(settings, name)) for name in names},
+            NAME_SERVERS: ";".join(name_servers),
+            **of_pool,
+            CONSUME_ORDERLY: str(ordered).lower(),
+            START_TIMESTAMP: str(started_ms),
+            CONSUME_TYPE: consume_type.value,
+            CLIENT_VERSION: version_name(VERSION),
+        },
+        subscription_set=subscriptions,
+        mq_table=queues,
+    )
 
 
 def running_consumer(
@@ -52,9 +91,16 @@ def running_consumer(
     def moment(ms: int | None) -> int:
         return 0 if ms is None else ms + wall_ahead_ms
 
-    return RunningConsumer(
-        jstack=None if running is None else stacks_text(running),
-        mq_table={
+    described = describe_consumer(
+        config,
+        GROUP_SETTINGS,
+        consume_type=ConsumeType.PUSH,
+        ordered=any(subscriptions.is_ordered(each.topic) for each in subscriptions),
+        name_servers=name_servers,
+        started_ms=started_ms,
+        subscriptions=subscriptions.section().subscription_data_set,
+        threads=config.threads_min,
+        queues={
             queue.queue: QueueState(
                 cached_msg_count=queue.cached_count,
                 cached_msg_min_offset=queue.settled_to or 0 if queue.cached_count else 0,
@@ -70,7 +116,10 @@ def running_consumer(
             )
             for queue in status.queues
         },
-        properties=_properties(config, subscriptions, name_servers, started_ms),
+    )
+    return replace(
+        described,
+        jstack=None if running is None else stacks_text(running),
         status_table={
             each.topic: ConsumeRates(
                 consume_failed_msgs=each.failed_last_hour,
@@ -82,7 +131,6 @@ def running_consumer(
             )
             for each in rates
         },
-        subscription_set=subscriptions.section().subscription_data_set,
         user_consumer_info={
             queue_note(queue.queue): waits_text(queue, now_ms) for queue in status.queues
         },
@@ -117,18 +165,3 @@ def stacks_text(running: Sequence[RunningJob[Work]]) -> str:
         f"of {each.job.queue}\n{each.stack}"
         for each in running
     )
-
-
-def _properties(
-    config: PushConfig, subscriptions: Subscriptions, name_servers: Sequence[str], started_ms: int
-) -> dict[str, str]:
-    ordered = any(subscriptions.is_ordered(each.topic) for each in subscriptions)
-    return {
-        **{name: str(getattr(config, name)) for name in _SETTINGS},
-        NAME_SERVERS: ";".join(name_servers),
-        THREADS: str(config.threads_min),
-        CONSUME_ORDERLY: str(ordered).lower(),
-        START_TIMESTAMP: str(started_ms),
-        CONSUME_TYPE: ConsumeType.PUSH.value,
-        CLIENT_VERSION: version_name(VERSION),
-    }

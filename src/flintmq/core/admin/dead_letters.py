@@ -15,13 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from flintmq.core.admin.cluster import require_route
 from flintmq.core.admin.spans import LocatedSpan, locate_spans
 from flintmq.core.admin.topics import TopicKind, list_topics, topic_stats
-from flintmq.core.ask import ask
-from flintmq.core.conversation import Conversation
+from flintmq.core.conversation import Conversation, PausingConversation
+from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.receipt import SendReceipt
+from flintmq.core.producer.send_draft import draft_stored
 from flintmq.core.reading.read_span import OnBad, SpanReader, ignore, read_messages
-from flintmq.core.routes import NameServers
+from flintmq.core.routes import NameServers, Routes
 from flintmq.errors import InvalidName, NoRoute
 from flintmq.model import properties as names
 from flintmq.model.group import (
@@ -31,13 +35,9 @@ from flintmq.model.group import (
     retry_topic,
 )
 from flintmq.model.message import ReceivedMessage
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import QueueOffset, Span
 from flintmq.model.route import Route
 from flintmq.model.sys_flag import COMPRESSED, COMPRESSION_MASK
-from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.catalogue import GIVING_CODES
-from flintmq.protocol.headers.send import SendAnswer, SendMessageV2
-from flintmq.protocol.records.properties import format_properties
 
 LIST_MAX = 256
 """Dead letters shown at once unless told otherwise."""
@@ -73,8 +73,6 @@ LEFT_BEHIND = frozenset(
 SEND_MS = 3_000
 """What a Java producer gives a send."""
 
-_STORED = GIVING_CODES[RequestCode.SEND_MESSAGE_V2]
-
 
 class ReplayTo(StrEnum):
     """Who gets a dead letter again."""
@@ -104,17 +102,6 @@ class DeadLetter:
 def origin_topic(properties: Mapping[str, str]) -> str | None:
     """Which topic a dead letter came from, if it says so."""
     return properties.get(names.DLQ_ORIGIN_TOPIC) or properties.get(names.RETRY_TOPIC)
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where a replayed message went.  A late copy or flush shows in ``status``."""
-
-    message_id: str
-    offset_message_id: str
-    queue: QueueRef
-    queue_offset: QueueOffset
-    status: ResponseCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +164,7 @@ def replay(
     *,
     to: ReplayTo = ReplayTo.GROUP,
     now_ms: int,
-) -> Conversation[Stored]:
+) -> PausingConversation[SendReceipt]:
     """Send one dead letter again, with its own properties and unique id, as if never tried."""
     message = letter.message
     if letter.origin_topic is None:
@@ -227,7 +214,7 @@ def send_again(
     turn: int,
     now_ms: int,
     sys_flag: int = 0,
-) -> Conversation[Stored]:
+) -> PausingConversation[SendReceipt]:
     """Send what was dead to a queue of this topic: on ``broker`` if it has some there.
 
     ``sys_flag`` says how the body is packed, where it could not be unpacked.
@@ -237,59 +224,13 @@ def send_again(
         raise NoRoute(topic, "no broker takes messages for it")
     here = [queue for queue in queues if queue.broker == broker] or queues
     queue = here[turn % len(here)]
-    address = route.address(queue.broker)
-    if address is None:
+    if route.address(queue.broker) is None:
         raise NoRoute(topic, f"broker {queue.broker} is not there or has no master")
-    return (
-        yield from _send_to(
-            address,
-            queue,
-            body=body,
-            properties=properties,
-            flag=flag,
-            sys_flag=sys_flag,
-            group=INNER_PRODUCER_GROUP,
-            now_ms=now_ms,
-        )
-    )
-
-
-def _send_to(
-    address: str,
-    queue: QueueRef,
-    *,
-    body: bytes,
-    properties: dict[str, str],
-    flag: int,
-    sys_flag: int,
-    group: str,
-    now_ms: int,
-) -> Conversation[Stored]:
-    """310 to one queue, with these properties and no others."""
-    header = SendMessageV2(
-        producer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        sys_flag=sys_flag,
-        born_timestamp=now_ms,
-        flag=flag,
-        properties=format_properties(properties),
-        reconsume_times=0,
-        broker_name=queue.broker,
-    )
-    reply = yield from ask(
-        address,
-        RequestCode.SEND_MESSAGE_V2,
-        header,
-        body,
-        timeout_ms=SEND_MS,
-        accepted=_STORED,
-    )
-    answer = reply.header(SendAnswer)
-    return Stored(
-        properties.get(names.UNIQ_KEY) or answer.msg_id,
-        answer.msg_id,
-        QueueRef(queue.topic, queue.broker, answer.queue_id),
-        QueueOffset(answer.queue_offset),
-        ResponseCode(reply.code),
-    )
+    routes = Routes()
+    routes.take(topic, route)
+    publisher = Publisher(INNER_PRODUCER_GROUP, routes, clock=lambda: now_ms, chance=lambda: 0.0)
+    draft = draft_stored(topic, body, properties, now_ms=now_ms, flag=flag, sys_flag=sys_flag)
+    receipt = yield from publisher.send_to(draft, queue, SEND_MS)
+    if receipt.message_id:
+        return receipt
+    return msgspec.structs.replace(receipt, message_id=receipt.offset_message_id)

@@ -27,8 +27,9 @@ from flintmq.core.consumer.queue_lock import QueueLock
 from flintmq.core.consumer.settle_bad_records import BadAction, BadSettling
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleRules
 from flintmq.core.consumer.settle_orderly import OrderlySettling
-from flintmq.core.group.actions import AskStartOffset, CommitOffset, ConfirmOffset, Deliver, Pull
+from flintmq.core.group.actions import AskStartOffset, CommitOffset, ConfirmOffset, Deliver
 from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model import properties as names
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace

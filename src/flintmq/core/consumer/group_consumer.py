@@ -9,9 +9,10 @@ action itself; a late report does no harm, a missing one holds a queue up.
 
     action            carry out                                 report with
     ───────────────   ───────────────────────────────────────   ──────────────────────────────────
-    Heartbeat         34 to all brokers with ``section``        heartbeat_done
+    Heartbeat         HEART_BEAT (34) to all brokers            heartbeat_done
     AskMembers        38 to some broker of the topic            members_known | members_failed
-    AskStartOffset    `find_start_offset`; broadcasting: file   start_known | start_failed
+    AskStartOffset    the stored offset, or one chosen by       start_known | start_failed
+                      `choose_start_offset`
     Pull              11; answer by `read_pull_answer`          pull_answered | pull_failed
     Deliver           queue it for a listener                   started, then consumed
     SendBack          36 to the master                          sent_back | send_back_failed
@@ -85,8 +86,8 @@ class Phase(StrEnum):
     STOPPED = "stopped"
 
 
-class GroupConsumer:
-    """The machine.  See above."""
+class GroupConsumer(QueueWork):
+    """The state machine of one member.  Events of its queues are those of `QueueWork`."""
 
     def __init__(
         self,
@@ -98,10 +99,10 @@ class GroupConsumer:
         now_ms: int,
         wall_ms: int,
     ) -> None:
-        self.settings = settings
+        wanted = Subscriptions(settings, subscriptions, wall_ms)
+        super().__init__(settings, wanted, QueueTable(settings, wanted))
         self.client_id = client_id
         self.phase = Phase.CREATED
-        self.subscriptions = Subscriptions(settings, subscriptions, wall_ms)
         self._wall_ahead_ms = wall_ms - now_ms
         self._rebalance = Rebalance(
             client_id,
@@ -111,16 +112,6 @@ class GroupConsumer:
             now_ms,
             is_broadcasting=not settings.is_clustering,
         )
-        self._table = QueueTable(settings, self.subscriptions)
-        self._work = work = QueueWork(settings, self.subscriptions, self._table, self._end)
-        self.start_known, self.start_failed = work.start_known, work.start_failed
-        self.pull_answered, self.pull_failed = work.pull_answered, work.pull_failed
-        self.started, self.consumed = work.started, work.consumed
-        self.started_of, self.consumed_whole = work.started_of, work.consumed_whole
-        self.sent_back, self.send_back_failed = work.sent_back, work.send_back_failed
-        self.copied, self.copy_failed = work.copied, work.copy_failed
-        self.record_answered, self.record_failed = work.record_answered, work.record_failed
-        self.pause, self.resume = work.pause, work.resume
         self._is_known = False  # whether a heartbeat has introduced us
         self._heartbeat_ms = now_ms
         self._commit_ms = now_ms + settings.commit_interval_ms
@@ -193,7 +184,7 @@ class GroupConsumer:
         for queue in ask.queues:
             home = self._table.find(queue)
             if home is not None:
-                out += self._work.look(home, now_ms)
+                out += self._look(home, now_ms)
         return self._end(out, now_ms)
 
     def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> Actions:
@@ -252,7 +243,7 @@ class GroupConsumer:
                 out += home.settling.expire(now_ms) if home.counts else ()
         out += table.check_locks(now_ms)
         for home in table.agenda.take(now_ms):
-            out += self._work.look(home, now_ms)
+            out += self._look(home, now_ms)
         return self._end(out, now_ms)
 
     def carry(self, delta_ms: int) -> None:
@@ -270,7 +261,7 @@ class GroupConsumer:
             phase=self.phase.value,
             queues=tuple(queue_status(home, positions.get(home.queue)) for home in table),
             troubles={topic: text for topic, text in troubles.items() if text},
-            bad_count=self._work.bad_count,
+            bad_count=self.bad_count,
         )
 
     def offsets(self) -> Mapping[QueueRef, QueueOffset]:
@@ -310,8 +301,8 @@ class GroupConsumer:
             table.is_freed = False
             self._rebalance.wake(now_ms)
             out += self._share_out(now_ms)
-        if self._work.wants_heartbeat and now_ms - self._heartbeat_ms >= HEARTBEAT_APART_MS:
-            self._work.wants_heartbeat = False
+        if self._wants_heartbeat and now_ms - self._heartbeat_ms >= HEARTBEAT_APART_MS:
+            self._wants_heartbeat = False
             out.append(self._beat(now_ms))
         if self.phase is Phase.STOPPING and not len(table):
             self.phase = Phase.STOPPED

@@ -30,7 +30,7 @@ import msgspec
 
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, broken_frame, fate_of, stops
 from flintmq.core.consumer.process_queue import ProcessQueue
-from flintmq.core.group.actions import Pull, Report
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Report
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.pull_answers import (
     Found,
@@ -41,6 +41,7 @@ from flintmq.core.group.pull_answers import (
     Unreadable,
 )
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model import properties as names
 from flintmq.model.bad_record import BadRecord
@@ -117,6 +118,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 class Awaiting(msgspec.Struct, frozen=True):
     pull: Pull
+    wanted: TopicSubscription
     asked_ms: int
 
 
@@ -194,7 +196,7 @@ class PullLoop:
         """The clock is about to be moved by so much: an answer is due for no longer by it."""
         state = self.state
         if isinstance(state, Awaiting):
-            self.state = Awaiting(state.pull, state.asked_ms + delta_ms)
+            self.state = Awaiting(state.pull, state.wanted, state.asked_ms + delta_ms)
 
     def look(self, gate: Gate, now_ms: int) -> list[Pull | Report]:
         """Pull if nothing stands against it; nothing comes back where something does."""
@@ -209,15 +211,17 @@ class PullLoop:
         pull = Pull(
             self.queue,
             self.next_offset,
+            subscription,
             settings.pull_batch_max,
             settings.pull_bytes_max,
             self._broker_id,
-            subscription,
             gate.sub_version,
             gate.commit_offset,
             settings.sends_subscription,
+            PULL_SUSPEND_MS,
+            PULL_TIMEOUT_MS,
         )
-        self.state = Awaiting(pull, now_ms)
+        self.state = Awaiting(pull, subscription, now_ms)
         return [pull]
 
     def retry(self, reason: Reason, now_ms: int) -> None:
@@ -269,9 +273,8 @@ class PullLoop:
             stop = self.stopped_by
             if stop is not None:
                 messages = [m for m in messages if m.queue_offset < stop.queue_offset]
-        subscription = pull.subscription
-        if subscription.is_filtered_here:
-            tags = subscription.chosen.tags
+        if state.wanted.is_filtered_here:
+            tags = state.wanted.chosen.tags
             messages = [m for m in messages if m.properties.get(names.TAGS) in tags]
         return Taken(messages, odd, bad)
 

@@ -1,8 +1,8 @@
 """What happens to the queues of a member: pulls, listeners, and what they come to.
 
 The part of a `GroupConsumer` that is busy for every message.  Group-wide consequences, another
-look at who has what or a heartbeat, are left to ``after``, which sees the actions of every event
-that can have some.
+rebalance or a heartbeat, are left to `_end`, which sees the actions of every event that can have
+some.
 
 Invariant: no batch is given out of a queue whose lock is not held, and none starts then.
 """
@@ -10,6 +10,7 @@ Invariant: no batch is given out of a queue whose lock is not held, and none sta
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -30,7 +31,6 @@ from flintmq.core.group.actions import (
     AskStartOffset,
     DeadLetterRecord,
     Deliver,
-    Pull,
     Report,
     SendBack,
     SendToRetry,
@@ -40,6 +40,7 @@ from flintmq.core.group.listener_results import outcomes_of
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -57,26 +58,24 @@ _UNKNOWN_TO_BROKER: Final = frozenset(
 )
 """What a broker answers that has not had our heartbeat, or was started after it."""
 
-_home_of: Callable[[Deliver], AssignedQueue] = attrgetter("home")
+_home_of: Callable[[Deliver], object] = attrgetter("home")
 
 
-class QueueWork:
-    """Events of queues in, actions out."""
+class QueueWork(ABC):
+    """Events of queues in, actions out: the base of `GroupConsumer`."""
 
     def __init__(
         self,
         settings: ConsumerSettings,
         subscriptions: Subscriptions,
         table: QueueTable,
-        after: Callable[[list[Action], int], Actions],
     ) -> None:
-        self._settings = settings
-        self._subscriptions = subscriptions
+        self.settings = settings
+        self.subscriptions = subscriptions
         self._table = table
-        self._after = after
         self._retry_topic = settings.retry_topic
         self._paused: set[QueueRef | None] = set()  # None stands for all
-        self.wants_heartbeat = False
+        self._wants_heartbeat = False
         """Whether a broker did not know our subscription."""
         self.bad_count = 0
         """Records that could not be decoded, of all queues."""
@@ -85,10 +84,10 @@ class QueueWork:
 
     def start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> Actions:
         home = self._table.begin(ask, start, now_ms)
-        return self._after([] if home is None else self.look(home, now_ms), now_ms)
+        return self._end([] if home is None else self._look(home, now_ms), now_ms)
 
     def start_failed(self, ask: AskStartOffset, reason: str, now_ms: int) -> Actions:
-        return self._after(self._table.begin_failed(ask, reason, now_ms), now_ms)
+        return self._end(self._table.begin_failed(ask, reason, now_ms), now_ms)
 
     # Pulls
 
@@ -110,14 +109,14 @@ class QueueWork:
         if messages:
             is_retry = pull.queue.topic == self._retry_topic
             seen = as_listeners_see(
-                messages, pull.queue, is_retry=is_retry, namespace=self._settings.namespace
+                messages, pull.queue, is_retry=is_retry, namespace=self.settings.namespace
             )
             delivers = home.put(seen)
         if bad:
             return self._lay_aside(home, bad, [*odd, *delivers], now_ms)
         if not messages and home.cached.count == 0:
             position.advance(loop.next_offset)
-        return [*odd, *self.look(home, now_ms), *delivers]
+        return [*odd, *self._look(home, now_ms), *delivers]
 
     def pull_failed(self, pull: Pull, error: FlintError, now_ms: int) -> Actions:
         home = self._table.find(pull.queue)
@@ -126,14 +125,15 @@ class QueueWork:
         out: list[Action] = list(home.stage.loop.failed(pull, error, now_ms))
         self._table.agenda.put(home, home.next_due_ms())
         if isinstance(error, BrokerRefused) and error.code in _UNKNOWN_TO_BROKER:
-            self.wants_heartbeat = True
-        return self._after(out, now_ms)
+            self._wants_heartbeat = True
+        return self._end(out, now_ms)
 
     # Listeners
 
     def started(self, batch: Deliver, now_ms: int) -> bool:
         """A listener is about to begin.  False: do not call it, the batch is not ours any more."""
-        home: AssignedQueue = batch.home
+        home = batch.home
+        assert isinstance(home, AssignedQueue)
         if not isinstance(home.stage, Working):
             return False
         if not home.is_free(now_ms):
@@ -146,6 +146,7 @@ class QueueWork:
         """`started` for many: those that are still ours."""
         ours: list[Deliver] = []
         for home, some in groupby(batches, _home_of):
+            assert isinstance(home, AssignedQueue)
             if isinstance(home.stage, Working) and home.is_free(now_ms):
                 begun = list(some)
                 home.settling.running.start_all(begun, now_ms)
@@ -156,12 +157,13 @@ class QueueWork:
 
     def consumed(self, batch: Deliver, result: object, now_ms: int) -> Actions:
         """A listener ended, with what it returned or the exception it raised."""
-        home: AssignedQueue = batch.home
+        home = batch.home
+        assert isinstance(home, AssignedQueue)
         home.consumed_ms = now_ms
         settling = home.settling
         if not home.counts:
             settling.running.pop(batch, None)
-            return self._after(self._table.settled(home), now_ms)
+            return self._end(self._table.settled(home), now_ms)
         if result is None and settling.consumed_all(batch):
             return self._settled(home, [], now_ms)
         verdict = outcomes_of(result, len(batch.messages))
@@ -175,6 +177,7 @@ class QueueWork:
         """`consumed` of many batches, each without exception or result: one look for a queue."""
         out: list[Action] = []
         for home, some in groupby(batches, _home_of):
+            assert isinstance(home, AssignedQueue)
             closely: Sequence[Deliver] = list(some)
             if home.counts:
                 home.consumed_ms = now_ms
@@ -185,14 +188,16 @@ class QueueWork:
         return out
 
     def sent_back(self, ask: SendBack, now_ms: int) -> Actions:
-        home: AssignedQueue = ask.home
+        home = ask.home
+        assert isinstance(home, AssignedQueue)
         if not home.counts:
             return ()
         home.settling.sent_back(ask, now_ms)
         return self._settled(home, [], now_ms)
 
     def send_back_failed(self, ask: SendBack, reason: str, now_ms: int) -> Actions:
-        home: AssignedQueue = ask.home
+        home = ask.home
+        assert isinstance(home, AssignedQueue)
         if not home.counts:
             return ()
         return self._settled(home, [*home.settling.send_back_failed(ask, reason, now_ms)], now_ms)
@@ -201,7 +206,8 @@ class QueueWork:
         return self.sent_back(copy.ask, now_ms)
 
     def copy_failed(self, copy: SendToRetry, reason: str, now_ms: int) -> Actions:
-        home: AssignedQueue = copy.ask.home
+        home = copy.ask.home
+        assert isinstance(home, AssignedQueue)
         if not home.counts:
             return ()
         out = home.settling.copy_failed(copy.ask, reason, now_ms)
@@ -211,7 +217,8 @@ class QueueWork:
 
     def record_answered(self, ask: DeadLetterRecord, refusal: str | None, now_ms: int) -> Actions:
         """A broker has stored the dead letter, or said why not."""
-        home: AssignedQueue = ask.home
+        home = ask.home
+        assert isinstance(home, AssignedQueue)
         if not home.counts or home.bad is None:
             return ()
         if refusal is None:
@@ -221,7 +228,8 @@ class QueueWork:
 
     def record_failed(self, ask: DeadLetterRecord, reason: str, now_ms: int) -> Actions:
         """No broker answered."""
-        home: AssignedQueue = ask.home
+        home = ask.home
+        assert isinstance(home, AssignedQueue)
         if not home.counts or home.bad is None:
             return ()
         return self._settled(home, [*home.bad.failed(ask, reason, now_ms)], now_ms)
@@ -239,10 +247,16 @@ class QueueWork:
         for home in self._table:
             if isinstance(home.stage, Working):
                 home.stage.loop.retry(Reason.PAUSED, now_ms)
-                out += self.look(home, now_ms)
+                out += self._look(home, now_ms)
         return out
 
-    def look(self, home: AssignedQueue, now_ms: int) -> list[Action]:
+    # Inside
+
+    @abstractmethod
+    def _end(self, out: list[Action], now_ms: int) -> Actions:
+        """Add what an event means for the group."""
+
+    def _look(self, home: AssignedQueue, now_ms: int) -> list[Action]:
         """Do for a queue what can be done now."""
         out: list[Action] = []
         stage = home.stage
@@ -264,14 +278,12 @@ class QueueWork:
         self._table.agenda.put(home, home.next_due_ms())
         return out
 
-    # Inside
-
     def _gate(self, home: AssignedQueue, settled_to: QueueOffset, is_free: bool) -> Gate:
         topic, paused = home.queue.topic, self._paused
-        commits = self._settings.is_clustering and settled_to > 0
+        commits = self.settings.is_clustering and settled_to > 0
         return Gate(
-            self._subscriptions.find(topic),
-            self._subscriptions.confirmed_version(topic),
+            self.subscriptions.find(topic),
+            self.subscriptions.confirmed_version(topic),
             settled_to if commits else None,
             bool(paused) and (None in paused or home.queue in paused),
             is_free,
@@ -281,12 +293,12 @@ class QueueWork:
         """Messages of a queue were settled, or at least looked at."""
         stage = home.stage
         if not isinstance(stage, Working):
-            return self._after(out + self._table.settled(home), now_ms)
+            return self._end(out + self._table.settled(home), now_ms)
         loop = stage.loop
         if loop.is_full and loop.has_room_again:
             loop.is_full = False
             loop.state = Waiting(Reason.READY, now_ms)
-            out += self.look(home, now_ms)
+            out += self._look(home, now_ms)
         elif home.ordered and home.is_free(now_ms):
             out += home.next_batches()
         elif not out:
@@ -308,4 +320,4 @@ class QueueWork:
         out += home.lay_aside(bad)
         if home.cached.count == 0:
             stage.position.advance(stage.loop.next_offset)
-        return out + self.look(home, now_ms)
+        return out + self._look(home, now_ms)

@@ -37,7 +37,6 @@ from flintmq.core.group.actions import (
     CommitOffset,
     ConfirmOffset,
     LockQueues,
-    Pull,
     Report,
     UnlockQueues,
 )
@@ -45,6 +44,7 @@ from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
 

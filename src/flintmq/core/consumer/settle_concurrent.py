@@ -29,7 +29,7 @@ from flintmq.core.consumer.running_batches import EXPIRED_MAX, RunningBatches
 from flintmq.core.group.actions import Deliver, Report, SendBack, SendToRetry
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL, Again, Consumed, Dead, Verdict
-from flintmq.core.group.retry_copy import EXPIRED_LEVEL, retry_properties
+from flintmq.core.group.retry_copy import EXPIRED_LEVEL, copy_to_retry
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.group import with_namespace
 from flintmq.model.message import ReceivedMessage
@@ -141,8 +141,7 @@ class ConcurrentSettling:
         report = self._report("send back", text)
         if ask.delay_level != DEAD_LETTER_LEVEL and not self.rules.may_copy:
             return [report, *self._come_again(ask, now_ms)]
-        properties = retry_properties(ask.message, ask.delay_level, ask.tries_max)
-        return [report, SendToRetry(ask, self.rules.retry_topic, properties)]
+        return [report, copy_to_retry(ask, self.rules.retry_topic)]
 
     def copy_failed(self, ask: SendBack, reason: str, now_ms: int) -> list[SettleAction]:
         """Nobody takes it: it comes again here."""

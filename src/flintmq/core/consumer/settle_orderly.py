@@ -24,9 +24,9 @@ import msgspec
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.running_batches import RunningBatches
 from flintmq.core.consumer.settle_concurrent import SettleAction, SettleRules
-from flintmq.core.group.actions import Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.actions import Deliver, Report, SendBack
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL, Again, Consumed, Outcome, Verdict
-from flintmq.core.group.retry_copy import retry_properties
+from flintmq.core.group.retry_copy import copy_to_retry
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -143,8 +143,7 @@ class OrderlySettling:
         if not self._owns(ask):
             return []
         report = self._report(f"{ask.message.message_id} was not taken back: {reason}")
-        properties = retry_properties(ask.message, ask.delay_level, ask.tries_max)
-        return [report, SendToRetry(ask, self.rules.retry_topic, properties)]
+        return [report, copy_to_retry(ask, self.rules.retry_topic)]
 
     def copy_failed(self, ask: SendBack, reason: str, now_ms: int) -> list[SettleAction]:
         """Nobody takes it: the queue rests, and tries it once more."""

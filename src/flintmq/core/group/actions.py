@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -28,8 +28,12 @@ PULL_TIMEOUT_MS = 30_000
 MEMBERS_TIMEOUT_MS = 3_000
 LOCK_TIMEOUT_MS = 1_000
 SEND_BACK_TIMEOUT_MS = 5_000
+"""What the Java push consumer gives a send-back."""
+
+COPY_TIMEOUT_MS = 3_000
+"""What Java's own producer, which sends the copy there, gives a message in all its tries."""
+
 COMMIT_TIMEOUT_MS = 5_000
-UNREGISTER_TIMEOUT_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,28 +57,12 @@ class AskStartOffset:
     queue: QueueRef
 
 
-class Pull(msgspec.Struct, frozen=True, eq=False):
-    """11.  ``commit_offset`` goes along only if the master is asked; None commits nothing."""
-
-    queue: QueueRef
-    offset: QueueOffset
-    count_max: int
-    bytes_max: int
-    broker_id: int
-    subscription: TopicSubscription
-    sub_version: int
-    commit_offset: QueueOffset | None = None
-    sends_subscription: bool = False
-    suspend_ms: int = PULL_SUSPEND_MS
-    timeout_ms: int = PULL_TIMEOUT_MS
-
-
 class Deliver(msgspec.Struct, eq=False):
-    """Give these messages to the listener of their topic.  ``home`` is for the machine alone."""
+    """Give these messages to the listener of their topic.  ``home`` is the machine's own."""
 
     queue: QueueRef
     messages: tuple[ReceivedMessage, ...]
-    home: Any
+    home: object
     started_ms: int | None = None
 
     def __repr__(self) -> str:
@@ -90,7 +78,7 @@ class SendBack(msgspec.Struct, frozen=True, eq=False):
     delay_level: int
     tries_max: int
     reason: str
-    home: Any
+    home: object
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
@@ -102,7 +90,7 @@ class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
     queue: QueueRef
     bad: BadRecord
     refused: int
-    home: Any
+    home: object
 
 
 class SendToRetry(msgspec.Struct, frozen=True, eq=False):

@@ -70,8 +70,7 @@ class DeadLetter(Exception):
 
 
 MessageResult: TypeAlias = Ack | Retry | DeadLetter | None
-Result: TypeAlias = MessageResult | Sequence[MessageResult]
-"""What a listener may return.  The exceptions may be raised as well."""
+"""What a listener may return for each message.  The exceptions may be raised as well."""
 
 
 class ReturnKind(StrEnum):

@@ -1,14 +1,15 @@
 """A message that failed, sent as a new one to the group's retry topic.
 
-Usually the broker itself stores it again (36).  Where that fails, for example because the
-broker that has the message is gone, another can take a copy.  The properties say what it is a
-copy of, how often it was tried, and how long it waits.
+Usually the broker itself stores it again (CONSUMER_SEND_MSG_BACK, 36).  Where that fails, for
+example because the broker that has the message is unreachable, another can take a copy.  The
+properties say what it is a copy of, how often it was tried, and how long it waits.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from flintmq.core.group.actions import SendBack, SendToRetry
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
@@ -31,6 +32,11 @@ _DROPPED: Final = frozenset(
     }
 )
 """What was true of the message as it came to us, and is not of its copy."""
+
+
+def copy_to_retry(ask: SendBack, topic: str) -> SendToRetry:
+    """What to send to the retry topic where ``ask`` failed."""
+    return SendToRetry(ask, topic, retry_properties(ask.message, ask.delay_level, ask.tries_max))
 
 
 def retry_properties(message: ReceivedMessage, delay_level: int, tries_max: int) -> dict[str, str]:

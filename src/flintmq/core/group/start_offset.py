@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flintmq.core.conversation import Conversation
-from flintmq.core.reading.broker_offsets import group_offset, max_offset, offset_at
+from flintmq.core.reading.broker_offsets import max_offset, offset_at
 from flintmq.model.group import ConsumeFromWhere, is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -25,17 +25,6 @@ class StartOffset(NamedTuple):
 
     offset: QueueOffset
     is_stored: bool
-
-
-def find_start_offset(
-    address: str, group: str, queue: QueueRef, start_from: ConsumeFromWhere, start_at_ms: int
-) -> Conversation[StartOffset]:
-    """Ask the broker where the group stands, and where to begin when it does not know."""
-    stored = yield from group_offset(address, group, queue)
-    if stored is not None:
-        return StartOffset(stored, is_stored=True)
-    chosen = yield from choose_start_offset(address, queue, start_from, start_at_ms)
-    return StartOffset(chosen, is_stored=False)
 
 
 def choose_start_offset(

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call, Pause, PausingConversation
 from flintmq.core.producer.broker_faults import Avoidance, Faults
 from flintmq.core.producer.queue_choice import Lane, QueueChoice
@@ -64,6 +65,18 @@ TRY_ANOTHER: Final = frozenset(
     }
 )
 """Refusals that another broker, or the same one later, may not give."""
+
+
+def may_try_again(error: BaseException) -> bool:
+    """Whether a send that failed so may be tried again, at another broker or later.
+
+    The one rule for producers, the Spark sink and replays of dead letters.
+    """
+    if isinstance(error, BrokerRefused):
+        return error.code in TRY_ANOTHER
+    if isinstance(error, RemoteProtocolError):  # of one connection, which is closed by it
+        return True
+    return isinstance(error, FlintError) and error.retriable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +206,8 @@ class Publisher:
                 faults.answered(queue.broker, now_ms - start_ms, now_ms)
             return receipt_of(answer, draft, queue, status)
         address = self._routes.address(queue.broker) or queue.broker
-        refused = BrokerRefused(answer.code, answer.remark or "", address)
-        if answer.code not in TRY_ANOTHER:
+        refused = refusal(answer, address)
+        if not may_try_again(refused):
             raise refused
         now_ms = self._clock()
         faults.failed(queue.broker, now_ms - start_ms, now_ms, reachable=True)
@@ -226,7 +239,7 @@ class Publisher:
         answer = yield from _watched(watch, draft, queue, call)
         status = STORED.get(answer.code)
         if status is None:
-            raise BrokerRefused(answer.code, answer.remark or "", address)
+            raise refusal(answer, address)
         return receipt_of(answer, draft, queue, status)
 
     def tell(

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from flintmq.core.group.actions import SendToRetry
 from flintmq.errors import BodyTooLarge, InvalidSetting, LocalProtocolError
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
@@ -124,6 +125,12 @@ def draft_half(
         message, topic, unique_id=unique_id, now_ms=now_ms, rules=rules, extra=extra
     )
     return msgspec.structs.replace(draft, sys_flag=draft.sys_flag | TransactionType.PREPARED)
+
+
+def draft_copy(copy: SendToRetry, *, now_ms: int) -> Draft:
+    """The copy of a message that its broker did not take back."""
+    message = copy.ask.message
+    return draft_stored(copy.topic, message.body, copy.properties, now_ms=now_ms, flag=message.flag)
 
 
 def draft_stored(

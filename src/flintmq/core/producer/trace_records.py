@@ -6,7 +6,8 @@
     TransactionEnded  a producer said how a transaction ended       EndTransaction
 
 A record is fields with 0x01 between them and 0x02 at its end; the body of a trace message is many
-records.  Its keys are the ids and keys of the messages they tell of: so a trace is found.
+records.  Its keys are the ids and keys of the traced messages, so that the trace of a message can
+be looked up.
 
 Invariant: a trace message keeps both its limits, and no text of a user can tear a record apart.
 """
@@ -15,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from flintmq.core.group.listener_results import ReturnKind
 from flintmq.core.producer.send_draft import Draft
 from flintmq.core.producer.transaction import TransactionState
-from flintmq.errors import RemoteProtocolError
 from flintmq.model import properties as names
 from flintmq.model.message import KEY_SEPARATOR, Message
 from flintmq.model.sys_flag import TransactionType
@@ -139,8 +139,6 @@ _NAMES: Final[dict[type[Record], str]] = {
     Consumed: "SubAfter",
     TransactionEnded: "EndTransaction",
 }
-_KINDS: Final = {name: kind for kind, name in _NAMES.items()}
-_FEWEST: Final = {"Pub": 12, "SubBefore": 7, "SubAfter": 5, "EndTransaction": 12}
 _RETURNED: Final = tuple(ReturnKind)
 
 
@@ -165,20 +163,6 @@ def write_record(record: Record) -> str:
     fields = [_NAMES[type(record)]]
     fields += [_text(getattr(record, name)) for name in record.__struct_fields__]
     return FIELD_END.join(fields) + RECORD_END
-
-
-def read_records(text: str) -> list[Record]:
-    """All records of a trace message, whoever wrote it.  Kinds we do not know are left out."""
-    found: list[Record] = []
-    for line in text.split(RECORD_END):
-        name, *fields = line.split(FIELD_END)
-        if name not in _KINDS:
-            continue
-        try:
-            found.append(_read(name, fields))
-        except (ValueError, IndexError, msgspec.ValidationError) as error:
-            raise RemoteProtocolError(f"a trace record that is none: {line!r:.200}") from error
-    return found
 
 
 def pack(happenings: Iterable[Happening]) -> list[TraceMessage]:
@@ -233,25 +217,3 @@ def _text(value: object) -> str:
     if FIELD_END in text or RECORD_END in text:
         return text.translate(_HARMLESS)
     return text
-
-
-def _read(name: str, fields: list[str]) -> Record:
-    kind = _KINDS[name]
-    if len(fields) < _FEWEST[name]:
-        raise IndexError(name)
-    if kind is Published and len(fields) == _FEWEST[name]:
-        fields.insert(11, NOTHING)  # before clients knew where a message was stored
-    return msgspec.convert(
-        {
-            field: _value(field, text)
-            for field, text in zip(kind.__struct_fields__, fields, strict=False)
-        },
-        type=kind,
-        strict=False,
-    )
-
-
-def _value(field: str, text: str) -> Any:
-    if field == "returned":
-        return _RETURNED[int(text)]
-    return None if text == NOTHING else text

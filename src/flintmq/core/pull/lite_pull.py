@@ -39,12 +39,13 @@ from flintmq.core.consumer.pull_loop import (
     Reason,
     Waiting,
 )
-from flintmq.core.group.actions import AskStartOffset, Pull, Report
+from flintmq.core.group.actions import AskStartOffset, Report
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.lite_queue import LiteQueue, Pulling
 from flintmq.core.pull.lite_settings import LiteSettings
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage

@@ -21,7 +21,7 @@ from flintmq.core.group.consumer_settings import (
     ConsumerSettings,
     check_range,
 )
-from flintmq.core.group.stream_requests import BYTES_MAX
+from flintmq.core.reading.pull_request import BYTES_MAX
 from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel, check_group_name
 

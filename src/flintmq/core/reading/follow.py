@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call
+from flintmq.core.reading.pull_request import Pull, pull_request
 from flintmq.core.reading.read_span import (
+    BYTES_MAX,
     COUNT_MAX,
     EVERYTHING,
     SUSPEND_MARGIN_MS,
     Page,
     Wanted,
-    pull_request,
 )
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -61,15 +62,16 @@ class Follower:
 
     def call(self) -> Call:
         """The next pull."""
-        pull = pull_request(
+        pull = Pull(
             self._queue,
             self._at,
-            group=self._group,
-            wanted=self._wanted,
-            count_max=COUNT_MAX,
+            self._wanted,
+            COUNT_MAX,
+            BYTES_MAX,
             suspend_ms=self._suspend_ms,
         )
-        return Call(self._address, pull, self._suspend_ms + SUSPEND_MARGIN_MS)
+        asked = pull_request(pull, self._group)
+        return Call(self._address, asked, self._suspend_ms + SUSPEND_MARGIN_MS)
 
     def answered(self, reply: Command) -> Page:
         """Take an answer in: the page it brings, often an empty one."""

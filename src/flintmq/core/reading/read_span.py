@@ -26,6 +26,7 @@ from typing import TypeAlias
 from flintmq.core.ask import refusal
 from flintmq.core.bad_record_rule import broken_frame
 from flintmq.core.conversation import Call, Conversation
+from flintmq.core.reading.pull_request import PULL_MS, Pull, pull_request
 from flintmq.errors import InvalidExpression, MalformedRecord, RemoteProtocolError
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.filter.tags import ALL, TagSubscription, parse_tags
@@ -34,14 +35,11 @@ from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.bodies.client import SQL92, TAG
-from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
+from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.command import Command
+from flintmq.protocol.headers.pull import PullAnswer
 from flintmq.protocol.records.received import Received, decode_messages
 from flintmq.protocol.records.sift import as_stored
-
-PULL_MS = 10_000
-"""How long a pull may take that does not wait for messages; what Java allows."""
 
 SUSPEND_MARGIN_MS = 10_000
 """A pull that waits is given so much longer than it asks the broker to wait."""
@@ -65,7 +63,7 @@ _MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
 class Wanted:
     """Which messages: by tags, by SQL, or all.  The broker filters, tags are compared again."""
 
-    kind: str = TAG
+    expression_type: str = TAG
     text: str = ALL
 
     @classmethod
@@ -81,10 +79,10 @@ class Wanted:
 
     @property
     def takes_all(self) -> bool:
-        return self.kind == TAG and self.text == ALL
+        return self.expression_type == TAG and self.text == ALL
 
     def tag_test(self) -> TagSubscription | None:
-        return None if self.kind != TAG or self.takes_all else parse_tags(self.text)
+        return None if self.expression_type != TAG or self.takes_all else parse_tags(self.text)
 
 
 EVERYTHING = Wanted()
@@ -212,14 +210,9 @@ class SpanReader:
         if self.is_done:
             return None
         count = self._span.stop - self._at if self._wanted.takes_all else self._count_max
-        pull = pull_request(
-            self._span.queue,
-            self._at,
-            group=self._group,
-            wanted=self._wanted,
-            count_max=min(count, self._count_max),
-        )
-        return Call(self._address, pull, self._timeout_ms)
+        count = min(count, self._count_max)
+        pull = Pull(self._span.queue, self._at, self._wanted, count, BYTES_MAX)
+        return Call(self._address, pull_request(pull, self._group), self._timeout_ms)
 
     def answered(self, reply: Command) -> Page:
         """Take an answer in: the page it brings.  `call` then gives what comes next."""
@@ -260,17 +253,6 @@ class SpanReader:
             )
 
 
-TakePage: TypeAlias = Callable[[Page], None]
-
-
-def read_span(reader: SpanReader, take: TakePage) -> Conversation[QueueOffset]:
-    """Read all of it, handing over page by page; where the reading ended."""
-    while (call := reader.call()) is not None:
-        reply = yield call
-        take(reader.answered(reply))
-    return reader.next_offset
-
-
 def read_messages(
     reader: SpanReader, wanted: Wanted = EVERYTHING, *, count_max: int, on_bad: OnBad = ignore
 ) -> Conversation[list[ReceivedMessage]]:
@@ -280,32 +262,3 @@ def read_messages(
         reply = yield call
         found += reader.answered(reply).shown(wanted, on_bad)
     return found[:count_max]
-
-
-def pull_request(
-    queue: QueueRef,
-    offset: QueueOffset,
-    *,
-    group: str = TOOLS_GROUP,
-    wanted: Wanted = EVERYTHING,
-    count_max: int = COUNT_MAX,
-    suspend_ms: int = 0,
-) -> Command:
-    """11, with its filter in it.  With ``suspend_ms`` the broker waits for a message so long."""
-    flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if suspend_ms else 0)
-    header = PullMessage(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=offset,
-        max_msg_nums=count_max,
-        sys_flag=int(flags),
-        commit_offset=0,
-        suspend_timeout_millis=suspend_ms,
-        subscription=wanted.text,
-        sub_version=0,
-        expression_type=wanted.kind,
-        max_msg_bytes=BYTES_MAX,
-        broker_name=queue.broker,
-    )
-    return request(RequestCode.PULL_MESSAGE, header)

@@ -17,17 +17,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from typing import Any, Final
 
+from flintmq.client.engine.broker_calls import master_of
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
 from flintmq.client.pull.assignment import Assignment
-from flintmq.client.pull.pull_calls import Pulling
-from flintmq.client.push.push_calls import PushCalls, master_of
+from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
+from flintmq.client.push.running_info import GROUP_SETTINGS, describe_consumer
 from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
-from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.start_offset import StartOffset, choose_start_offset
 from flintmq.core.group.subscriptions import Subscriptions
@@ -38,18 +37,7 @@ from flintmq.model.group import ConsumeType
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.protocol.bodies.client import ConsumerGroup
-from flintmq.protocol.bodies.client_call import (
-    CLIENT_VERSION,
-    CONSUME_ORDERLY,
-    CONSUME_TYPE,
-    NAME_SERVERS,
-    START_TIMESTAMP,
-    DirectResult,
-    QueueState,
-    RunningConsumer,
-)
-from flintmq.protocol.command import VERSION
-from flintmq.protocol.version import version_name
+from flintmq.protocol.bodies.client_call import DirectResult, QueueState, RunningConsumer
 from flintmq.spark.listeners.owned_queues import (
     CommitLate,
     Held,
@@ -61,8 +49,6 @@ from flintmq.spark.listeners.packed_app import Program
 from flintmq.spark.reading.new_messages import NewMessages
 
 log = logger(__name__)
-
-_SETTINGS: Final = tuple(each.name for each in fields(ConsumerSettings))
 
 COMMIT_S: Final = 5.0
 """How long to wait for the commits of a micro-batch; they continue in the background."""
@@ -86,7 +72,6 @@ class GroupMember:
         self.group = config.wire_group
         self._subscriptions = Subscriptions(config, program.subscriptions, engine.wall())
         self.owned = OwnedQueues(self._subscriptions, is_clustering=config.is_clustering)
-        self._pulling = Pulling(engine, self.group)
         self._store = RemoteOffsets(
             self.group, call=engine.make, address_of=lambda queue: master_of(engine, queue)
         )
@@ -96,8 +81,8 @@ class GroupMember:
             strategy=config.strategy,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )
-        self._assignment = Assignment(engine, self._pulling, settings, self._share_changed)
-        self.new_messages = NewMessages(engine, self._pulling, self._moved)
+        self._assignment = Assignment(engine, self._calls, settings, self._share_changed)
+        self.new_messages = NewMessages(engine, self._calls, self._moved)
         self._started_ms = 0
         self._wake = asyncio.Event()
 
@@ -227,19 +212,15 @@ class GroupMember:
     def running_info(self, *, with_stacks: bool) -> RunningConsumer:
         """GET_CONSUMER_RUNNING_INFO (307).  Listeners run in tasks: there are no stacks here."""
         del with_stacks
-        config, engine = self._config, self._engine
-        ordered = any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions)
-        return RunningConsumer(
-            properties={
-                **{name: str(getattr(config, name)) for name in _SETTINGS},
-                NAME_SERVERS: ";".join(engine.name_servers),
-                CONSUME_ORDERLY: str(ordered).lower(),
-                START_TIMESTAMP: str(self._started_ms),
-                CONSUME_TYPE: ConsumeType.PUSH.value,
-                CLIENT_VERSION: version_name(VERSION),
-            },
-            subscription_set=self._subscriptions.section().subscription_data_set,
-            mq_table={each.queue: _queue_state(each) for each in self.owned},
+        return describe_consumer(
+            self._config,
+            GROUP_SETTINGS,
+            consume_type=ConsumeType.PUSH,
+            ordered=any(self._subscriptions.is_ordered(each.topic) for each in self._subscriptions),
+            name_servers=self._engine.name_servers,
+            started_ms=self._started_ms,
+            subscriptions=self._subscriptions.section().subscription_data_set,
+            queues={each.queue: _queue_state(each) for each in self.owned},
         )
 
     def consume_directly(self, message: ReceivedMessage) -> DirectResult:
@@ -294,13 +275,13 @@ class GroupMember:
         if config.is_clustering:
             start = await self._calls.start_offset(ask)
         else:
-            address = await master_of(self._engine, ask.queue)
+            address = await self._calls.master(ask.queue)
             start_at_ms = config.starts_at_ms(self._engine.wall())
             chosen = await self._engine.hold(
                 choose_start_offset(address, ask.queue, config.start_from, start_at_ms)
             )
             start = StartOffset(chosen, is_stored=False)
-        extent = await self._pulling.extent(ask.queue)
+        extent = await self._calls.extent(ask.queue)
         return start._replace(offset=min(max(start.offset, extent.start), extent.stop))
 
     async def _commit(self, commit: CommitOffset | CommitLate) -> None:

@@ -1,6 +1,7 @@
 """Messages that go back from a task: to their broker, or as a copy to whoever takes one.
 
-    36 to the master of the queue ──refused, or gone──► a copy to the retry topic ──► raised
+    CONSUMER_SEND_MSG_BACK (36) to the master of the queue
+      └──refused, or unreachable──► a copy to the retry topic ──► raised
 
 What nobody takes is an error of the task: Spark runs it again, and no message is lost.
 """
@@ -16,11 +17,17 @@ from flintmq.core.ask import refusal
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleAction
 from flintmq.core.consumer.settle_orderly import OrderlySettling
 from flintmq.core.conversation import Call
-from flintmq.core.group.actions import SEND_BACK_TIMEOUT_MS, Deliver, SendBack, SendToRetry
-from flintmq.core.group.consumer_requests import send_back_request
+from flintmq.core.group.actions import (
+    COPY_TIMEOUT_MS,
+    SEND_BACK_TIMEOUT_MS,
+    Deliver,
+    SendBack,
+    SendToRetry,
+)
 from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.requests import send_back_request
 from flintmq.core.producer.publisher import Publisher
-from flintmq.core.producer.send_draft import draft_stored
+from flintmq.core.producer.send_draft import draft_copy
 from flintmq.errors import FlintError, NoRoute
 from flintmq.logs import logger
 from flintmq.model.group import INNER_PRODUCER_GROUP
@@ -84,12 +91,9 @@ class Returns:
             raise refusal(reply, address)
 
     def _send_copy(self, copy: SendToRetry) -> None:
-        message = copy.ask.message
-        draft = draft_stored(
-            copy.topic, message.body, copy.properties, now_ms=wall_ms(), flag=message.flag
-        )
         queues = self._publish_queues(copy.topic)
-        self._line.hold(self._publisher.send(draft, queues, SEND_BACK_TIMEOUT_MS))
+        draft = draft_copy(copy, now_ms=wall_ms())
+        self._line.hold(self._publisher.send(draft, queues, COPY_TIMEOUT_MS))
 
     def _publish_queues(self, topic: str) -> tuple[QueueRef, ...]:
         masters, routes = self._masters, self._masters.routes

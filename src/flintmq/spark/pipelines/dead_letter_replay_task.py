@@ -20,8 +20,8 @@ from pyspark.sql import Row
 
 from flintmq.core.admin.cluster import require_route
 from flintmq.core.admin.dead_letters import ReplayTo, new_life, send_again
-from flintmq.core.producer.publisher import BUSY_FIRST_MS, TRY_ANOTHER
-from flintmq.errors import BrokerRefused, FlintError
+from flintmq.core.producer.publisher import BUSY_FIRST_MS, may_try_again
+from flintmq.errors import FlintError
 from flintmq.model.route import Route
 from flintmq.net.clock import wall_ms
 from flintmq.spark.reading.access import Access, Line
@@ -136,7 +136,7 @@ class Sender:
                 self._line.hold(again)
                 return
             except FlintError as error:
-                if tried == TRIES or not _may_pass(error):
+                if tried == TRIES or not may_try_again(error):
                     raise
                 self._routes.pop(topic, None)
                 time.sleep((BUSY_FIRST_MS << tried) / 1000)
@@ -147,10 +147,3 @@ class Sender:
             route = self._line.hold(require_route(self._line.namesrv, topic))
             self._routes[topic] = route, time.monotonic() + ROUTE_S
         return route
-
-
-def _may_pass(error: FlintError) -> bool:
-    """Whether another try may go better."""
-    if isinstance(error, BrokerRefused):
-        return error.code in TRY_ANOTHER
-    return error.retriable

@@ -5,9 +5,11 @@ Invariant: an `Access` pickles, and shows no secret when it is printed.
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from flintmq.client.engine.account import Account
 from flintmq.core.conversation import Call, PausingConversation
@@ -19,6 +21,9 @@ from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import Command
 
 T = TypeVar("T")
+
+CLIENT_ID: Final = f"{socket.gethostname()}@{os.getpid()}#spark"
+"""Who a process of Spark is to brokers that it makes a group known to."""
 
 
 @dataclass(frozen=True, slots=True)

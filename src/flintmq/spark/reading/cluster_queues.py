@@ -35,7 +35,7 @@ from flintmq.net.side_by_side import hold_all
 from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import OfTopic
-from flintmq.spark.reading.access import Access
+from flintmq.spark.reading.access import CLIENT_ID, Access
 from flintmq.spark.reading.queue_source import QueueSurvey
 
 T = TypeVar("T")
@@ -160,7 +160,7 @@ class ClusterQueues:
             except BrokerRefused as error:
                 if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
-                yield from introduce(address, group)  # it was deleted there
+                yield from introduce(address, group, CLIENT_ID)  # it was deleted there
                 yield from commit_offset(address, group, queue, ahead[queue])
 
         self._introduce(group, ahead)
@@ -181,7 +181,7 @@ class ClusterQueues:
             return  # only tools need it, and the next commit tries again
         there = set() if route is None else {each.broker for each in route.brokers}
         unaware = [queue for broker, queue in new.items() if broker not in there]
-        answers = self._ask_all(unaware, lambda address, _: introduce(address, group))
+        answers = self._ask_all(unaware, lambda address, _: introduce(address, group, CLIENT_ID))
         failed = {queue.broker for queue, error in answers.items() if error is not None}
         self._known |= {(group, broker) for broker in new if broker not in failed}
 

@@ -16,13 +16,13 @@ from typing import Final
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call
 from flintmq.core.group.actions import SEND_BACK_TIMEOUT_MS, DeadLetterRecord
-from flintmq.core.group.consumer_requests import dead_letter_request
 from flintmq.core.group.consumer_settings import RETRY_MAX
 from flintmq.core.group.group_introduction import introduce
+from flintmq.core.group.requests import dead_letter_request
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import ResponseCode
-from flintmq.spark.reading.access import Line
+from flintmq.spark.reading.access import CLIENT_ID, Line
 from flintmq.spark.reading.masters import Masters
 
 REFUSED_MAX: Final = 3
@@ -59,6 +59,6 @@ class DeadLetterCopies:
             if not left:
                 raise refusal(reply, address)
             if reply.code == _UNKNOWN_GROUP:
-                self._line.hold(introduce(address, self._group))
+                self._line.hold(introduce(address, self._group, CLIENT_ID))
             else:
                 time.sleep(PAUSE_S)

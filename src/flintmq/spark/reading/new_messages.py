@@ -14,12 +14,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_engine import Engine
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
 from flintmq.core.group.pull_answers import NoNewMessage, OffsetMoved
-from flintmq.core.group.stream_requests import StreamPull
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -32,7 +32,7 @@ class NewMessages:
     def __init__(
         self,
         engine: Engine,
-        pulling: Pulling,
+        pulling: BrokerCalls,
         on_moved: Callable[[QueueRef, QueueOffset], None],
     ) -> None:
         self._engine = engine
@@ -67,12 +67,18 @@ class NewMessages:
                 self._watches[queue] = offset, task
 
     async def _look(self, queue: QueueRef, offset: QueueOffset) -> None:
-        pull = StreamPull(
-            queue, offset, TopicSubscription(queue.topic), 1, PULL_SUSPEND_MS, bytes_max=1
+        pull = Pull(
+            queue,
+            offset,
+            TopicSubscription(queue.topic),
+            count_max=1,
+            bytes_max=1,
+            suspend_ms=PULL_SUSPEND_MS,
+            timeout_ms=PULL_TIMEOUT_MS,
         )
         while True:
             try:
-                answer = await self._pulling.pull(pull, PULL_TIMEOUT_MS)
+                answer = await self._pulling.pull(pull)
             except FlintError:
                 await asyncio.sleep(AFTER_ERROR_S)
                 break  # the next survey of the brokers shows what is wrong

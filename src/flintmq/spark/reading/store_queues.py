@@ -267,7 +267,7 @@ def _tag_codes(wanted: Wanted) -> frozenset[int] | None:
 
 
 def _sql_test(wanted: Wanted) -> Callable[[Mapping[str, str]], bool] | None:
-    return compile_sql(wanted.text).matches if wanted.kind == SQL92 else None
+    return compile_sql(wanted.text).matches if wanted.expression_type == SQL92 else None
 
 
 def _chosen(records: bytes, takes: Callable[[Mapping[str, str]], bool]) -> bytes:

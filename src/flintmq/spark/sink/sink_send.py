@@ -23,10 +23,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.producer.publisher import BUSY_FIRST_MS, BUSY_MAX_MS, TRY_ANOTHER
+from flintmq.core.producer.publisher import BUSY_FIRST_MS, BUSY_MAX_MS, may_try_again
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.core.producer.receipt import SendReceipt
-from flintmq.errors import BrokerRefused, FlintError, InvalidSetting, PartlySent
+from flintmq.errors import FlintError, InvalidSetting, PartlySent
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
@@ -191,7 +191,7 @@ class Sending:
                 self._send(messages, queue if is_fixed or not tried else None)
                 return
             except FlintError as error:
-                if tried == tries_more or not _may_try_again(error):
+                if tried == tries_more or not may_try_again(error):
                     raise
                 if isinstance(error, PartlySent):
                     messages = messages[error.stored :]
@@ -219,15 +219,9 @@ class Sending:
         try:
             future.result()
         except FlintError as error:
-            if not _may_try_again(error):
+            if not may_try_again(error):
                 raise
             self._store([message], queue, queue is not None)
-
-
-def _may_try_again(error: BaseException) -> bool:
-    if isinstance(error, BrokerRefused):
-        return error.code in TRY_ANOTHER
-    return isinstance(error, FlintError) and error.retriable
 
 
 def _size_bytes(message: Message) -> int:

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.loop_thread import Lease
-from flintmq.client.pull.pull_calls import Pulling
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
@@ -65,7 +65,7 @@ class IdlePulls:
     async def _open(self) -> tuple[Engine, NewMessages]:
         engine = Engine(self._config, what="a waiting stream")
         await engine.start()
-        return engine, NewMessages(engine, Pulling(engine, TOOLS_GROUP), _moved)
+        return engine, NewMessages(engine, BrokerCalls(engine, TOOLS_GROUP), _moved)
 
 
 def _moved(_queue: QueueRef, _offset: QueueOffset) -> None:

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from flintmq.core.group.actions import LockQueues, Pull, SendBack, UnlockQueues
-from flintmq.core.group.consumer_requests import (
-    FILTERS_SINCE,
-    check_broker_filters,
+from flintmq.core.group.actions import LockQueues, SendBack, UnlockQueues
+from flintmq.core.group.requests import (
     lock_request,
     members_request,
-    pull_request,
     read_locked,
     read_members,
     send_back_request,
@@ -20,6 +17,7 @@ from flintmq.core.group.consumer_requests import (
     unregister_request,
 )
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.reading.pull_request import Pull, check_filter, pull_request
 from flintmq.errors import BrokerRefused, InvalidSetting
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.client import ConsumerIds
@@ -29,6 +27,7 @@ from flintmq.protocol.headers.common_headers import OfConsumerGroup
 from flintmq.protocol.headers.group import SendBack as SendBackHeader
 from flintmq.protocol.headers.group import UnregisterClient
 from flintmq.protocol.headers.pull import PullMessage
+from flintmq.protocol.version import SQL92_SINCE
 from support.core.consuming import Q0, Q1
 from support.core.messages import QUEUE, received
 from support.core.peers import no, ok
@@ -44,6 +43,8 @@ def pull(**changes: Any) -> Pull:
         "subscription": TopicSubscription("orders", "paid"),
         "sub_version": 5,
         "commit_offset": QueueOffset(3),
+        "sends_subscription": False,
+        "suspend_ms": 15_000,
     }
     return Pull(**fields | changes)
 
@@ -82,10 +83,10 @@ def test_the_subscription_goes_along_where_it_is_wanted() -> None:
 def test_an_old_broker_is_not_asked_for_sql() -> None:
     sql = pull(subscription=TopicSubscription("orders", sql="a = 1"))
 
-    check_broker_filters(sql, FILTERS_SINCE)
-    check_broker_filters(pull(), FILTERS_SINCE - 1)
-    with pytest.raises(InvalidSetting, match="broker-a of version 231 cannot filter by SQL92"):
-        check_broker_filters(sql, 231)
+    check_filter(sql.subscription, "broker-a", SQL92_SINCE)
+    check_filter(pull().subscription, "broker-a", SQL92_SINCE - 1)
+    with pytest.raises(InvalidSetting, match="broker-a, version V4_0_9, cannot filter by SQL92"):
+        check_filter(sql.subscription, "broker-a", 231)
 
 
 def test_members_are_asked_for_and_read() -> None:
