@@ -19,9 +19,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
@@ -49,12 +48,13 @@ POLL_MS: Final = 5_000
 POLL_MS_MAX: Final = 24 * 60 * 60_000
 
 
-class LitePullConsumer:
+class LitePullConsumer(AsyncClient):
     """Hands out messages when asked.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[LitePullSettings]) -> None:
         config, self.config = split_settings(settings, LiteConfig)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
+        super().__init__(group, client.engine)
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._puller = LitePuller(client, self.config)
@@ -70,34 +70,12 @@ class LitePullConsumer:
             )
         )
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def group(self) -> str:
-        return self._client.own_group
 
     @property
     def retry_topic(self) -> str:
         """Where messages come again that were sent back; subscribe to it to get them."""
         return self._client.engine.user_name(self._client.retry_topic)
-
-    @property
-    def state(self) -> State:
-        return self._client.state
-
-    @property
-    def client_id(self) -> str:
-        return self._client.engine.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._client.events(kind)
-
-    def require_running(self) -> None:
-        self._client.require_running()
 
     async def status(self) -> PullingStatus:
         """What each queue does and waits for."""
@@ -127,9 +105,6 @@ class LitePullConsumer:
                 await self._tracer.stop()
         finally:
             await self._client.stop()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
 
     async def __aexit__(
         self,

@@ -18,14 +18,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from types import TracebackType
 from typing import Final, Self, Unpack
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.direct_line import DirectLine, Runner
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.direct_pulls import DirectPulls
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
@@ -53,12 +51,13 @@ PULL_COUNT: Final = 32
 _OFFSETS: Final = (0, 2**63 - 1)
 
 
-class PullConsumer:
+class PullConsumer(AsyncClient):
     """Pulls when it is told to.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[PullConsumerSettings]) -> None:
         config, self.config = split_settings(settings, PullConfig)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
+        super().__init__(group, client.engine)
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._own: dict[str, frozenset[QueueRef]] = {}
@@ -68,14 +67,7 @@ class PullConsumer:
             StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
         )
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def group(self) -> str:
-        return self._client.own_group
 
     @property
     def retry_topic(self) -> str:
@@ -83,24 +75,9 @@ class PullConsumer:
         return self._client.engine.user_name(self._client.retry_topic)
 
     @property
-    def state(self) -> State:
-        return self._client.state
-
-    @property
-    def client_id(self) -> str:
-        return self._client.engine.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._client.events(kind)
-
-    @property
     def engine(self) -> Engine:
         """For what is built on it."""
         return self._client.engine
-
-    def require_running(self) -> None:
-        self._client.require_running()
 
     async def status(self) -> PullingStatus:
         """Own queues, those it knows offsets of, and those with a pull under way."""
@@ -129,17 +106,6 @@ class PullConsumer:
     async def stop(self) -> None:
         """Store what was updated, leave the group, close.  Stopping twice is no error."""
         await self._client.stop()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # Queues
 
