@@ -238,7 +238,7 @@ def test_both_faces_have_the_same_methods() -> None:
     def methods(face: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(method).parameters)
-            for name, method in vars(face).items()
+            for name, method in inspect.getmembers(face, callable)
             if not name.startswith("_") and name != "make"
         }
 
