@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from flintmq.client.engine import fork
-from flintmq.client.engine.client_config import ClientConfig, ClientSettings
+from flintmq.client.engine.client_config import ClientSettings, split_settings
 from flintmq.client.hooks.request_hooks import run_before
 from flintmq.core.admin import cluster as cluster_admin
 from flintmq.core.admin import dead_letters as letters
@@ -78,7 +79,7 @@ def _diagnose(namesrv: NameServers, group: str) -> PausingConversation[GroupDiag
 def _replay(
     namesrv: NameServers,
     group: str,
-    letter: letters.DeadLetter,
+    letter: letters.BuriedMessage,
     *,
     to: letters.ReplayTo = letters.ReplayTo.GROUP,
 ) -> PausingConversation[letters.Stored]:
@@ -86,11 +87,16 @@ def _replay(
     return letters.replay(namesrv, group, letter, to=to, now_ms=wall_ms())
 
 
+@dataclass(frozen=True, slots=True)
+class _NoSettings:
+    """An admin has only the settings of every client."""
+
+
 class AdminMethods:
     """Settings, connection state and the table of methods that both faces have."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self._config = ClientConfig(**settings)
+        self._config, _ = split_settings(settings, _NoSettings)
         if self._config.namespace:
             reason = "an admin takes whole names; put the namespace into them"
             raise InvalidSetting("namespace", self._config.namespace, reason)

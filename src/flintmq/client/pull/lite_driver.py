@@ -310,12 +310,12 @@ class LitePuller:
             pull.offset,
             pull.subscription,
             pull.count_max,
-            settings.suspend_ms,
+            settings.hold_ms,
             bytes_max=pull.bytes_max,
         )
         try:
             answer = await self._client.pulling.pull(
-                wanted, settings.suspend_timeout_ms, is_lite=True, broker_id=pull.broker_id
+                wanted, settings.hold_timeout_ms, is_lite=True, broker_id=pull.broker_id
             )
         except FlintError as error:
             if isinstance(error, Unreachable):

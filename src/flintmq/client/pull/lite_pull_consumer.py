@@ -21,6 +21,7 @@ from typing import Final, Self, Unpack
 
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
@@ -29,7 +30,7 @@ from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.lite_driver import LitePuller
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_consumer import subscription_to
-from flintmq.client.pull.pull_settings import LiteConfig, LitePullSettings
+from flintmq.client.pull.pull_settings import RENAMED, LiteConfig, LitePullSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus
 from flintmq.core.group.actions import QueuesChanged
@@ -52,7 +53,7 @@ class LitePullConsumer(AsyncClient):
     """Hands out messages when asked.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[LitePullSettings]) -> None:
-        config, self.config = split_settings(settings, LiteConfig)
+        config, self.config = split_settings(settings, LiteConfig, RENAMED)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
         super().__init__(group, client.engine)
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
@@ -160,7 +161,7 @@ class LitePullConsumer(AsyncClient):
         """All queues of a topic that may be read."""
         return await self._client.queues(topic)
 
-    def listen(self, topic: str, listener: QueueListener) -> None:
+    def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
         """Have ``listener(topic, queues, own)`` called when either changes.
 
         Queues of a topic that is not subscribed are looked up every ``route_ms``.
@@ -170,6 +171,8 @@ class LitePullConsumer(AsyncClient):
         self._watched.add(wire)
         if self._client.engine.life.is_running:
             self._client.engine.spawn(self._look_up([wire]), "queues")
+
+    listen = renamed("listen", on_queues_changed)
 
     async def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""

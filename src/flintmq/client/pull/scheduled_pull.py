@@ -4,7 +4,7 @@
         offset = await context.consumer.committed(queue) or 0
         result = await context.consumer.pull(queue, offset)
         ...
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
         context.next_delay_ms = 0 if result.messages else 200
 
     schedule = ScheduledPull("audit", namesrv="127.0.0.1:9876")
@@ -143,7 +143,7 @@ class ScheduledPull(AsyncClient):
         if topic in self._functions:
             raise InvalidSetting("topic", topic, "has a function already")
         self._functions[topic] = pull
-        self._consumer.listen(topic, self._queues_changed)
+        self._consumer.on_queues_changed(topic, self._queues_changed)
 
     # Inside
 

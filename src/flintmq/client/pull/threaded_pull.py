@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TypeAlias, Unpack
 
 from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.pull import lite_pull_consumer as aio_lite
 from flintmq.client.pull import pull_consumer as aio_pull
@@ -61,16 +62,20 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         """All queues of a topic that may be read."""
         return self._run(self._inner.queues(topic))
 
-    def register(self, topic: str) -> None:
-        """Take part in sharing out a topic.  Before the start or after it."""
-        self._do(lambda: self._inner.register(topic))
+    def share_topic(self, topic: str) -> None:
+        """Share the queues of a topic with the group.  Before the start or after it."""
+        self._do(lambda: self._inner.share_topic(topic))
 
-    def listen(self, topic: str, listener: PlainQueueListener) -> None:
-        """Register a topic; ``listener(topic, queues, own)`` is called when either changes."""
-        self._do(lambda: self._inner.listen(topic, _on_thread(listener)))
+    register = renamed("register", share_topic)
+
+    def on_queues_changed(self, topic: str, listener: PlainQueueListener) -> None:
+        """Share a topic; ``listener(topic, queues, own)`` is called when either changes."""
+        self._do(lambda: self._inner.on_queues_changed(topic, _on_thread(listener)))
+
+    listen = renamed("listen", on_queues_changed)
 
     def own_queues(self, topic: str) -> list[QueueRef]:
-        """Our share of a registered topic as far as it is known."""
+        """Our queues of a shared topic as far as they are known."""
         return self._do(lambda: self._inner.own_queues(topic))
 
     def pull(
@@ -110,7 +115,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         sql: str | None = None,
         count_max: int = PULL_COUNT,
     ) -> PullResult:
-        """The same, but the broker waits up to ``suspend_ms`` for a message."""
+        """Pull, and let the broker hold the request up to ``hold_ms`` until a message comes."""
         return self._run(
             self._inner.pull_blocking(queue, offset, tags=tags, sql=sql, count_max=count_max)
         )
@@ -131,9 +136,11 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         """Where the group stands, None if nobody knows."""
         return self._run(self._inner.committed(queue, from_store=from_store))
 
-    def update(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
+    def update_offset(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
         """Remember how far the group is; it is stored within ``commit_interval_ms``."""
-        self._call(lambda: self._inner.update(queue, offset, increase_only=increase_only))
+        self._call(lambda: self._inner.update_offset(queue, offset, increase_only=increase_only))
+
+    update = renamed("update", update_offset)
 
     def commit(self, queue: QueueRef, offset: int) -> None:
         """Store how far the group is, and come back when it is stored."""
@@ -191,9 +198,11 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
         """All queues of a topic that may be read."""
         return self._run(self._inner.queues(topic))
 
-    def listen(self, topic: str, listener: PlainQueueListener) -> None:
+    def on_queues_changed(self, topic: str, listener: PlainQueueListener) -> None:
         """Have ``listener(topic, queues, own)`` called when either changes."""
-        self._do(lambda: self._inner.listen(topic, _on_thread(listener)))
+        self._do(lambda: self._inner.on_queues_changed(topic, _on_thread(listener)))
+
+    listen = renamed("listen", on_queues_changed)
 
     def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""

@@ -26,6 +26,7 @@ from typing import Final, Self, TypeVar, Unpack, overload
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.lifecycle import Life, State
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
@@ -258,13 +259,15 @@ class PushConsumer(AsyncClient):
             for each in status.queues
         )
 
-    async def resize(self, threads_max: int, threads_min: int | None = None) -> None:
+    async def resize_pool(self, threads_max: int, threads_min: int | None = None) -> None:
         """Change how many listeners run at once, from now on."""
         driver = self._require()
         low = threads_max if threads_min is None else threads_min
         check_range("threads_max", threads_max, THREADS_BOUNDS)
         check_range("threads_min", low, (1, threads_max))
         driver.delivery.resize(low, threads_max)
+
+    resize = renamed("resize", resize_pool)
 
     def __aiter__(self) -> Iteration:
         driver = self._require()

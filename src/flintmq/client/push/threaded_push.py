@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Self, TypeVar, Unpack, overload
 
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.push import push_consumer as aio
 from flintmq.client.push.listeners import Listener
@@ -121,6 +122,8 @@ class PushConsumer(ThreadedFace[aio.PushConsumer]):
         """The queues this member has now, by the names the program knows."""
         return self._run(self._inner.queues())
 
-    def resize(self, threads_max: int, threads_min: int | None = None) -> None:
+    def resize_pool(self, threads_max: int, threads_min: int | None = None) -> None:
         """Change how many listeners run at once, from now on."""
-        self._run(self._inner.resize(threads_max, threads_min))
+        self._run(self._inner.resize_pool(threads_max, threads_min))
+
+    resize = renamed("resize", resize_pool)
