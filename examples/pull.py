@@ -13,7 +13,6 @@ import time
 from contextlib import ExitStack
 
 from flintmq import EmbeddedBroker, LitePullConsumer, Message, Producer, PullConsumer, PullStatus
-from flintmq.model.group import ConsumeFromWhere
 
 TOPIC = f"readings-{time.time_ns()}"
 
@@ -31,8 +30,7 @@ def read_one_queue(address: str) -> None:
 
 def poll_the_topic(address: str, since_ms: int) -> None:
     """Queues are shared out and pulled ahead; a batch is done when the next one is asked for."""
-    first = ConsumeFromWhere.FIRST_OFFSET
-    with LitePullConsumer("report", namesrv=address, start_from=first) as consumer:
+    with LitePullConsumer("report", namesrv=address, start_from="first") as consumer:
         consumer.subscribe(TOPIC)
         print(f"{count_until(consumer, 100)} messages polled")
         for queue in consumer.assignment:

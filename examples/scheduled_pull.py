@@ -13,9 +13,15 @@ import threading
 from collections import Counter
 from contextlib import ExitStack
 
-from flintmq import EmbeddedBroker, Message, Producer, PullConsumer, ScheduledPull
-from flintmq.client.pull.scheduled_pull import PullContext
-from flintmq.model.queue import QueueRef
+from flintmq import (
+    EmbeddedBroker,
+    Message,
+    Producer,
+    PullConsumer,
+    PullContext,
+    QueueRef,
+    ScheduledPull,
+)
 
 MESSAGES = 100
 
@@ -35,7 +41,7 @@ def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         counts[queue.queue_id] += len(result.messages)
         if counts.total() >= MESSAGES:
             all_there.set()
-    consumer.update(queue, result.next_offset)  # stored within five seconds, and at the end
+    consumer.update_offset(queue, result.next_offset)  # stored within five seconds, and at the end
     context.next_delay_ms = 0 if result.messages else 200
 
 

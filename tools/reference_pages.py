@@ -71,7 +71,8 @@ ERRORS_END: Final = (
 )
 SETTINGS_INTRO: Final = (
     "\nClients take their settings as keyword arguments. One that does not exist is "
-    "`InvalidSetting` and names the nearest that does; one out of range says the range. "
+    "`InvalidSetting` and names the nearest that does, also for a setting of RocketMQ's Java "
+    "clients (`consumeThreadMin`); one out of range says the range. "
     "Defaults are RocketMQ's unless [compatibility](../compatibility.md) says otherwise.\n"
 )
 CLIENTS: Final = (
@@ -243,7 +244,7 @@ def own_settings(settings: Any, parent: Any = None) -> dict[str, str]:
     return {
         name: kind.__forward_arg__
         for name, kind in settings.__annotations__.items()
-        if name not in inherited
+        if name not in inherited and not name.startswith("_")
     }
 
 

@@ -17,7 +17,7 @@ CLIENT: Final = {
     "secret_key": "The secret of the account. It is never printed.",
     "security_token": "A token that goes with a temporary account.",
     "tls": "`True` speaks TLS and trusts the authorities of the system. A "
-    "`flintmq.net.tls.ClientTls` names files, the name to expect, and whether to check.",
+    "`flintmq.ClientTls` names files, the name to expect, and whether to check.",
     "instance_name": "A part of the client id. Without it no two clients have the same id; "
     "broadcasting consumers have `DEFAULT`, to find their offsets again.",
     "unit_name": "A further part of the client id.",
@@ -27,7 +27,6 @@ CLIENT: Final = {
     "call_timeout_ms": "How long a call may take that has no timeout of its own.",
     "connect_ms": "How long an attempt to connect may take, TLS included.",
     "request_hooks": "See every request before it leaves, may change it, and see its answer.",
-    "timing": "The clock the client waits by. An embedded broker gives one that it can move.",
 }
 
 PRODUCER: Final = {
@@ -52,7 +51,8 @@ PUSH: Final = {
     "model": "`clustering`: each message to one member of the group. `broadcasting`: each message "
     "to every member, and none is sent back.",
     "ordered": "Messages of a queue one after the other. A listener may choose for its topic.",
-    "start_from": "Where a group starts that has no offset yet: `last`, `first` or `timestamp`.",
+    "start_from": "Where a group starts that has no offset yet: `last` (or `latest`, `end`), "
+    "`first` (or `earliest`, `start`), or `timestamp`.",
     "start_at_ms": "The time for `timestamp`, milliseconds since 1970; half an hour ago without.",
     "batch_max": "Messages a listener gets at once, at most. A listener may choose for its topic.",
     "threads_min": "Threads that are kept for listeners.",
@@ -69,7 +69,7 @@ PUSH: Final = {
     "pull_error_delay_ms": "A rest after a pull that failed.",
     "retry_max": "How often a message comes again before it is a dead letter. Without it 16, and "
     "without end in ordered consumption.",
-    "suspend_ms": "How long an ordered queue rests after a failure.",
+    "ordered_suspend_ms": "How long an ordered queue rests after a failure.",
     "consume_timeout_ms": "After how long a message is sent back whose listener does not return.",
     "commit_interval_ms": "How often offsets are told to the broker.",
     "rebalance_interval_ms": "How often the queues are shared out anew; also when members change.",
@@ -78,8 +78,8 @@ PUSH: Final = {
     "on_bad_record": "A message that cannot be decoded: `dead_letter` has the broker copy it to "
     "the group's dead letters, `skip` passes it over, `stop` ends the queue. Without it dead "
     "letters, in broadcasting `skip`.",
-    "strategy": "How queues are shared out: a function of `flintmq.core.group.allocate`, or your "
-    "own; the same in all members.",
+    "strategy": "How queues are shared out: one of `flintmq.allocate_averagely`, "
+    "`allocate_by_circle`, … or your own; the same in all members.",
     "on_conflict": "When members of the group subscribe to something else: `error` refuses the "
     "start, `warn` logs it.",
     "on_queues": "Called on the loop when queues are gained or lost; it must not block.",
@@ -93,14 +93,14 @@ PUSH: Final = {
 }
 
 PULL: Final = {
-    "model": "Whether queues are shared out (`CLUSTERING`) or every member reads all.",
+    "model": "`clustering`: queues are shared out. `broadcasting`: every member reads all.",
     "strategy": "How queues are shared out, as for push consumers.",
     "commit_interval_ms": "How often offsets that were updated are stored.",
     "rebalance_interval_ms": "How often the queues are shared out anew.",
     "retry_max": "How often a message may be sent back before it is a dead letter.",
-    "suspend_ms": "How long a broker may keep a pull that finds nothing.",
-    "suspend_timeout_ms": "How long to wait for the answer to such a pull; more than `suspend_ms`.",
-    "pull_timeout_ms": "How long to wait for the answer to a pull that is not kept.",
+    "hold_ms": "How long a broker may hold a pull that finds nothing.",
+    "hold_timeout_ms": "How long to wait for the answer to such a pull; more than `hold_ms`.",
+    "pull_timeout_ms": "How long to wait for the answer to a pull that is not held.",
     "unit_mode": "For RocketMQ's deployments in units.",
     "on_bad_record": "A message that cannot be decoded: `skip` passes it over, `stop` ends the "
     "queue with `UndecodableRecord`.",
@@ -109,8 +109,8 @@ PULL: Final = {
 }
 
 LITE: Final = {
-    "start_from": "Where a group starts that has no offset yet: a `ConsumeFromWhere`.",
-    "start_at_ms": "The time for `TIMESTAMP`; half an hour ago without.",
+    "start_from": "Where a group starts that has no offset yet, as for push consumers.",
+    "start_at_ms": "The time for `timestamp`; half an hour ago without.",
     "auto_commit": "What was handed out counts as done when more is asked for, and is committed.",
     "auto_commit_ms": "How often.",
     "pull_batch_max": "Messages to ask for in one pull.",

@@ -15,20 +15,54 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
+    from flintmq.client.hooks.consume_hooks import ConsumeContext, ConsumeHook, FilterHook
+    from flintmq.client.hooks.request_hooks import RequestHook
+    from flintmq.client.hooks.send_hooks import SendContext, SendHook
+    from flintmq.client.offsets.offset_store import OffsetStore
     from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
     from flintmq.client.pull.scheduled_pull import PullContext
     from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
     from flintmq.client.pull.threaded_schedule import ScheduledPull
     from flintmq.client.push.threaded_push import PushConsumer
     from flintmq.client.run_app import App
+    from flintmq.core.admin.dead_letters import BuriedMessage, ReplayTo
+    from flintmq.core.group.allocate import (
+        allocate_averagely,
+        allocate_by_circle,
+        allocate_by_consistent_hash,
+        allocate_by_machine_room,
+        allocate_configured,
+        allocate_nearby,
+        allocate_sticky,
+    )
     from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
     from flintmq.core.producer.receipt import SendReceipt, SendStatus
     from flintmq.core.producer.transaction import TransactionReceipt, TransactionState
     from flintmq.core.pull.pull_result import PullResult, PullStatus
     from flintmq.embedded.broker import EmbeddedBroker
+    from flintmq.errors import (
+        BrokerRefused,
+        FlintError,
+        GroupConflict,
+        InvalidExpression,
+        InvalidName,
+        InvalidSetting,
+        MessagesLost,
+        MissingExtra,
+        NoReply,
+        NoRoute,
+        Overloaded,
+        PartlySent,
+        SendFailed,
+        UndecodableRecord,
+        Unreachable,
+        WrongState,
+    )
     from flintmq.model.group import ConsumeFromWhere, MessageModel
     from flintmq.model.message import Message, ReceivedMessage
     from flintmq.model.queue import QueueRef
+    from flintmq.net.tls import ClientTls
+    from flintmq.protocol.codes import RequestCode
 
 __version__ = "0.1.0"
 
@@ -36,12 +70,30 @@ __all__ = [
     "Ack",
     "Admin",
     "App",
+    "BrokerRefused",
+    "BuriedMessage",
+    "ClientTls",
+    "ConsumeContext",
     "ConsumeFromWhere",
+    "ConsumeHook",
     "DeadLetter",
     "EmbeddedBroker",
+    "FilterHook",
+    "FlintError",
+    "GroupConflict",
+    "InvalidExpression",
+    "InvalidName",
+    "InvalidSetting",
     "LitePullConsumer",
     "Message",
     "MessageModel",
+    "MessagesLost",
+    "MissingExtra",
+    "NoReply",
+    "NoRoute",
+    "OffsetStore",
+    "Overloaded",
+    "PartlySent",
     "Producer",
     "PullConsumer",
     "PullContext",
@@ -50,26 +102,60 @@ __all__ = [
     "PushConsumer",
     "QueueRef",
     "ReceivedMessage",
+    "ReplayTo",
+    "RequestCode",
+    "RequestHook",
     "Retry",
     "ScheduledPull",
+    "SendContext",
+    "SendFailed",
+    "SendHook",
     "SendReceipt",
     "SendStatus",
     "TransactionProducer",
     "TransactionReceipt",
     "TransactionState",
+    "UndecodableRecord",
+    "Unreachable",
+    "WrongState",
     "__version__",
+    "allocate_averagely",
+    "allocate_by_circle",
+    "allocate_by_consistent_hash",
+    "allocate_by_machine_room",
+    "allocate_configured",
+    "allocate_nearby",
+    "allocate_sticky",
 ]
 
 _WHERE = {
     "Ack": "flintmq.core.group.listener_results",
     "Admin": "flintmq.client.admin",
     "App": "flintmq.client.run_app",
+    "BrokerRefused": "flintmq.errors",
+    "BuriedMessage": "flintmq.core.admin.dead_letters",
+    "ClientTls": "flintmq.net.tls",
+    "ConsumeContext": "flintmq.client.hooks.consume_hooks",
     "ConsumeFromWhere": "flintmq.model.group",
+    "ConsumeHook": "flintmq.client.hooks.consume_hooks",
     "DeadLetter": "flintmq.core.group.listener_results",
     "EmbeddedBroker": "flintmq.embedded.broker",
+    "FilterHook": "flintmq.client.hooks.consume_hooks",
+    "FlintError": "flintmq.errors",
+    "GroupConflict": "flintmq.errors",
+    "InvalidExpression": "flintmq.errors",
+    "InvalidName": "flintmq.errors",
+    "InvalidSetting": "flintmq.errors",
     "LitePullConsumer": "flintmq.client.pull.threaded_pull",
     "Message": "flintmq.model.message",
     "MessageModel": "flintmq.model.group",
+    "MessagesLost": "flintmq.errors",
+    "MissingExtra": "flintmq.errors",
+    "NoReply": "flintmq.errors",
+    "NoRoute": "flintmq.errors",
+    "OffsetStore": "flintmq.client.offsets.offset_store",
+    "Overloaded": "flintmq.errors",
+    "PartlySent": "flintmq.errors",
     "Producer": "flintmq.client.producer.threaded_producer",
     "PullConsumer": "flintmq.client.pull.threaded_pull",
     "PullContext": "flintmq.client.pull.scheduled_pull",
@@ -78,13 +164,29 @@ _WHERE = {
     "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
+    "ReplayTo": "flintmq.core.admin.dead_letters",
+    "RequestCode": "flintmq.protocol.codes",
+    "RequestHook": "flintmq.client.hooks.request_hooks",
     "Retry": "flintmq.core.group.listener_results",
     "ScheduledPull": "flintmq.client.pull.threaded_schedule",
+    "SendContext": "flintmq.client.hooks.send_hooks",
+    "SendFailed": "flintmq.errors",
+    "SendHook": "flintmq.client.hooks.send_hooks",
     "SendReceipt": "flintmq.core.producer.receipt",
     "SendStatus": "flintmq.core.producer.receipt",
     "TransactionProducer": "flintmq.client.producer.threaded_producer",
     "TransactionReceipt": "flintmq.core.producer.transaction",
     "TransactionState": "flintmq.core.producer.transaction",
+    "UndecodableRecord": "flintmq.errors",
+    "Unreachable": "flintmq.errors",
+    "WrongState": "flintmq.errors",
+    "allocate_averagely": "flintmq.core.group.allocate",
+    "allocate_by_circle": "flintmq.core.group.allocate",
+    "allocate_by_consistent_hash": "flintmq.core.group.allocate",
+    "allocate_by_machine_room": "flintmq.core.group.allocate",
+    "allocate_configured": "flintmq.core.group.allocate",
+    "allocate_nearby": "flintmq.core.group.allocate",
+    "allocate_sticky": "flintmq.core.group.allocate",
 }
 
 logging.getLogger("flintmq").addHandler(logging.NullHandler())

@@ -12,7 +12,7 @@ import pytest
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.admin.dead_letters import DeadLetter, ReplayTo
+from flintmq.core.admin.dead_letters import BuriedMessage, ReplayTo
 from flintmq.core.admin.spans import END, START, ToOffset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, NoRoute, Unreachable, WrongState
@@ -138,7 +138,7 @@ def test_members_are_seen_while_they_are_online(admin: Admin, broker: EmbeddedBr
     assert admin.members("nobody") is None
 
 
-def die(admin: Admin, topic: str, group: str) -> DeadLetter:
+def die(admin: Admin, topic: str, group: str) -> BuriedMessage:
     """Have a message sent back to the dead letters by a consumer."""
     admin.create_group(group)
     with Producer("shop", namesrv=";".join(admin.name_servers.addresses)) as producer:
@@ -238,7 +238,7 @@ def test_both_faces_have_the_same_methods() -> None:
     def methods(face: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(method).parameters)
-            for name, method in vars(face).items()
+            for name, method in inspect.getmembers(face, callable)
             if not name.startswith("_") and name != "make"
         }
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_declared_is_refused_where_it_is_written() -> None:
     with pytest.raises(InvalidSetting, match="must be a function"):
         app.listener("more")("no function")  # type: ignore[type-var]
     with pytest.raises(InvalidSetting, match="no such setting"):
-        App("listening", listener=Ear())
+        App("listening", listener=Ear())  # type: ignore[call-arg]
     with pytest.raises(InvalidSetting, match="it has no listeners"):
         App("silent").run()
 

@@ -128,7 +128,7 @@ def test_a_pull_that_waits_is_answered_when_its_time_is_over(
     flintmq_broker: EmbeddedBroker,
 ) -> None:
     made(flintmq_broker, "orders")
-    with flintmq_broker.consumer("billing", Ear()).subscribe("orders"):
+    with flintmq_broker.push_consumer("billing", Ear()).subscribe("orders"):
         held = "broker-a"
         flintmq_broker.wait_for(
             lambda: flintmq_broker.call(lambda servers: len(servers.brokers[held].state.held)) == 2
@@ -167,7 +167,7 @@ def test_a_large_step_loses_no_lock_no_pull_and_no_member(flintmq_broker: Embedd
     broker = flintmq_broker
     made(broker, "orders", 2)
     ear = Ear()
-    consumer = broker.consumer("billing", ear, ordered=True, start_from="first")
+    consumer = broker.push_consumer("billing", ear, ordered=True, start_from="first")
     with consumer.subscribe("orders"):
         send(broker, Message("orders", b"1"))
         ear.wait_for(1)
@@ -191,7 +191,9 @@ def test_the_rest_of_an_ordered_queue_is_over_as_soon_as_the_test_says(
     broker = flintmq_broker
     made(broker, "orders")
     ear = Ear(RuntimeError("not yet"))
-    consumer = broker.consumer("billing", ear, ordered=True, start_from="first", suspend_ms=30_000)
+    consumer = broker.push_consumer(
+        "billing", ear, ordered=True, start_from="first", ordered_suspend_ms=30_000
+    )
     with consumer.subscribe("orders"):
         send(broker, Message("orders", b"first"))
         ear.wait_for(1)
@@ -207,7 +209,7 @@ def test_offsets_are_committed_by_the_clock_of_the_test(flintmq_broker: Embedded
     broker = flintmq_broker
     made(broker, "orders")
     first = ConsumeFromWhere.FIRST_OFFSET
-    with broker.lite_consumer("billing", start_from=first, commit_interval_ms=600_000) as lite:
+    with broker.lite_pull_consumer("billing", start_from=first, commit_interval_ms=600_000) as lite:
         lite.subscribe("orders")
         send(broker, Message("orders", b"1"))
         assert [message.body for message in lite.poll(timeout_ms=10_000)] == [b"1"]
@@ -243,7 +245,7 @@ def test_a_client_on_a_loop_goes_along(flintmq_broker: EmbeddedBroker) -> None:
             "billing",
             listen,
             ordered=True,
-            suspend_ms=30_000,
+            ordered_suspend_ms=30_000,
             start_from="first",
             **broker.settings,
         )

@@ -103,7 +103,7 @@ def test_sql_finds_all_that_match_and_nothing_else(each: Served) -> None:
 def test_a_pull_is_held_until_a_message_that_fits_comes(each: Served) -> None:
     queues = new_topic(each, "held", 1)
     (queue,) = queues
-    with PullConsumer("held", namesrv=each.namesrv, suspend_ms=HELD_MS) as consumer:
+    with PullConsumer("held", namesrv=each.namesrv, hold_ms=HELD_MS) as consumer:
         start_s = time.monotonic()
         nothing = consumer.pull_blocking(queue, 0)
         waited_s = time.monotonic() - start_s
@@ -148,7 +148,7 @@ def test_offsets_are_asked_for_and_stored(each: Served) -> None:
         consumer.commit(queue, 7)
         assert stands_at(each, "standing", "offsets") == 7
         assert consumer.committed(queue, from_store=True) == 7
-        consumer.update(queue, 9)
+        consumer.update_offset(queue, 9)
 
     assert before in (None, 0)  # a young queue is read from its start
     assert stands_at(each, "standing", "offsets") == 9  # a stop stores what was remembered
@@ -161,7 +161,7 @@ def test_no_offset_of_a_new_group_is_lost(each: Served) -> None:
         group = f"newcomers-{number}"
         with PullConsumer(group, namesrv=each.namesrv) as consumer:
             for queue in queues:
-                consumer.update(queue, 1)
+                consumer.update_offset(queue, 1)
         for queue in queues:
             patiently(partial(_stands_at_one, each, group, queue))
 
@@ -275,7 +275,7 @@ def test_a_scheduled_pull_reads_every_queue_and_stores_how_far_it_is(each: Serve
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         result = context.consumer.pull(queue, context.consumer.committed(queue) or 0)
         seen.extend(bodies(result))
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
         context.next_delay_ms = 50
 
     schedule = ScheduledPull("scheduled", namesrv=each.namesrv, call_timeout_ms=CALL_MS)

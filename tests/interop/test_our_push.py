@@ -144,7 +144,7 @@ def test_queues_are_consumed_in_their_order_while_one_message_fails(each: Served
         if messages[0].body == b"0009" and messages[0].reconsume_times < 2:
             raise ValueError("not yet")
 
-    consumer = push(each, "ordered", listen, ordered=True, suspend_ms=50)
+    consumer = push(each, "ordered", listen, ordered=True, ordered_suspend_ms=50)
     with nothing_left(), consumer.subscribe("ordered"):
         patiently(partial(has, ear, 42))
         assert all(queue.is_locked for queue in consumer.status().queues)
@@ -161,7 +161,7 @@ def test_what_fails_too_often_in_order_is_a_dead_letter_and_the_queue_goes_on(
     filled(each, "ordered-dead", numbered(3), queues=1)
     ear = Ear(None, *[ValueError("never")] * 2)
 
-    consumer = push(each, "ordered-dead", ear, ordered=True, suspend_ms=50, retry_max=1)
+    consumer = push(each, "ordered-dead", ear, ordered=True, ordered_suspend_ms=50, retry_max=1)
     with consumer.subscribe("ordered-dead"):
         patiently(partial(has, ear, 4))
         patiently(lambda: stored(each, "%DLQ%ordered-dead"))

@@ -278,7 +278,10 @@ def test_listeners_keep_the_order_of_queues_while_one_message_fails(
 ) -> None:
     topic = group = "spark-ordered"
     filled(each, topic, numbered(40), QUEUES)
-    app, diary = app_of(each.namesrv, group, ordered=True, suspend_ms=50), str(tmp_path / "diary")
+    app, diary = (
+        app_of(each.namesrv, group, ordered=True, ordered_suspend_ms=50),
+        str(tmp_path / "diary"),
+    )
 
     @app.listener(topic)
     def note(messages: Any) -> None:

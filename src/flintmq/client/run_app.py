@@ -1,4 +1,4 @@
-"""`flintmq.App`: the declarations of `core.app`, and two ways to run them without Spark.
+"""`flintmq.App`: the declarations of `core.group.app`, and two ways to run them without Spark.
 
     app.run()               on threads, until the program is interrupted or `stop` is called
     async with app: ...     on the loop of the program
@@ -12,11 +12,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar, Unpack
 
+from flintmq.client.engine.setting_names import in_own_names
 from flintmq.client.push import push_consumer as aio
 from flintmq.client.push import threaded_push
 from flintmq.client.push.push_consumer import STOP_S
+from flintmq.client.push.push_settings import RENAMED, PushSettings
 from flintmq.client.push.push_status import ListenerStatus
 from flintmq.core.group import app as core
 from flintmq.errors import InvalidSetting, WrongState
@@ -28,10 +30,16 @@ OnReady: TypeAlias = Callable[[threaded_push.PushConsumer], object]
 class App(core.App):
     """An application that runs by itself."""
 
-    def __init__(self, group: str, *, namesrv: str | None = None, **settings: Any) -> None:
-        super().__init__(group, namesrv=namesrv, **settings)
+    def __init__(self, group: str, **settings: Unpack[PushSettings]) -> None:
+        super().__init__(group, **settings)
         self._told_to_stop = threading.Event()
         self._on_loop: aio.PushConsumer | None = None
+
+    def use(  # type: ignore[override]  # narrower: the settings are typed here
+        self, **settings: Unpack[PushSettings]
+    ) -> None:
+        """Set or change settings, as whoever runs the app knows better."""
+        super().use(**in_own_names(settings, RENAMED))
 
     def consumer(self) -> threaded_push.PushConsumer:
         """A consumer, not started, with the listeners of the app; for programs with threads."""

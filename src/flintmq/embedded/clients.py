@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from flintmq.client.admin import Admin
 from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
 from flintmq.client.producer.transaction_producer import Check
@@ -57,15 +58,21 @@ class Clients(ABC):
         self._complete(settings)
         return TransactionProducer(group, check, **settings)
 
-    def consumer(
+    def push_consumer(
         self, group: str, listener: Listener | None = None, **settings: Unpack[PushSettings]
     ) -> PushConsumer:
         self._complete(settings)
         return PushConsumer(group, listener, **settings)
 
-    def lite_consumer(self, group: str, **settings: Unpack[LitePullSettings]) -> LitePullConsumer:
+    consumer = renamed("consumer", push_consumer)
+
+    def lite_pull_consumer(
+        self, group: str, **settings: Unpack[LitePullSettings]
+    ) -> LitePullConsumer:
         self._complete(settings)
         return LitePullConsumer(group, **settings)
+
+    lite_consumer = renamed("lite_consumer", lite_pull_consumer)
 
     def pull_consumer(self, group: str, **settings: Unpack[PullConsumerSettings]) -> PullConsumer:
         self._complete(settings)
@@ -88,7 +95,7 @@ class Clients(ABC):
         with self._timings_lock:
             timing = MovableTiming(self._ahead_ms)
             self._timings.add(timing)
-        settings["namesrv"], settings["timing"] = self.namesrv, timing
+        settings["namesrv"], settings["_timing"] = self.namesrv, timing
 
     def _advance_clients(self, delta_ms: int) -> None:
         with self._timings_lock:

@@ -160,7 +160,9 @@ def test_the_listener_on_queues_is_told_of_its_share(broker: EmbeddedBroker) -> 
     create_topic(broker, "listened", 3)
     told: list[tuple[int, int]] = []
     with LitePullConsumer("listeners", namesrv=broker.namesrv) as consumer:
-        consumer.listen("listened", lambda _, queues, own: told.append((len(queues), len(own))))
+        consumer.on_queues_changed(
+            "listened", lambda _, queues, own: told.append((len(queues), len(own)))
+        )
         consumer.subscribe("listened")
 
         wait_for(lambda: bool(told) and told[-1] == (3, 3))
@@ -197,7 +199,7 @@ def test_new_queues_of_a_topic_are_told_to_who_assigns_by_itself(broker: Embedde
     create_topic(broker, "grows", 1)
     told: list[tuple[int, int]] = []
     consumer = LitePullConsumer("grows", namesrv=broker.namesrv, route_ms=100)
-    consumer.listen("grows", lambda _, queues, own: told.append((len(queues), len(own))))
+    consumer.on_queues_changed("grows", lambda _, queues, own: told.append((len(queues), len(own))))
     consumer.assign([QueueRef("grows", BROKER, 0)])
     with consumer:
         wait_for(lambda: told == [(1, 1)])
@@ -457,8 +459,8 @@ def test_calls_at_the_wrong_time_say_so(broker: EmbeddedBroker) -> None:
         consumer.poll()
     with pytest.raises(WrongState, match="start it first"):
         consumer.pause()
-    with pytest.raises(InvalidSetting, match="greater than suspend_ms"):
-        LitePullConsumer("g", suspend_ms=40_000)
+    with pytest.raises(InvalidSetting, match="greater than hold_ms"):
+        LitePullConsumer("g", hold_ms=40_000)
 
 
 # What goes over the wire

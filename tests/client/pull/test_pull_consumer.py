@@ -102,7 +102,7 @@ def test_a_blocking_pull_comes_back_with_the_next_message(broker: EmbeddedBroker
 
 def test_a_blocking_pull_is_given_up_by_the_broker(broker: EmbeddedBroker) -> None:
     create_topic(broker, "silence", 1)
-    with PullConsumer("readers", namesrv=broker.namesrv, suspend_ms=50) as consumer:
+    with PullConsumer("readers", namesrv=broker.namesrv, hold_ms=50) as consumer:
         result = consumer.pull_blocking(QueueRef("silence", BROKER, 0), 0)
 
         assert result.status is PullStatus.NO_NEW_MESSAGE
@@ -140,8 +140,8 @@ def test_an_update_counts_at_once_and_is_stored_at_the_end(broker: EmbeddedBroke
     with PullConsumer("updaters", namesrv=broker.namesrv) as consumer:
         consumer.commit(queue, 1)
 
-        consumer.update(queue, 3)
-        consumer.update(queue, 2, increase_only=True)
+        consumer.update_offset(queue, 3)
+        consumer.update_offset(queue, 2, increase_only=True)
 
         assert consumer.committed(queue) == 3
         with PullConsumer("updaters", namesrv=broker.namesrv) as other:
@@ -157,7 +157,7 @@ def test_an_update_is_stored_after_a_while(broker: EmbeddedBroker) -> None:
         PullConsumer("soon", namesrv=broker.namesrv, commit_interval_ms=100) as consumer,
         PullConsumer("soon", namesrv=broker.namesrv) as other,
     ):
-        consumer.update(queue, 4)
+        consumer.update_offset(queue, 4)
 
         wait_for(lambda: other.committed(queue, from_store=True) == 4)
 
@@ -205,7 +205,7 @@ def test_broadcasting_keeps_offsets_in_a_file(broker: EmbeddedBroker, tmp_path: 
 def test_brokers_see_a_consumer_that_pulls(broker: EmbeddedBroker) -> None:
     create_topic(broker, "seen", 1)
     with PullConsumer("seen", namesrv=broker.namesrv) as consumer:
-        consumer.register("seen")
+        consumer.share_topic("seen")
         wait_for(lambda: consumer.own_queues("seen"))
         group = broker.call(lambda s: s.brokers[BROKER].state.clients.consumer_group("seen"))
 
@@ -248,11 +248,11 @@ def test_queues_are_shared_out_and_listeners_are_told(broker: EmbeddedBroker) ->
         told.append((topic, len(queues), len(own)))
 
     with nothing_left(), PullConsumer("sharers", namesrv=broker.namesrv) as first:
-        first.listen("shared", listener)
+        first.on_queues_changed("shared", listener)
         wait_for(lambda: told == [("shared", 4, 4)])
 
         with PullConsumer("sharers", namesrv=broker.namesrv) as second:
-            second.register("shared")
+            second.share_topic("shared")
             wait_for(lambda: len(second.own_queues("shared")) == 2)
             wait_for(lambda: told[-1] == ("shared", 4, 2))
             assert not set(first.own_queues("shared")) & set(second.own_queues("shared"))
@@ -267,7 +267,7 @@ def test_a_listener_that_fails_stops_nothing(broker: EmbeddedBroker) -> None:
         raise RuntimeError("no")
 
     with PullConsumer("failing", namesrv=broker.namesrv) as consumer:
-        consumer.listen("fails", listener)
+        consumer.on_queues_changed("fails", listener)
 
         wait_for(lambda: consumer.events("listener"))
         assert "RuntimeError: no" in consumer.events("listener")[0].text
@@ -276,7 +276,7 @@ def test_a_listener_that_fails_stops_nothing(broker: EmbeddedBroker) -> None:
 
 def test_a_topic_that_comes_later_is_shared_out_then(broker: EmbeddedBroker) -> None:
     with PullConsumer("early", namesrv=broker.namesrv) as consumer:
-        consumer.register("later")
+        consumer.share_topic("later")
         assert consumer.own_queues("later") == []
 
         create_topic(broker, "later", 2)
@@ -337,7 +337,7 @@ def test_a_namespace_is_not_seen(broker: EmbeddedBroker) -> None:
         (queue,) = consumer.queues("spaced")
         result = consumer.pull(queue, 0)
         consumer.commit(queue, 2)
-        consumer.register("spaced")
+        consumer.share_topic("spaced")
         wait_for(lambda: consumer.own_queues("spaced") == [queue])
 
         assert queue.topic == "spaced"
@@ -387,7 +387,7 @@ def test_wrong_arguments_are_named(broker: EmbeddedBroker) -> None:
             consumer.pull(QueueRef("arguments-unknown", BROKER, 0), 0)
     with pytest.raises(InvalidName, match="nobody"):
         PullConsumer("DEFAULT_CONSUMER")
-    with pytest.raises(InvalidSetting, match="did you mean suspend_ms"):
+    with pytest.raises(InvalidSetting, match="did you mean hold_ms"):
         PullConsumer("g", suspend=1)  # type: ignore[call-arg]
 
 
@@ -418,11 +418,11 @@ def test_the_face_for_asyncio_has_the_same_names(broker: EmbeddedBroker) -> None
             told.set()
 
         async with aio.PullConsumer("awaited", namesrv=broker.namesrv) as consumer:
-            consumer.listen("awaited", listener)
+            consumer.on_queues_changed("awaited", listener)
             (queue,) = await consumer.queues("awaited")
             result = await consumer.pull(queue, await consumer.min_offset(queue))
             assert len(result.messages) == 5
-            consumer.update(queue, result.next_offset)
+            consumer.update_offset(queue, result.next_offset)
             assert await consumer.committed(queue) == 5
             await until(told.is_set)
             assert consumer.own_queues("awaited") == [queue]

@@ -30,7 +30,7 @@ class Puller:
         offset = context.consumer.committed(queue) or 0
         result = context.consumer.pull(queue, offset)
         self.bodies += [message.body for message in result.messages]
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
         context.next_delay_ms = 0 if result.messages else 20
 
 
@@ -64,7 +64,7 @@ def test_an_async_function_runs_on_the_loop(broker: EmbeddedBroker) -> None:
             offset = await context.consumer.committed(queue) or 0
             result = await context.consumer.pull(queue, offset)
             bodies.extend(message.body for message in result.messages)
-            context.consumer.update(queue, result.next_offset)
+            context.consumer.update_offset(queue, result.next_offset)
             context.next_delay_ms = 0
 
         schedule = aio.ScheduledPull("async", namesrv=broker.namesrv)

@@ -96,9 +96,9 @@ def test_a_broker_that_is_gone_is_trouble(own_broker: EmbeddedBroker) -> None:
 def test_a_pull_consumer_tells_its_pulls_and_what_it_knows(broker: EmbeddedBroker) -> None:
     fill(broker, "asked", 5)
     queue = QueueRef("asked", BROKER, 0)
-    with PullConsumer("asked", namesrv=broker.namesrv, suspend_ms=2_000) as consumer:
+    with PullConsumer("asked", namesrv=broker.namesrv, hold_ms=2_000) as consumer:
         assert consumer.status().queues == ()
-        consumer.update(queue, 3)
+        consumer.update_offset(queue, 3)
         known = only(consumer.status())
         assert (known.queue, known.waits_for, known.settled_to) == (queue, "program", 3)
         waiting = threading.Thread(target=lambda: consumer.pull_blocking(queue, 5))
@@ -119,7 +119,7 @@ def test_a_schedule_tells_which_functions_run_and_when_the_others_do(
         if fail.is_set():
             raise ValueError("no")
         gate.wait(20)
-        context.consumer.update(queue, 5)
+        context.consumer.update_offset(queue, 5)
         context.next_delay_ms = 20 if gate.is_set() else 60_000
 
     with ScheduledPull("planned", namesrv=broker.namesrv) as schedule:

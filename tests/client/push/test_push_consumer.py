@@ -279,10 +279,10 @@ def test_the_pool_changes_its_size_while_it_runs(broker: EmbeddedBroker) -> None
     with consumer.subscribe("resized"):
         wait_for(lambda: len(inside) == 1)
         assert consumer.status().waiting_batches == 2
-        consumer.resize(3)
+        consumer.resize_pool(3)
         wait_for(lambda: len(inside) == 3)
         assert consumer.status().threads == 3
-        consumer.resize(1)
+        consumer.resize_pool(1)
         gate.set()
         wait_for(lambda: consumer.status().threads == 1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from flintmq.core.admin.dead_letters import (
     Buried,
-    DeadLetter,
+    BuriedMessage,
     ReplayTo,
     count_dead_letters,
     list_dead_letters,
@@ -83,8 +83,8 @@ def test_a_group_that_never_failed_has_none() -> None:
 
 
 def test_a_dead_letter_says_where_it_came_from_in_both_versions_words() -> None:
-    of_4_9 = DeadLetter.of(dead(RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="ID1"))
-    of_5 = DeadLetter.of(
+    of_4_9 = BuriedMessage.of(dead(RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="ID1"))
+    of_5 = BuriedMessage.of(
         dead(RETRY_TOPIC="x", DLQ_ORIGIN_TOPIC="orders", DLQ_ORIGIN_MESSAGE_ID="ID2")
     )
 
@@ -105,7 +105,7 @@ def world(**known: object) -> Peers:
 
 def test_it_goes_back_to_its_group_alone_as_if_never_tried() -> None:
     peers = world(RETRY_billing=route(1))
-    letter = DeadLetter.of(
+    letter = BuriedMessage.of(
         dead(
             RETRY_TOPIC="orders",
             UNIQ_KEY="U1",
@@ -135,7 +135,7 @@ def test_it_goes_back_to_its_group_alone_as_if_never_tried() -> None:
 
 def test_it_may_go_to_everyone() -> None:
     peers = world(orders=route(1))
-    letter = DeadLetter.of(dead(RETRY_TOPIC="orders"))
+    letter = BuriedMessage.of(dead(RETRY_TOPIC="orders"))
 
     peers.hold(replay(name_servers(), "billing", letter, to=ReplayTo.TOPIC, now_ms=5))
 
@@ -146,11 +146,11 @@ def test_it_may_go_to_everyone() -> None:
 
 def test_what_does_not_say_where_it_came_from_stays() -> None:
     with pytest.raises(InvalidName, match="which topic"):
-        Peers({}).hold(replay(name_servers(), "billing", DeadLetter.of(dead()), now_ms=5))
+        Peers({}).hold(replay(name_servers(), "billing", BuriedMessage.of(dead()), now_ms=5))
 
 
 def test_a_topic_that_takes_nothing_gets_nothing() -> None:
-    letter = DeadLetter.of(dead(RETRY_TOPIC="orders"))
+    letter = BuriedMessage.of(dead(RETRY_TOPIC="orders"))
     peers = world(RETRY_billing=route(1, Permission.READ))
 
     with pytest.raises(NoRoute, match="no broker takes messages"):
@@ -158,7 +158,7 @@ def test_a_topic_that_takes_nothing_gets_nothing() -> None:
 
 
 def test_another_broker_stands_in_for_one_without_the_topic() -> None:
-    letter = DeadLetter.of(dead(RETRY_TOPIC="orders"))
+    letter = BuriedMessage.of(dead(RETRY_TOPIC="orders"))
     peers = world(RETRY_billing=route(1, addresses={"broker-b": B}))
 
     peers.hold(replay(name_servers(), "billing", letter, now_ms=5))
@@ -167,7 +167,7 @@ def test_another_broker_stands_in_for_one_without_the_topic() -> None:
 
 
 def test_a_fixed_order_may_name_a_broker_that_is_not_there() -> None:
-    letter = DeadLetter.of(dead(RETRY_TOPIC="orders"))
+    letter = BuriedMessage.of(dead(RETRY_TOPIC="orders"))
     peers = world(RETRY_billing=replace(route(1), order="broker-x:1"))
 
     with pytest.raises(NoRoute, match="broker-x"):

@@ -22,7 +22,7 @@ RANGES = {
     "pull_interval_ms": (0, 65_535),
     "pull_batch_max": (1, 1_024),
     "pull_error_delay_ms": (10, 86_400_000),
-    "suspend_ms": (10, 30_000),
+    "ordered_suspend_ms": (10, 30_000),
 }
 
 
@@ -45,7 +45,7 @@ def test_defaults_are_those_of_rocketmq() -> None:
     assert (settings.batch_max, settings.pull_batch_max) == (1, 32)
     assert (settings.pull_bytes_max, settings.pull_interval_ms) == (262_144, 0)
     assert settings.pull_error_delay_ms == 3_000
-    assert (settings.suspend_ms, settings.consume_timeout_ms) == (1_000, 15 * 60_000)
+    assert (settings.ordered_suspend_ms, settings.consume_timeout_ms) == (1_000, 15 * 60_000)
     assert (settings.commit_interval_ms, settings.rebalance_interval_ms) == (5_000, 20_000)
     assert not settings.sends_subscription
 

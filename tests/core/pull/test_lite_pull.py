@@ -606,7 +606,7 @@ def test_nothing_is_committed_that_was_not_handed_out(
         ("start_from", "somewhere"),
         ("start_at_ms", -1),
         ("strategy", "AVG"),
-        ("suspend_timeout_ms", 20_000),
+        ("hold_timeout_ms", 20_000),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_its_name(name: str, value: Any) -> None:
@@ -620,7 +620,7 @@ def test_the_defaults_are_those_of_rocketmq() -> None:
     assert (lite.auto_commit, lite.auto_commit_ms) == (True, 5_000)
     assert (lite.queue_count_max, lite.queue_mib_max, lite.span_max) == (1_000, 100, 2_000)
     assert (lite.total_count_max, lite.pull_error_delay_ms) == (10_000, 1_000)
-    assert (pull.suspend_ms, pull.suspend_timeout_ms, pull.pull_timeout_ms) == (
+    assert (pull.hold_ms, pull.hold_timeout_ms, pull.pull_timeout_ms) == (
         20_000,
         30_000,
         10_000,

@@ -194,9 +194,9 @@ def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stor
     [offset] = poisoned(own_broker, "poison-held", KINDS[:1])
     own_broker.drop_next(RequestCode.CONSUMER_SEND_MSG_BACK, lost="connection")
 
-    with own_broker.consumer("holders", ear, start_from="first", commit_interval_ms=100).subscribe(
-        "poison-held"
-    ) as consumer:
+    with own_broker.push_consumer(
+        "holders", ear, start_from="first", commit_interval_ms=100
+    ).subscribe("poison-held") as consumer:
         ear.wait_for(len(GOOD))
         wait_for(lambda: consumer.events("send back"))
         wait_for(lambda: committed(own_broker, "holders", "poison-held") == {0: offset})
@@ -464,7 +464,7 @@ def test_a_scheduled_pull_reads_past_bad_records(broker: EmbeddedBroker) -> None
         offset = context.consumer.committed(queue) or 0
         result = context.consumer.pull(queue, offset, count_max=3)
         bodies.extend(message.body for message in result.messages)
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
         context.next_delay_ms = 0 if result.next_offset < result.max_offset else 200
 
     schedule = ScheduledPull("scheduled", namesrv=broker.namesrv)

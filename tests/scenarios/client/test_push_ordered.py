@@ -17,7 +17,7 @@ from support.client.support import create_topic, nothing_left, stored, wait_for
 def ordered_consumer(
     servers: EmbeddedBroker, group: str, ear: object, **more: object
 ) -> PushConsumer:
-    settings = {"start_from": "first", "ordered": True, "suspend_ms": 10, **more}
+    settings = {"start_from": "first", "ordered": True, "ordered_suspend_ms": 10, **more}
     return PushConsumer(group, ear, namesrv=servers.namesrv, **settings)  # type: ignore[arg-type]
 
 

@@ -113,7 +113,7 @@ class Crowd:
         except FlintError:
             return  # a function that raises rests for a second
         self.pulled.update(message.body for message in result.messages)
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
 
     def say(self, word: bytes) -> None:
         """Send a word and wait until everybody has heard it."""

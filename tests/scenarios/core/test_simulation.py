@@ -176,7 +176,7 @@ class Story:
             batch_max=self.batch_max,
             start_from=ConsumeFromWhere.FIRST_OFFSET,
             consume_timeout_ms=2_000,
-            suspend_ms=200,
+            ordered_suspend_ms=200,
             retry_max=None if self.chance.random() < 0.5 else 5,
             **self.limits,
         )

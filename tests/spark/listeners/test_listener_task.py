@@ -193,7 +193,7 @@ def test_ordered_messages_are_tried_in_place_and_nothing_overtakes(broker: Embed
     create_topic(broker, "in-order")
     register_group(broker, "orderers")
     send(broker, "in-order", ["0", "bad", "2"])
-    app = app_of(broker, "orderers", ordered=True, suspend_ms=10)
+    app = app_of(broker, "orderers", ordered=True, ordered_suspend_ms=10)
     heard: list[tuple[str, int]] = []
 
     @app.listener("in-order")
@@ -214,7 +214,7 @@ def test_an_ordered_message_is_given_up_after_the_last_try(broker: EmbeddedBroke
     create_topic(broker, "given-up")
     register_group(broker, "givers")
     send(broker, "given-up", ["bad", "good"])
-    app = app_of(broker, "givers", ordered=True, suspend_ms=10, retry_max=1)
+    app = app_of(broker, "givers", ordered=True, ordered_suspend_ms=10, retry_max=1)
 
     @app.listener("given-up")
     def hear(messages: Messages) -> None:

@@ -141,7 +141,7 @@ def test_messages_of_a_queue_are_consumed_in_order_and_tried_in_place(
     create_topic(broker, "run-order", 2)
     for queue_id in (0, 1):
         send(broker, "run-order", numbered(10 * queue_id, 10 * queue_id + 5), queue_id=queue_id)
-    app = app_of(broker, "run-order", ordered=True, suspend_ms=10)
+    app = app_of(broker, "run-order", ordered=True, ordered_suspend_ms=10)
 
     @app.listener("run-order")
     def note(messages: Any) -> None:

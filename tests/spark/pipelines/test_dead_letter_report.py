@@ -35,7 +35,7 @@ def bury(broker: EmbeddedBroker, topic: str, *messages: Message) -> None:
         raise DeadLetter("broken")
 
     before = len(broker.messages(f"%DLQ%{GROUP}"))
-    consumer = broker.consumer(GROUP, listen, start_from="first")
+    consumer = broker.push_consumer(GROUP, listen, start_from="first")
     with broker.producer("shop") as producer, consumer.subscribe(topic):
         for message in messages:
             producer.send(message)

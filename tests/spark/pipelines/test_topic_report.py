@@ -49,7 +49,7 @@ def shop() -> Iterator[EmbeddedBroker]:
             if messages[0].body == b"dead":
                 raise DeadLetter("never")
 
-        with running.consumer("billing", listen, start_from="first").subscribe("orders"):
+        with running.push_consumer("billing", listen, start_from="first").subscribe("orders"):
             wait_for(lambda: running.delayed() == 1 and running.messages("%DLQ%billing"))
             running.advance(60)
             wait_for(lambda: running.messages("%RETRY%billing") and running.lag("billing") == 0)

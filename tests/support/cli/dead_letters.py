@@ -13,7 +13,7 @@ def bury(broker: EmbeddedBroker, group: str, *messages: Message) -> None:
         raise DeadLetter("broken")
 
     before = len(broker.messages(f"%DLQ%{group}"))
-    consumer = broker.consumer(group, listen, start_from="first")
+    consumer = broker.push_consumer(group, listen, start_from="first")
     with broker.producer("shop") as producer, consumer.subscribe(messages[0].topic):
         for message in messages:
             producer.send(message)

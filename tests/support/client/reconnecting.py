@@ -283,12 +283,12 @@ class Pulls(Scene):
     def __init__(self, servers: Servers, kind: str) -> None:
         super().__init__(servers, kind)
         self.bodies: set[bytes] = set()
-        self.consumer = PullConsumer(self.group, **self.settings, suspend_ms=1_000)
+        self.consumer = PullConsumer(self.group, **self.settings, hold_ms=1_000)
 
     def enter(self) -> None:
         tell(self.servers, self.topic, numbered(10))
         self.consumer.start()
-        self.consumer.register(self.topic)
+        self.consumer.share_topic(self.topic)
         for number in range(QUEUES):
             self.repeat(partial(self.pull, QueueRef(self.topic, BROKER, number)))
         patiently(lambda: self.bodies >= set(numbered(10)))
@@ -297,7 +297,7 @@ class Pulls(Scene):
         offset = self.consumer.committed(queue) or 0
         result = self.consumer.pull_blocking(queue, offset)
         self.bodies.update(message.body for message in result.messages)
-        self.consumer.update(queue, result.next_offset)
+        self.consumer.update_offset(queue, result.next_offset)
 
     def check(self) -> None:
         tell(self.servers, self.topic, numbered(10, 10))
@@ -373,7 +373,7 @@ class Scheduled(Scene):
         context.next_delay_ms = 20
         result = context.consumer.pull(queue, context.consumer.committed(queue) or 0)
         self.bodies.update(message.body for message in result.messages)
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
 
     def enter(self) -> None:
         tell(self.servers, self.topic, numbered(10))

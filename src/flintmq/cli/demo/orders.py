@@ -49,7 +49,7 @@ app = App(
     GROUP,
     start_from="first",
     retry_max=RETRY_MAX,
-    suspend_ms=200,
+    ordered_suspend_ms=200,
     rebalance_interval_ms=1_000,
     commit_interval_ms=500,
 )

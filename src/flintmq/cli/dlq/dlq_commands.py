@@ -36,7 +36,7 @@ from flintmq.cli.shared.output import (
 )
 from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.core.admin.dead_letters import REPLAY_RATE, DeadLetter, ReplayTo
+from flintmq.core.admin.dead_letters import REPLAY_RATE, BuriedMessage, ReplayTo
 from flintmq.errors import FlintError
 from flintmq.filter.tags import parse_tags
 
@@ -89,7 +89,7 @@ class Choice:
         start_ms, stop_ms = parse_times(since, until)
         return cls(key, message_id, start_ms, stop_ms, parse_tags(tag).matches_tag)
 
-    def fits(self, letter: DeadLetter) -> bool:
+    def fits(self, letter: BuriedMessage) -> bool:
         message = letter.message
         ids = (message.message_id, message.offset_message_id, letter.origin_message_id)
         return (
@@ -240,12 +240,12 @@ def replay_progress(*, hidden: bool = False) -> Iterator[Callable[[int, int], No
 # Inside
 
 
-def _chosen(admin: Admin, group: str, choice: Choice) -> Iterator[DeadLetter]:
+def _chosen(admin: Admin, group: str, choice: Choice) -> Iterator[BuriedMessage]:
     """Those that fit, the oldest first."""
     found = [
         letter
         for located in admin.dead_letter_spans(group)
-        for letter in map(DeadLetter.of, admin.read(located, on_bad=tell_bad))
+        for letter in map(BuriedMessage.of, admin.read(located, on_bad=tell_bad))
         if choice.fits(letter)
     ]
     found.sort(key=lambda letter: letter.message.store_ms)
@@ -255,7 +255,7 @@ def _chosen(admin: Admin, group: str, choice: Choice) -> Iterator[DeadLetter]:
 def _send(
     admin: Admin,
     group: str,
-    letters: list[DeadLetter],
+    letters: list[BuriedMessage],
     to: ReplayTo,
     rate: float,
     output: Output,
@@ -297,15 +297,15 @@ def _print_counts(admin: Admin, output: Output) -> None:
         )
 
 
-def _name(letter: DeadLetter) -> str:
+def _name(letter: BuriedMessage) -> str:
     return letter.message.message_id
 
 
-def _tries(letter: DeadLetter) -> str:
+def _tries(letter: BuriedMessage) -> str:
     return f"tried {letter.message.reconsume_times} times"
 
 
-def _facts(letter: DeadLetter) -> dict[str, object]:
+def _facts(letter: BuriedMessage) -> dict[str, object]:
     return {
         **facts_of(letter.message),
         "origin_topic": letter.origin_topic,
@@ -313,7 +313,7 @@ def _facts(letter: DeadLetter) -> dict[str, object]:
     }
 
 
-def _print_letters(letters: Iterable[DeadLetter]) -> None:
+def _print_letters(letters: Iterable[BuriedMessage]) -> None:
     print_table(
         ("buried", "of topic", "id", "tags", "keys", "tries", "body"),
         (

@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, Final, TypedDict, TypeVar
 
 from flintmq.client.engine.account import Account
+from flintmq.client.engine.setting_names import in_own_names, unknown_setting
 from flintmq.client.engine.timing import SYSTEM, Timing
 from flintmq.client.hooks.request_hooks import RequestHook
 from flintmq.errors import InvalidSetting
@@ -30,6 +30,8 @@ NAMESRV_VARIABLE: Final = "NAMESRV_ADDR"
 _WITHOUT_AT = re.compile(r"[^@\s]+")
 """``@`` separates the parts of a client id."""
 
+
+_RENAMED: Final = {"timing": "_timing"}
 
 C = TypeVar("C")
 
@@ -51,7 +53,7 @@ class ClientSettings(TypedDict, total=False):
     call_timeout_ms: int
     connect_ms: int
     request_hooks: tuple[RequestHook, ...]
-    timing: Timing
+    _timing: Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +79,8 @@ class ClientConfig:
     """For every call that has no timeout of its own."""
     connect_ms: int = CONNECT_MS
     request_hooks: tuple[RequestHook, ...] = ()
-    timing: Timing = SYSTEM
-    """What the client waits by; an embedded broker gives one that it can move."""
+    _timing: Timing = SYSTEM
+    """What the client waits by.  Not for programs: an embedded broker gives one it can move."""
 
     def __post_init__(self) -> None:
         for name in ("route_ms", "heartbeat_ms", "call_timeout_ms", "connect_ms"):
@@ -113,6 +115,11 @@ class ClientConfig:
         return tuple(map(str, parse_addresses(text)))
 
     @property
+    def timing(self) -> Timing:
+        """What the client waits by."""
+        return self._timing
+
+    @property
     def account(self) -> Account | None:
         if self.access_key is None or self.secret_key is None:
             return None
@@ -125,19 +132,21 @@ class ClientConfig:
         return ClientTls() if self.tls else None
 
 
-def split_settings(settings: Mapping[str, Any], own: type[C]) -> tuple[ClientConfig, C]:
+def split_settings(
+    settings: Mapping[str, Any], own: type[C], renamed: Mapping[str, str] = {}
+) -> tuple[ClientConfig, C]:
     """Keyword arguments as settings of every client and of ``own``, a dataclass of one kind.
 
-    A name that neither has is `InvalidSetting`, which says what was probably meant.
+    ``renamed`` has the deprecated names of ``own``.  A name that nobody has is `InvalidSetting`,
+    which says what was probably meant.
     """
+    given = in_own_names(settings, {**_RENAMED, **renamed})
     common = {entry.name for entry in fields(ClientConfig)}
     special = {entry.name for entry in fields(own)}  # type: ignore[arg-type]  # says the docstring
-    for name, value in settings.items():
+    for name, value in given.items():
         if name not in common and name not in special:
-            near = get_close_matches(name, sorted(common | special), 1)
-            hint = f"did you mean {near[0]}?" if near else "there is no such setting"
-            raise InvalidSetting(name, str(value)[:80], hint)
+            raise unknown_setting(name, value, common | special)
     return (
-        ClientConfig(**{name: value for name, value in settings.items() if name in common}),
-        own(**{name: value for name, value in settings.items() if name in special}),
+        ClientConfig(**{name: value for name, value in given.items() if name in common}),
+        own(**{name: value for name, value in given.items() if name in special}),
     )

@@ -13,17 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.client_id import message_ids
 from flintmq.client.engine.direct_line import DirectLine, Runner
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.engine.members import TransactionCheck
 from flintmq.client.hooks.send_hooks import SendHooks, SendWatch
 from flintmq.client.producer.auto_batch import Gather
@@ -57,7 +55,7 @@ PLACEHOLDER: Final = "DEFAULT_PRODUCER"
 """The group of a RocketMQ producer that was given none; brokers could not tell such apart."""
 
 
-class Producer:
+class Producer(AsyncClient):
     """Sends messages.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
@@ -65,8 +63,7 @@ class Producer:
         if group == PLACEHOLDER:
             raise InvalidName("group", group, "stands for no group at all; choose another name")
         config, self.config = split_settings(settings, ProducerConfig)
-        self.group = group
-        self._engine = Engine(config, what=f"{type(self).__name__} {group!r}")
+        super().__init__(group, Engine(config, what=f"{type(self).__name__} {group!r}"))
         self._publisher = Publisher(
             self._engine.wire_name(group),
             self._engine.routes,
@@ -92,26 +89,7 @@ class Producer:
         if self.config.auto_batch:
             self.gather = Gather(self, self._rules, self._engine.stopwatch)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def state(self) -> State:
-        return self._engine.state
-
-    @property
-    def client_id(self) -> str:
-        return self._engine.client_id
-
-    def require_running(self) -> None:
-        """Raise `WrongState` unless it runs."""
-        self._engine.life.require_running()
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._engine.events.latest(kind=kind)
 
     def direct_sends(self, runner: Runner) -> DirectSends | None:
         """Sends on the threads that wait for them; None where the loop has to see each."""
@@ -144,17 +122,6 @@ class Producer:
         """Wait until every message given to `send_async` is stored or has failed."""
         while self._in_flight:
             await asyncio.wait(self._in_flight)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # Sending
 

@@ -9,20 +9,17 @@ while ``in_flight_max`` messages are under way.  Callbacks run on the thread tha
 clients of the process, so they must be quick and must not wait for a client.
 
 A thread that sends while no other does asks the broker on a connection of its own, without the
-way to that thread and back; see `client.direct_line`.
+way to that thread and back; see `client.engine.direct_line`.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.producer import producer as aio
 from flintmq.client.producer import transaction_producer as aio_transactions
 from flintmq.client.producer.direct_sends import DirectSends
@@ -37,92 +34,38 @@ from flintmq.core.producer.transaction import (
     may_execute,
     state_of,
 )
-from flintmq.errors import WrongState
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.model.queue import QueueRef
 
 
-class Producer:
+class Producer(ThreadedFace[aio.Producer]):
     """Sends messages from any thread."""
 
     def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
-        self._inner = self._make(group, settings)
-        self._lease: Lease | None = None
+        super().__init__(self._make(group, settings))
         self._outbox: Outbox | None = None
         self._direct: DirectSends | None = None
-        self._lock = threading.Lock()
 
     def _make(self, group: str, settings: ProducerSettings) -> aio.Producer:
         return aio.Producer(group, **settings)
 
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    @property
-    def _what(self) -> str:
-        return f"{type(self).__name__} {self._inner.group!r}"
-
     # Life
 
-    @property
-    def group(self) -> str:
-        return self._inner.group
+    def _started(self, lease: Lease) -> None:
+        self._outbox = Outbox(self._inner, lease)
+        self._direct = self._inner.direct_sends(lease)
 
-    @property
-    def state(self) -> State:
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        return self._inner.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._inner.events(kind)
-
-    def start(self) -> Self:
-        with self._lock:
-            lease = self._lease or Lease(self._what)
-            try:
-                lease.run(self._inner.start())
-            except BaseException:
-                if self._lease is None:
-                    lease.give_back()
-                raise
-            self._lease = lease
-            self._outbox = Outbox(self._inner, lease)
-            self._direct = self._inner.direct_sends(lease)
-        return self
-
-    def stop(self) -> None:
-        """Wait for what is under way, leave the brokers, close.  Stopping twice is no error."""
-        with self._lock:
-            lease, self._lease = self._lease or Lease(self._what), None
-            try:
-                if self._outbox is not None:
-                    self._outbox.wait()
-                if self._direct is not None:
-                    self._direct.line.close()
-                lease.run(self._inner.stop())
-            finally:
-                lease.give_back()
+    def _stopping(self) -> None:
+        if self._outbox is not None:
+            self._outbox.wait()
+        if self._direct is not None:
+            self._direct.line.close()
 
     def flush(self) -> None:
         """Wait until every message given to `send_async` is stored or has failed."""
         self._require()
         if self._outbox is not None:
             self._outbox.wait()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     # Sending
 
@@ -214,13 +157,6 @@ class Producer:
         lease.require_other()
         outbox = self._outbox
         return self._direct if outbox is not None and outbox.is_empty else None
-
-    def _require(self) -> Lease:
-        self._inner.require_running()
-        lease = self._lease
-        if lease is None:  # another thread is just stopping it
-            raise WrongState(self._what, State.STOPPED, "make a new one")
-        return lease
 
 
 class TransactionProducer(Producer):

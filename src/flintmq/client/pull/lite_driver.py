@@ -310,8 +310,8 @@ class LitePuller:
         wanted = replace(
             pull,
             is_lite=True,
-            suspend_ms=settings.suspend_ms,
-            timeout_ms=settings.suspend_timeout_ms,
+            suspend_ms=settings.hold_ms,
+            timeout_ms=settings.hold_timeout_ms,
         )
         try:
             answer = await self._client.pulling.pull(wanted)

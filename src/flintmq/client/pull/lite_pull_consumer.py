@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
@@ -30,7 +30,7 @@ from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.lite_driver import LitePuller
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_consumer import subscription_to
-from flintmq.client.pull.pull_settings import LiteConfig, LitePullSettings
+from flintmq.client.pull.pull_settings import RENAMED, LiteConfig, LitePullSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus
 from flintmq.core.group.actions import QueuesChanged
@@ -49,12 +49,13 @@ POLL_MS: Final = 5_000
 POLL_MS_MAX: Final = 24 * 60 * 60_000
 
 
-class LitePullConsumer:
+class LitePullConsumer(AsyncClient):
     """Hands out messages when asked.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[LitePullSettings]) -> None:
-        config, self.config = split_settings(settings, LiteConfig)
+        config, self.config = split_settings(settings, LiteConfig, RENAMED)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
+        super().__init__(group, client.engine)
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._puller = LitePuller(client, self.config)
@@ -70,34 +71,12 @@ class LitePullConsumer:
             )
         )
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def group(self) -> str:
-        return self._client.own_group
 
     @property
     def retry_topic(self) -> str:
         """Where messages come again that were sent back; subscribe to it to get them."""
         return self._client.engine.user_name(self._client.retry_topic)
-
-    @property
-    def state(self) -> State:
-        return self._client.state
-
-    @property
-    def client_id(self) -> str:
-        return self._client.engine.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._client.events(kind)
-
-    def require_running(self) -> None:
-        self._client.require_running()
 
     async def status(self) -> PullingStatus:
         """What each queue does and waits for."""
@@ -127,9 +106,6 @@ class LitePullConsumer:
                 await self._tracer.stop()
         finally:
             await self._client.stop()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
 
     async def __aexit__(
         self,
@@ -185,7 +161,7 @@ class LitePullConsumer:
         """All queues of a topic that may be read."""
         return await self._client.queues(topic)
 
-    def listen(self, topic: str, listener: QueueListener) -> None:
+    def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
         """Have ``listener(topic, queues, own)`` called when either changes.
 
         Queues of a topic that is not subscribed are looked up every ``route_ms``.
@@ -195,6 +171,8 @@ class LitePullConsumer:
         self._watched.add(wire)
         if self._client.engine.life.is_running:
             self._client.engine.spawn(self._look_up([wire]), "queues")
+
+    listen = renamed("listen", on_queues_changed)
 
     async def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""

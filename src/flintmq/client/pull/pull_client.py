@@ -15,7 +15,6 @@ from typing import Final
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import Engine
-from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import State
 from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
@@ -89,15 +88,8 @@ class StreamClient:
     # Life
 
     @property
-    def state(self) -> State:
-        return self.engine.state
-
-    @property
     def namespace(self) -> str:
         return self.engine.config.namespace
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        return self.engine.events.latest(kind=kind)
 
     def require_running(self) -> None:
         self.engine.life.require_running()
@@ -128,7 +120,7 @@ class StreamClient:
         return PullingStatus(
             self.own_group,
             engine.client_id,
-            self.state.value,
+            self.engine.state.value,
             tuple(dataclasses.replace(each, queue=self.to_user(each.queue)) for each in queues),
             {
                 **{engine.user_name(topic): text for topic, text in troubles.items()},

@@ -5,10 +5,10 @@
             offset = await consumer.committed(queue) or await consumer.min_offset(queue)
             result = await consumer.pull(queue, offset, tags="paid")
             ...
-            consumer.update(queue, result.next_offset)      # stored every 5 s and at the end
+            consumer.update_offset(queue, result.next_offset)  # stored every 5 s and at the end
 
-It decides nothing: which queue, from where, how often are the program's to say.  A topic that it
-registers, or whose queues it listens to, is shared out among the members of the group;
+It decides nothing: which queue, from where, how often are the program's to say.  The queues of a
+topic given to `share_topic` or `on_queues_changed` are shared out among the members of the group;
 `own_queues` are this one's.
 """
 
@@ -18,18 +18,17 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from types import TracebackType
 from typing import Final, Self, Unpack
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import Engine
 from flintmq.client.engine.direct_line import DirectLine, Runner
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.pull.assignment import Assignment
 from flintmq.client.pull.direct_pulls import DirectPulls
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
-from flintmq.client.pull.pull_settings import PullConfig, PullConsumerSettings
+from flintmq.client.pull.pull_settings import RENAMED, PullConfig, PullConsumerSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus, idle_queue
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
@@ -56,12 +55,13 @@ COUNT_MAX: Final = 4_096
 _OFFSETS: Final = (0, 2**63 - 1)
 
 
-class PullConsumer:
+class PullConsumer(AsyncClient):
     """Pulls when it is told to.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[PullConsumerSettings]) -> None:
-        config, self.config = split_settings(settings, PullConfig)
+        config, self.config = split_settings(settings, PullConfig, RENAMED)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
+        super().__init__(group, client.engine)
         self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._own: dict[str, frozenset[QueueRef]] = {}
@@ -71,14 +71,7 @@ class PullConsumer:
             StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
         )
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def group(self) -> str:
-        return self._client.own_group
 
     @property
     def retry_topic(self) -> str:
@@ -86,24 +79,9 @@ class PullConsumer:
         return self._client.engine.user_name(self._client.retry_topic)
 
     @property
-    def state(self) -> State:
-        return self._client.state
-
-    @property
-    def client_id(self) -> str:
-        return self._client.engine.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._client.events(kind)
-
-    @property
     def engine(self) -> Engine:
         """For what is built on it."""
         return self._client.engine
-
-    def require_running(self) -> None:
-        self._client.require_running()
 
     async def status(self) -> PullingStatus:
         """Own queues, those it knows offsets of, and those with a pull under way."""
@@ -133,38 +111,31 @@ class PullConsumer:
         """Store what was updated, leave the group, close.  Stopping twice is no error."""
         await self._client.stop()
 
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
     # Queues
 
     async def queues(self, topic: str) -> list[QueueRef]:
         """All queues of a topic that may be read."""
         return await self._client.queues(topic)
 
-    def register(self, topic: str) -> None:
-        """Take part in sharing out a topic.  Before the start or after it."""
+    def share_topic(self, topic: str) -> None:
+        """Share the queues of a topic with the group.  Before the start or after it."""
         self._assignment.add(self._client.wire_topic(topic))
         self._tell_brokers()
 
-    def listen(self, topic: str, listener: QueueListener) -> None:
-        """Register a topic, and have ``listener(topic, queues, own)`` called when either changes.
+    register = renamed("register", share_topic)
+
+    def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
+        """Share a topic, and have ``listener(topic, queues, own)`` called when either changes.
 
         A function runs on the loop and must be quick; a coroutine function may take its time.
         """
         self._listeners.add(topic, listener)
-        self.register(topic)
+        self.share_topic(topic)
+
+    listen = renamed("listen", on_queues_changed)
 
     def own_queues(self, topic: str) -> list[QueueRef]:
-        """Our share of a registered topic as far as it is known."""
+        """Our queues of a shared topic as far as they are known."""
         share = self._assignment.share(self._client.wire_topic(topic))
         return [] if share is None else sorted(map(self._client.to_user, share.own))
 
@@ -197,10 +168,10 @@ class PullConsumer:
         sql: str | None = None,
         count_max: int = PULL_COUNT,
     ) -> PullResult:
-        """The same, but the broker waits up to ``suspend_ms`` for a message."""
+        """Pull, and let the broker hold the request up to ``hold_ms`` until a message comes."""
         config = self.config
         return await self._pull(
-            queue, offset, tags, sql, count_max, config.suspend_ms, config.suspend_timeout_ms
+            queue, offset, tags, sql, count_max, config.hold_ms, config.hold_timeout_ms
         )
 
     async def _pull(
@@ -210,11 +181,11 @@ class PullConsumer:
         tags: str | None,
         sql: str | None,
         count_max: int,
-        suspend_ms: int,
+        hold_ms: int,
         timeout_ms: int,
     ) -> PullResult:
         subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
-        wanted = self._wanted(queue, offset, subscription, count_max, suspend_ms, timeout_ms)
+        wanted = self._wanted(queue, offset, subscription, count_max, hold_ms, timeout_ms)
         with self._shown(wanted):
             for _ in range(FRAME_TRIES):
                 answer = await self._client.pulling.pull(wanted)
@@ -264,7 +235,7 @@ class PullConsumer:
         offset: int,
         subscription: TopicSubscription,
         count_max: int,
-        suspend_ms: int,
+        hold_ms: int,
         timeout_ms: int,
     ) -> Pull:
         client = self._client
@@ -276,7 +247,7 @@ class PullConsumer:
             QueueOffset(offset),
             subscription,
             count_max,
-            suspend_ms=suspend_ms,
+            suspend_ms=hold_ms,
             timeout_ms=timeout_ms,
         )
 
@@ -333,13 +304,15 @@ class PullConsumer:
         self._client.require_running()
         return await self._client.keeper.read(self._client.to_wire(queue), from_store=from_store)
 
-    def update(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
+    def update_offset(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
         """Remember how far the group is; it is stored within ``commit_interval_ms``."""
         self._client.require_running()
         check_range("offset", offset, _OFFSETS)
         self._client.keeper.update(
             self._client.to_wire(queue), QueueOffset(offset), increase_only=increase_only
         )
+
+    update = renamed("update", update_offset)
 
     async def commit(self, queue: QueueRef, offset: int) -> None:
         """Store how far the group is, and come back when it is stored."""

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.engine.setting_names import Model, StartFrom
 from flintmq.client.offsets.offset_store import OffsetStore
 from flintmq.core.bad_record_rule import OnBadRecord
 from flintmq.core.group.allocate import Strategy
 from flintmq.core.producer.trace_records import traced_to
 from flintmq.core.pull.lite_settings import LiteSettings, PullSettings
-from flintmq.model.group import ConsumeFromWhere, MessageModel
+
+RENAMED: Final = {"suspend_ms": "hold_ms", "suspend_timeout_ms": "hold_timeout_ms"}
+"""Deprecated names of settings, and their new ones."""
 
 
 class PullConsumerSettings(ClientSettings, total=False):
     """Keyword arguments of a pull consumer: the fields of `PullConfig` and `ClientConfig`."""
 
-    model: MessageModel
+    model: Model
     strategy: Strategy
     commit_interval_ms: int
     rebalance_interval_ms: int
     retry_max: int
-    suspend_ms: int
-    suspend_timeout_ms: int
+    hold_ms: int
+    hold_timeout_ms: int
     pull_timeout_ms: int
     unit_mode: bool
     on_bad_record: OnBadRecord
@@ -34,7 +38,7 @@ class PullConsumerSettings(ClientSettings, total=False):
 class LitePullSettings(PullConsumerSettings, total=False):
     """Keyword arguments of a lite pull consumer."""
 
-    start_from: ConsumeFromWhere
+    start_from: StartFrom
     start_at_ms: int | None
     auto_commit: bool
     auto_commit_ms: int

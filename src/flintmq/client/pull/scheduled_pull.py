@@ -4,7 +4,7 @@
         offset = await context.consumer.committed(queue) or 0
         result = await context.consumer.pull(queue, offset)
         ...
-        context.consumer.update(queue, result.next_offset)
+        context.consumer.update_offset(queue, result.next_offset)
         context.next_delay_ms = 0 if result.messages else 200
 
     schedule = ScheduledPull("audit", namesrv="127.0.0.1:9876")
@@ -24,12 +24,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.direct_line import Runner
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.pull.pull_consumer import PullConsumer
 from flintmq.client.pull.pull_settings import ScheduledPullSettings
 from flintmq.client.pull.threaded_pull import PullConsumer as ThreadedPullConsumer
@@ -66,14 +64,14 @@ AsyncPull: TypeAlias = Callable[[QueueRef, PullContext[PullConsumer]], Awaitable
 PlainPull: TypeAlias = Callable[[QueueRef, PullContext[ThreadedPullConsumer]], object]
 
 
-class ScheduledPull:
+class ScheduledPull(AsyncClient):
     """Runs functions for queues.  Made on any thread, used on the loop it is started on."""
 
     def __init__(self, group: str, **settings: Unpack[ScheduledPullSettings]) -> None:
         self._threads = settings.pop("threads", THREADS)
         check_range("threads", self._threads, (1, 1_000))
         self._consumer = PullConsumer(group, **settings)  # type: ignore[misc]  # all but threads
-        self._engine = self._consumer.engine
+        super().__init__(group, self._consumer.engine)
         self._schedule = PullSchedule()
         self._functions: dict[str, Callable[..., Any]] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -82,34 +80,12 @@ class ScheduledPull:
         self._change = asyncio.Event()
         self._is_stopping = False
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
-
     # Life
-
-    @property
-    def group(self) -> str:
-        return self._consumer.group
-
-    @property
-    def state(self) -> State:
-        return self._consumer.state
-
-    @property
-    def client_id(self) -> str:
-        return self._consumer.client_id
 
     @property
     def queues(self) -> frozenset[QueueRef]:
         """The queues whose functions run."""
         return self._schedule.queues
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._consumer.events(kind)
-
-    def require_running(self) -> None:
-        self._consumer.require_running()
 
     async def status(self) -> PullingStatus:
         """Which functions run, for how long, and when the others do."""
@@ -160,17 +136,6 @@ class ScheduledPull:
         finally:
             await self._consumer.stop()
 
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
     # Functions
 
     def register(self, topic: str, pull: AsyncPull | PlainPull) -> None:
@@ -178,7 +143,7 @@ class ScheduledPull:
         if topic in self._functions:
             raise InvalidSetting("topic", topic, "has a function already")
         self._functions[topic] = pull
-        self._consumer.listen(topic, self._queues_changed)
+        self._consumer.on_queues_changed(topic, self._queues_changed)
 
     # Inside
 
@@ -265,10 +230,7 @@ class _Face(ThreadedPullConsumer):
         return self._elsewhere
 
     def _do(self, act: Callable[[], T]) -> T:
-        async def call() -> T:
-            return act()
-
-        return self._run(call())
+        return self._call(act)
 
     def start(self) -> Self:
         raise WrongState(self._what, self.state, "it starts and stops with its schedule")

@@ -12,15 +12,13 @@ run on threads of their own, one after the other.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, Unpack
+from typing import TypeAlias, Unpack
 
-from flintmq.client.engine.direct_line import Runner
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
 from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.engine.setting_names import renamed
+from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.pull import lite_pull_consumer as aio_lite
 from flintmq.client.pull import pull_consumer as aio_pull
 from flintmq.client.pull.direct_pulls import DirectPulls
@@ -30,129 +28,10 @@ from flintmq.client.pull.pull_settings import LitePullSettings, PullConsumerSett
 from flintmq.client.pull.queue_listeners import QueueListener
 from flintmq.client.push.push_status import PullingStatus
 from flintmq.core.pull.pull_result import PullResult
-from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
-T = TypeVar("T")
-
 PlainQueueListener: TypeAlias = Callable[[str, Sequence[QueueRef], Sequence[QueueRef]], object]
-
-
-class AsyncClient(Protocol):
-    """What a face needs of the client behind it."""
-
-    @property
-    def state(self) -> State: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def client_id(self) -> str: ...
-    def events(self, kind: str | None = None) -> list[Event]: ...
-    def require_running(self) -> None: ...
-    async def status(self) -> PullingStatus: ...
-    async def start(self) -> object: ...
-    async def stop(self) -> None: ...
-
-
-C = TypeVar("C", bound=AsyncClient)
-
-
-class ThreadedFace(Generic[C]):
-    """Start, stop and the calls of a client that lives on the loop of the process."""
-
-    def __init__(self, inner: C) -> None:
-        self._inner = inner
-        self._what = f"{type(self).__name__} {inner.group!r}"
-        self._lease: Lease | None = None
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"<{self._what}, {self.state}>"
-
-    @property
-    def group(self) -> str:
-        return self._inner.group
-
-    @property
-    def state(self) -> State:
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        return self._inner.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._inner.events(kind)
-
-    def status(self) -> PullingStatus:
-        """What each queue does and waits for."""
-        return self._run(self._inner.status())
-
-    def start(self) -> Self:
-        with self._lock:
-            lease = self._lease or Lease(self._what)
-            try:
-                lease.run(_start(self._inner))
-            except BaseException:
-                if self._lease is None:
-                    lease.give_back()
-                raise
-            self._lease = lease
-            self._started(lease)
-        return self
-
-    def _started(self, lease: Lease) -> None:
-        """It runs on this loop now."""
-
-    def stop(self) -> None:
-        """Store offsets, leave the brokers, close.  Stopping twice is no error."""
-        self._end(self._inner.stop)
-
-    def _end(self, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with self._lock:
-            lease, self._lease = self._lease or Lease(self._what), None
-            try:
-                self._stopping()
-                lease.run(stop())
-            finally:
-                lease.give_back()
-
-    def _stopping(self) -> None:
-        """It is about to be stopped."""
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def _runner(self) -> Runner:
-        self._inner.require_running()
-        lease = self._lease
-        if lease is None:  # another thread is just stopping it
-            raise WrongState(self._what, State.STOPPED, "make a new one")
-        return lease
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            runner = self._runner()
-        except BaseException:
-            work.close()
-            raise
-        return runner.run(work)
-
-    def _do(self, act: Callable[[], T]) -> T:
-        """Have something done on the loop that needs no waiting; here before the start."""
-        if self._lease is None:
-            return act()
-        return self._run(_call(act))
 
 
 class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
@@ -170,6 +49,10 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         if self._direct is not None:
             self._direct.line.close()
 
+    def status(self) -> PullingStatus:
+        """What each queue does and waits for."""
+        return self._run(self._inner.status())
+
     @property
     def retry_topic(self) -> str:
         """Where messages come again that were sent back.  Nobody pulls it by itself."""
@@ -179,16 +62,20 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         """All queues of a topic that may be read."""
         return self._run(self._inner.queues(topic))
 
-    def register(self, topic: str) -> None:
-        """Take part in sharing out a topic.  Before the start or after it."""
-        self._do(lambda: self._inner.register(topic))
+    def share_topic(self, topic: str) -> None:
+        """Share the queues of a topic with the group.  Before the start or after it."""
+        self._do(lambda: self._inner.share_topic(topic))
 
-    def listen(self, topic: str, listener: PlainQueueListener) -> None:
-        """Register a topic; ``listener(topic, queues, own)`` is called when either changes."""
-        self._do(lambda: self._inner.listen(topic, _on_thread(listener)))
+    register = renamed("register", share_topic)
+
+    def on_queues_changed(self, topic: str, listener: PlainQueueListener) -> None:
+        """Share a topic; ``listener(topic, queues, own)`` is called when either changes."""
+        self._do(lambda: self._inner.on_queues_changed(topic, _on_thread(listener)))
+
+    listen = renamed("listen", on_queues_changed)
 
     def own_queues(self, topic: str) -> list[QueueRef]:
-        """Our share of a registered topic as far as it is known."""
+        """Our queues of a shared topic as far as they are known."""
         return self._do(lambda: self._inner.own_queues(topic))
 
     def pull(
@@ -228,7 +115,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         sql: str | None = None,
         count_max: int = PULL_COUNT,
     ) -> PullResult:
-        """The same, but the broker waits up to ``suspend_ms`` for a message."""
+        """Pull, and let the broker hold the request up to ``hold_ms`` until a message comes."""
         return self._run(
             self._inner.pull_blocking(queue, offset, tags=tags, sql=sql, count_max=count_max)
         )
@@ -249,9 +136,11 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         """Where the group stands, None if nobody knows."""
         return self._run(self._inner.committed(queue, from_store=from_store))
 
-    def update(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
+    def update_offset(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
         """Remember how far the group is; it is stored within ``commit_interval_ms``."""
-        self._run(_call(lambda: self._inner.update(queue, offset, increase_only=increase_only)))
+        self._call(lambda: self._inner.update_offset(queue, offset, increase_only=increase_only))
+
+    update = renamed("update", update_offset)
 
     def commit(self, queue: QueueRef, offset: int) -> None:
         """Store how far the group is, and come back when it is stored."""
@@ -275,6 +164,10 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
         traceback: TracebackType | None,
     ) -> None:
         self._end(lambda: self._inner.__aexit__(kind, error, traceback))
+
+    def status(self) -> PullingStatus:
+        """What each queue does and waits for."""
+        return self._run(self._inner.status())
 
     @property
     def retry_topic(self) -> str:
@@ -305,9 +198,11 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
         """All queues of a topic that may be read."""
         return self._run(self._inner.queues(topic))
 
-    def listen(self, topic: str, listener: PlainQueueListener) -> None:
+    def on_queues_changed(self, topic: str, listener: PlainQueueListener) -> None:
         """Have ``listener(topic, queues, own)`` called when either changes."""
-        self._do(lambda: self._inner.listen(topic, _on_thread(listener)))
+        self._do(lambda: self._inner.on_queues_changed(topic, _on_thread(listener)))
+
+    listen = renamed("listen", on_queues_changed)
 
     def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
         """The next messages of one queue, none when nothing comes in time."""
@@ -321,10 +216,10 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""
-        self._run(_call(lambda: self._inner.pause(*queues)))
+        self._call(lambda: self._inner.pause(*queues))
 
     def resume(self, *queues: QueueRef) -> None:
-        self._run(_call(lambda: self._inner.resume(*queues)))
+        self._call(lambda: self._inner.resume(*queues))
 
     def seek(self, queue: QueueRef, offset: int) -> None:
         """Go on from ``offset``, which the queue must have or get next."""
@@ -348,7 +243,7 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
 
     def position(self, queue: QueueRef) -> QueueOffset | None:
         """Up to where messages were handed out; None while the start is not known."""
-        return self._run(_call(lambda: self._inner.position(queue)))
+        return self._call(lambda: self._inner.position(queue))
 
     def committed(self, queue: QueueRef) -> QueueOffset | None:
         """Where the group stands, None if nobody knows."""
@@ -363,14 +258,6 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
     def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
         """Have a message come again on the group's `retry_topic`."""
         self._run(self._inner.send_back(message, delay_level=delay_level))
-
-
-async def _start(client: AsyncClient) -> None:
-    await client.start()
-
-
-async def _call(act: Callable[[], T]) -> T:
-    return act()
 
 
 def _on_thread(listener: PlainQueueListener) -> QueueListener:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Unpack
 
+from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.pull import scheduled_pull as aio
 from flintmq.client.pull.pull_settings import ScheduledPullSettings
 from flintmq.client.pull.scheduled_pull import STOP_S, AsyncPull, PlainPull
-from flintmq.client.pull.threaded_pull import ThreadedFace
+from flintmq.client.push.push_status import PullingStatus
 from flintmq.model.queue import QueueRef
 
 
@@ -31,10 +31,6 @@ class ScheduledPull(ThreadedFace[aio.ScheduledPull]):
         """Start nothing more, wait for what runs, store offsets, leave."""
         self._end(lambda: self._inner.stop(timeout_s=timeout_s))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def status(self) -> PullingStatus:
+        """Which functions run, for how long, and when the others do."""
+        return self._run(self._inner.status())

@@ -23,10 +23,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack, overload
 
+from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.broker_calls import master_of
 from flintmq.client.engine.client_engine import Engine
-from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import Life, State
+from flintmq.client.engine.setting_names import renamed
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
@@ -59,16 +60,15 @@ STOP_S: Final = 30.0
 THREADS_BOUNDS: Final = (1, 1_000)
 
 
-class PushConsumer:
+class PushConsumer(AsyncClient):
     """Consumes topics as a member of a group.  Made anywhere, used on the loop it starts on."""
 
     def __init__(
         self, group: str, listener: Listener | None = None, **settings: Unpack[PushSettings]
     ) -> None:
         self._common, self.config = read_settings(group, settings)
-        self.group = group
-        self._life = Life(f"{type(self).__name__} {group!r}")
-        self._engine = self._new_engine()
+        life = Life(f"{type(self).__name__} {group!r}")
+        super().__init__(group, Engine(self._common, what=life.what), life)
         self._wanted: dict[str, TopicSubscription] = {}
         self._listeners: dict[str, Listener] = {}
         self._usual: Listener | None = None
@@ -76,9 +76,6 @@ class PushConsumer:
         self._tracer: Tracer | None = None
         if listener is not None:
             self._use(listener)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.group!r}, {self.state}>"
 
     # Before the start
 
@@ -156,24 +153,12 @@ class PushConsumer:
 
     # Life
 
-    @property
-    def state(self) -> State:
-        return self._life.state
-
-    @property
-    def client_id(self) -> str:
-        return self._engine.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._engine.events.latest(kind=kind)
-
     async def start(self) -> Self:
         """Join the group.  A start that fails leaves nothing behind and may be tried again."""
         self._life.begin()
         try:
             if self.state is State.FAILED:
-                self._engine = self._new_engine()
+                self._engine = Engine(self._common, what=self._life.what)
             self._driver = await self._start()
         except BaseException:
             self._life.failed()
@@ -236,9 +221,6 @@ class PushConsumer:
         finally:
             await self._engine.stop()
 
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -247,11 +229,7 @@ class PushConsumer:
     ) -> None:
         if isinstance(error, Exception) and self._driver is not None:
             self._driver.delivery.inbox.send_back(error)
-        await self.stop()
-
-    def require_running(self) -> None:
-        """Raise `WrongState` unless it runs, and runs in this process."""
-        self._life.require_running()
+        await super().__aexit__(kind, error, traceback)
 
     # While it runs
 
@@ -282,13 +260,15 @@ class PushConsumer:
             for each in status.queues
         )
 
-    async def resize(self, threads_max: int, threads_min: int | None = None) -> None:
+    async def resize_pool(self, threads_max: int, threads_min: int | None = None) -> None:
         """Change how many listeners run at once, from now on."""
         driver = self._require()
         low = threads_max if threads_min is None else threads_min
         check_range("threads_max", threads_max, THREADS_BOUNDS)
         check_range("threads_min", low, (1, threads_max))
         driver.delivery.resize(low, threads_max)
+
+    resize = renamed("resize", resize_pool)
 
     def __aiter__(self) -> Iteration:
         driver = self._require()
@@ -297,9 +277,6 @@ class PushConsumer:
         return Iteration(driver.delivery.inbox)
 
     # Inside
-
-    def _new_engine(self) -> Engine:
-        return Engine(self._common, what=self._life.what)
 
     def _use(self, listener: Listener) -> None:
         if self._usual is not None:

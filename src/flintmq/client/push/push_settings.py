@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from flintmq.client.engine.client_config import ClientConfig, ClientSettings, split_settings
+from flintmq.client.engine.setting_names import Model, StartFrom
 from flintmq.client.hooks.consume_hooks import ConsumeHook, FilterHook
 from flintmq.client.offsets.offset_store import OffsetStore
 from flintmq.core.bad_record_rule import OnBadRecord
@@ -20,7 +21,6 @@ from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
-from flintmq.model.group import ConsumeFromWhere, MessageModel
 
 BROADCASTING_INSTANCE: Final = "DEFAULT"
 """The instance name of broadcasting consumers: a restart finds its offset file again."""
@@ -29,15 +29,9 @@ THREADS: Final = 20
 """As many as RocketMQ's consumers have, at least and at most."""
 
 OnConflict: TypeAlias = Literal["error", "warn"]
-Model: TypeAlias = MessageModel | Literal["clustering", "broadcasting"]
-StartFrom: TypeAlias = ConsumeFromWhere | Literal["last", "first", "timestamp"]
 
-_MODELS: Final = {"clustering": MessageModel.CLUSTERING, "broadcasting": MessageModel.BROADCASTING}
-_STARTS: Final = {
-    "last": ConsumeFromWhere.LAST_OFFSET,
-    "first": ConsumeFromWhere.FIRST_OFFSET,
-    "timestamp": ConsumeFromWhere.TIMESTAMP,
-}
+RENAMED: Final = {"suspend_ms": "ordered_suspend_ms"}
+"""Deprecated names of settings, and their new ones."""
 
 
 class PushSettings(ClientSettings, total=False):
@@ -60,7 +54,7 @@ class PushSettings(ClientSettings, total=False):
     pull_bytes_max: int
     pull_error_delay_ms: int
     retry_max: int | None
-    suspend_ms: int
+    ordered_suspend_ms: int
     consume_timeout_ms: int
     commit_interval_ms: int
     rebalance_interval_ms: int
@@ -117,23 +111,12 @@ def read_settings(group: str, settings: Mapping[str, Any]) -> tuple[ClientConfig
     given = dict(settings)
     if "group" in given:
         raise InvalidSetting("group", str(given["group"]), "is given once, as the first argument")
-    given["model"] = _chosen("model", given.get("model", "clustering"), _MODELS)
-    given["start_from"] = _chosen("start_from", given.get("start_from", "last"), _STARTS)
     low, high = given.get("threads_min"), given.get("threads_max")
     if isinstance(high, int) and low is None:
         given["threads_min"] = min(high, THREADS)
     if isinstance(low, int) and high is None:
         given["threads_max"] = max(low, THREADS)
-    common, config = split_settings({**given, "group": group}, PushConfig)
+    common, config = split_settings({**given, "group": group}, PushConfig, RENAMED)
     if not config.is_clustering and common.instance_name is None:
         common = replace(common, instance_name=BROADCASTING_INSTANCE)
     return common, config
-
-
-def _chosen(name: str, value: object, words: Mapping[str, object]) -> object:
-    """A word in place of the long name of an enum; anything else stays, and is checked later."""
-    if isinstance(value, str) and type(value) is str:
-        if value not in words:
-            raise InvalidSetting(name, value, f"is one of {', '.join(words)}")
-        return words[value]
-    return value

@@ -15,14 +15,11 @@ by a listener, which it would wait for.  A plain listener runs in a thread of th
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Coroutine, Iterable
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable
+from typing import Self, TypeVar, Unpack, overload
 
-from flintmq.client.engine.event_log import Event
-from flintmq.client.engine.lifecycle import State
-from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.engine.setting_names import renamed
+from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.push import push_consumer as aio
 from flintmq.client.push.listeners import Listener
 from flintmq.client.push.push_consumer import STOP_S
@@ -33,21 +30,15 @@ from flintmq.filter.tags import ALL
 from flintmq.model.queue import QueueRef
 
 L = TypeVar("L", bound=Listener)
-T = TypeVar("T")
 
 
-class PushConsumer:
+class PushConsumer(ThreadedFace[aio.PushConsumer]):
     """Consumes topics as a member of a group, in threads."""
 
     def __init__(
         self, group: str, listener: Listener | None = None, **settings: Unpack[PushSettings]
     ) -> None:
-        self._inner = aio.PushConsumer(group, listener, **settings)
-        self._lease: Lease | None = None
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
+        super().__init__(aio.PushConsumer(group, listener, **settings))
 
     # Before the start
 
@@ -100,59 +91,18 @@ class PushConsumer:
     # Life
 
     @property
-    def group(self) -> str:
-        return self._inner.group
-
-    @property
     def config(self) -> PushConfig:
         return self._inner.config
-
-    @property
-    def state(self) -> State:
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        return self._inner.client_id
-
-    def events(self, kind: str | None = None) -> list[Event]:
-        """The last things that went wrong or changed, oldest first."""
-        return self._inner.events(kind)
 
     def start(self) -> Self:
         """Join the group.  A start that fails leaves nothing behind and may be tried again."""
         if not self._inner.has_listeners:
             raise InvalidSetting("listener", "", "a consumer in threads needs one")
-        with self._lock:
-            lease = self._lease or Lease(repr(self._inner))
-            try:
-                lease.run(self._inner.start())
-            except BaseException:
-                if self._lease is None:
-                    lease.give_back()
-                raise
-            self._lease = lease
-        return self
+        return super().start()
 
     def stop(self, timeout_s: float = STOP_S) -> list[ListenerStatus]:
         """Leave the group; what still runs when the time is up comes back, and is left alone."""
-        with self._lock:
-            lease, self._lease = self._lease or Lease(repr(self._inner)), None
-            try:
-                return lease.run(self._inner.stop(timeout_s))
-            finally:
-                lease.give_back()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+        return self._end(lambda: self._inner.stop(timeout_s))
 
     # While it runs
 
@@ -172,16 +122,8 @@ class PushConsumer:
         """The queues this member has now, by the names the program knows."""
         return self._run(self._inner.queues())
 
-    def resize(self, threads_max: int, threads_min: int | None = None) -> None:
+    def resize_pool(self, threads_max: int, threads_min: int | None = None) -> None:
         """Change how many listeners run at once, from now on."""
-        self._run(self._inner.resize(threads_max, threads_min))
+        self._run(self._inner.resize_pool(threads_max, threads_min))
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        lease = self._lease
-        if lease is None:
-            try:
-                self._inner.require_running()
-            finally:
-                work.close()
-        assert lease is not None
-        return lease.run(work)
+    resize = renamed("resize", resize_pool)

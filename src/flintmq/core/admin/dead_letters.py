@@ -82,7 +82,7 @@ class ReplayTo(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class BuriedMessage:
     """A dead letter and the message it was."""
 
     message: ReceivedMessage
@@ -90,7 +90,7 @@ class DeadLetter:
     origin_message_id: str | None
 
     @classmethod
-    def of(cls, message: ReceivedMessage) -> DeadLetter:
+    def of(cls, message: ReceivedMessage) -> BuriedMessage:
         found = message.properties
         return cls(
             message,
@@ -141,7 +141,7 @@ def list_dead_letters(
     count_max: int = LIST_MAX,
     newest: bool = True,
     on_bad: OnBad = ignore,
-) -> Conversation[tuple[DeadLetter, ...]]:
+) -> Conversation[tuple[BuriedMessage, ...]]:
     """The newest of each queue, or the oldest; in the order they were stored."""
     spans = yield from dead_letter_spans(namesrv, group)
     found: list[ReceivedMessage] = []
@@ -154,13 +154,13 @@ def list_dead_letters(
         found += yield from read_messages(reader, count_max=count_max, on_bad=on_bad)
     found.sort(key=lambda message: message.store_ms)
     chosen = found[-count_max:] if newest else found[:count_max]
-    return tuple(DeadLetter.of(message) for message in chosen)
+    return tuple(BuriedMessage.of(message) for message in chosen)
 
 
 def replay(
     namesrv: NameServers,
     group: str,
-    letter: DeadLetter,
+    letter: BuriedMessage,
     *,
     to: ReplayTo = ReplayTo.GROUP,
     now_ms: int,

@@ -233,7 +233,7 @@ def settle_rules(
         tries_max=settings.tries_max(ordered=ordered),
         retry_topic=settings.retry_topic,
         consume_timeout_ms=settings.consume_timeout_ms,
-        suspend_ms=settings.suspend_ms,
+        suspend_ms=settings.ordered_suspend_ms,
         batch_max_of=batch_max_of if topic == settings.retry_topic else None,
         is_broadcasting=not settings.is_clustering,
         is_dead_lettering=settings.bad_rule == "dead_letter",

@@ -49,7 +49,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "pull_bytes_max": (1, 2**31 - 1),
     "pull_error_delay_ms": (10, _DAY_MS),
     "retry_max": (0, UNLIMITED),
-    "suspend_ms": (10, 30_000),
+    "ordered_suspend_ms": (10, 30_000),
     "consume_timeout_ms": (1_000, 7 * _DAY_MS),
     "commit_interval_ms": (100, _DAY_MS),
     "rebalance_interval_ms": (100, _DAY_MS),
@@ -89,7 +89,7 @@ class ConsumerSettings:
     pull_bytes_max: int = 262_144
     pull_error_delay_ms: int = 3_000
     retry_max: int | None = None
-    suspend_ms: int = 1_000
+    ordered_suspend_ms: int = 1_000
     consume_timeout_ms: int = 15 * 60_000
     commit_interval_ms: int = 5_000
     rebalance_interval_ms: int = 20_000

@@ -31,8 +31,8 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "commit_interval_ms": (100, _DAY_MS),
     "rebalance_interval_ms": (100, _DAY_MS),
     "retry_max": (0, UNLIMITED),
-    "suspend_ms": (1, _DAY_MS),
-    "suspend_timeout_ms": (1, _DAY_MS),
+    "hold_ms": (1, _DAY_MS),
+    "hold_timeout_ms": (1, _DAY_MS),
     "pull_timeout_ms": (1, _DAY_MS),
     "auto_commit_ms": (1_000, _DAY_MS),
     "pull_batch_max": (1, 1_024),
@@ -58,9 +58,9 @@ class PullSettings:
     rebalance_interval_ms: int = 20_000
     retry_max: int = RETRY_MAX
     """How often a message may be sent back before it is a dead letter."""
-    suspend_ms: int = 20_000
+    hold_ms: int = 20_000
     """How long a broker may keep a pull that finds nothing."""
-    suspend_timeout_ms: int = 30_000
+    hold_timeout_ms: int = 30_000
     """How long to wait for its answer."""
     pull_timeout_ms: int = 10_000
     """How long to wait for the answer to a pull that the broker does not keep."""
@@ -77,9 +77,9 @@ class PullSettings:
         for each in fields(self):
             if each.name in _RANGES:
                 check_range(each.name, getattr(self, each.name), _RANGES[each.name])
-        if self.suspend_timeout_ms <= self.suspend_ms:
-            reason = f"must be greater than suspend_ms, which is {self.suspend_ms}"
-            raise InvalidSetting("suspend_timeout_ms", str(self.suspend_timeout_ms), reason)
+        if self.hold_timeout_ms <= self.hold_ms:
+            reason = f"must be greater than hold_ms, which is {self.hold_ms}"
+            raise InvalidSetting("hold_timeout_ms", str(self.hold_timeout_ms), reason)
 
     @property
     def is_clustering(self) -> bool:
