@@ -50,7 +50,7 @@ def encode_json_header(command: Command) -> bytes:
 
 
 def encode_json_header_as(command: Command, opaque: int, flag: int) -> bytes:
-    """The same under another opaque number and flag, without a second command."""
+    """Write a header with another opaque number and flag, without a second command."""
     fields = bytes(command.fields)
     try:
         remark = b"" if command.remark is None else b',"remark":' + _text(command.remark)

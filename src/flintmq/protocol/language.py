@@ -26,5 +26,5 @@ def language_name(number: int) -> str:
 
 
 def language_number(name: str) -> int:
-    """Names that have no number are told as OTHER."""
+    """Names that have no number become OTHER."""
     return _NUMBERS.get(name, _NUMBERS["OTHER"])

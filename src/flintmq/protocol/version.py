@@ -36,7 +36,7 @@ _NUMBERS: Final = {name: number for number, name in enumerate(VERSION_NAMES)}
 
 
 def version_name(number: int) -> str:
-    """The name of a version; numbers outside the list are told as HIGHER_VERSION."""
+    """The name of a version; numbers outside the list become HIGHER_VERSION."""
     last = len(VERSION_NAMES) - 1
     return VERSION_NAMES[number if 0 <= number < last else last]
 

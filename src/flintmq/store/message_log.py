@@ -1,4 +1,4 @@
-"""The store's face: append, read, look up, sync, let go.
+"""The store's face: append, read, look up, sync, remove old files.
 
 A turn is as many appends as its owner likes and then one `write`.  Appends hand out offsets
 and touch no file.  `write` puts the bytes of all of them into the log, one write per file,
@@ -260,7 +260,7 @@ class MessageLog:
 
     @property
     def durable_to(self) -> LogOffset:
-        """Everything before this byte of the log is on the medium."""
+        """Everything before this byte of the log is on disk."""
         return self._commit.durable_to
 
     def begin_sync(
@@ -341,7 +341,7 @@ class MessageLog:
         wanted: Selection = EVERYTHING,
         limits: TransferLimits | None = None,
     ) -> ReadResult:
-        """Records of a queue from ``offset`` on; see `reading`.
+        """Records of a queue from ``offset`` on; see `queue_reader`.
 
         ``limits`` replaces those of the configuration for readers that take more at once.
         """

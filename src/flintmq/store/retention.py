@@ -1,15 +1,15 @@
-"""When old files of the log go: by age, or because the disk fills up.
+"""Retention: which old files of the log are removed, by age or because the disk fills up.
 
-Whole files go, the oldest first, never the last one.  A file's age counts from when the next
-one was begun, for then its last record was written.  Queues and index follow the log.
+Whole files are removed, the oldest first, never the last one.  A file's age counts from when the
+next one was begun, for then its last record was written.  Queues and index follow the log.
 
-    disk use        what goes
+    disk use        what is removed
     normal          expired files, when the owner says that the hour has come
     over clean      expired files, at any hour
     over forced     the oldest files, expired or not
     over refuse     and nothing more is appended until there is room
 
-How much a store holds, and on how full a disk: for those who look after it.
+`StoreExtent` says how much a store holds and how full its disk is, for operators.
 """
 
 from __future__ import annotations

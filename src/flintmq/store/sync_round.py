@@ -1,6 +1,6 @@
 """A thorough sync in parts: which files of queues and index it has yet to cover.
 
-When all of them are covered, everything stored before the round began is on the medium, and
+When all of them are covered, everything stored before the round began is on disk, and
 a checkpoint says so.  What is stored meanwhile is for the next round.
 """
 
@@ -23,7 +23,7 @@ class SyncRound:
         self.left = [self._parts.index.dirty, *self._parts.queues.take_changed()]
 
     def covered(self, count: int) -> None:
-        """The next ``count`` are on the medium."""
+        """The next ``count`` are on disk."""
         if count:
             del self.left[:count]
             if not self.left:

@@ -1,11 +1,9 @@
-"""What one group wants of one topic, and three bodies that hold little else.
+"""Clients and their subscriptions: heartbeats, and lists of connected clients.
 
-HEART_BEAT (34): which groups live behind a connection, and what they subscribe to.
-
-Every client leaves out something else (the tests show each of them), so only the names are
-required.
-
-Which clients are connected: consumers (203), producers (204), all producers (328).
+`Heartbeat` is the body of HEART_BEAT (34): the groups behind a connection and what they subscribe
+to.  Every client leaves out something else (the tests show each of them), so only the names are
+required.  Answers list the clients that are connected: GET_CONSUMER_CONNECTION_LIST (203),
+GET_PRODUCER_CONNECTION_LIST (204) and GET_ALL_PRODUCER_INFO (328).
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class Subscription(Body, frozen=True, kw_only=True):
 
 
 class CheckClientConfig(RequestBody, frozen=True, kw_only=True):
-    """Request 46: would the broker take this subscription?"""
+    """Request CHECK_CLIENT_CONFIG (46): would the broker take this subscription?"""
 
     client_id: str
     group: str
@@ -57,7 +55,7 @@ class CheckClientConfig(RequestBody, frozen=True, kw_only=True):
 
 
 class GroupSubscription(Body, frozen=True, kw_only=True):
-    """Answer to 345: what a group wants of a topic."""
+    """Answer to QUERY_SUBSCRIPTION_BY_CONSUMER (345): what a group wants of a topic."""
 
     group: str
     subscription_data: Subscription | None = None
@@ -65,7 +63,7 @@ class GroupSubscription(Body, frozen=True, kw_only=True):
 
 
 class ConsumerIds(Body, frozen=True, kw_only=True):
-    """Answer to 38: the members of a group."""
+    """Answer to GET_CONSUMER_LIST_BY_GROUP (38): the members of a group."""
 
     consumer_id_list: tuple[str, ...] = ()
 
@@ -105,7 +103,7 @@ class ClientConnection(Body, frozen=True, kw_only=True):
 
 
 class ConsumerConnections(Body, frozen=True, kw_only=True):
-    """Answer to 203: the members of a group and what they subscribe to."""
+    """Answer to GET_CONSUMER_CONNECTION_LIST (203): members and their subscriptions."""
 
     connection_set: tuple[ClientConnection, ...] = ()
     consume_from_where: ConsumeFromWhereField = ConsumeFromWhere.LAST_OFFSET
@@ -115,7 +113,7 @@ class ConsumerConnections(Body, frozen=True, kw_only=True):
 
 
 class ProducerConnections(Body, frozen=True, kw_only=True):
-    """Answer to 204."""
+    """Answer to GET_PRODUCER_CONNECTION_LIST (204)."""
 
     connection_set: tuple[ClientConnection, ...] = ()
 
@@ -131,6 +129,6 @@ class ConnectedProducer(Body, frozen=True, kw_only=True):
 
 
 class ProducerTable(Body, frozen=True, kw_only=True):
-    """Answer to 328: producers by group."""
+    """Answer to GET_ALL_PRODUCER_INFO (328): producers by group."""
 
     data: dict[str, tuple[ConnectedProducer, ...]] = {}

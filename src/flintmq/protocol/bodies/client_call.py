@@ -1,8 +1,9 @@
-"""GET_CONSUMER_RUNNING_INFO (307): a consumer tells how it is doing.
+"""Bodies of calls that a broker or an admin makes to a client.
 
-CONSUME_MESSAGE_DIRECTLY (309): what a listener made of one message, asked for by hand.
-
-Offsets that are moved from outside (220, 222), and offsets asked of clients (221, 223).
+GET_CONSUMER_RUNNING_INFO (307) asks a consumer for its state.  CONSUME_MESSAGE_DIRECTLY (309) has
+one message consumed and says what the listener returned.  RESET_CONSUMER_CLIENT_OFFSET (220) and
+INVOKE_BROKER_TO_RESET_OFFSET (222) move offsets from outside; GET_CONSUMER_STATUS_FROM_CLIENT (221)
+and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223) ask for them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class QueueState(Body, frozen=True, kw_only=True):
 
 
 class PopQueueState(Body, frozen=True, kw_only=True):
-    """The same for pop consumers, who have less to tell."""
+    """The state of one queue of a pop consumer."""
 
     dropped: bool = msgspec.field(name="droped", default=False)
     last_pop_timestamp: Int64 = 0

@@ -1,17 +1,15 @@
-"""A queue as bodies spell it: ``{"brokerName":"broker-a","queueId":0,"topic":"T"}``.
+"""Parts that several bodies share: queues, versions of tables, tables of text, consume modes.
 
-The same object also stands as the key of a map.  Bodies hold a `QueueRef` of the model; the
-wire spelling ends here.  Pop consumers alone name "any queue of this broker", with the id -1,
-which is no queue: for them there is `PopQueue`.
+A queue is written ``{"brokerName":"broker-a","queueId":0,"topic":"T"}``, also as the key of a map.
+Bodies hold a `QueueRef` of the model; the wire spelling ends here.  Pop consumers alone name "any
+queue of this broker", with the id -1, which is no queue: for them there is `PopQueue`.
 
-Which state of a table somebody has: `DataVersion`.
+`DataVersion` says which state of a table a broker has.  `KvTable` is a table of text in a body
+(GET_BROKER_RUNTIME_INFO 28, REGISTER_BROKER 103, GET_KVLIST_BY_NAMESPACE 219), `KvConfig` the file
+kvConfig.json.
 
-Plain tables of text: `KvTable` travels (28, 103, 219), `KvConfig` is the file kvConfig.json.
-
-How a group consumes, as bodies say it: enums that come by name or by number.
-
-Java writes the name.  The C++ client writes the ordinal, and fastjson reads either, whatever
-the case of the name.
+Enums that say how a group consumes are read by name or by number: Java writes the name, the C++
+client the ordinal, and fastjson reads either, whatever the case of the name.
 """
 
 from __future__ import annotations

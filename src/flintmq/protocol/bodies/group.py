@@ -1,7 +1,7 @@
-"""Consumer groups as brokers configure them.  `GroupTable` is also subscriptionGroup.json.
+"""Consumer groups at a broker: their settings, their SQL92 filters, their queue locks.
 
-consumerFilter.json: the SQL92 filters a broker keeps for its groups, alive or gone.
-
+`GroupTable` is also the file subscriptionGroup.json, `FilterTable` the file consumerFilter.json,
+which keeps the filters of groups that are offline too.  `LockRequest` and `LockAnswer` belong to
 LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): which member has a queue to itself.
 """
 
@@ -58,13 +58,13 @@ class GroupTable(Body, frozen=True, kw_only=True):
 
 
 class GroupList(Body, frozen=True, kw_only=True):
-    """Answer to 300: groups that consume a topic."""
+    """Answer to QUERY_TOPIC_CONSUME_BY_WHO (300): groups that consume a topic."""
 
     group_list: tuple[str, ...] = ()
 
 
 class GroupForbidden(Body, frozen=True, kw_only=True):
-    """Answer to 353: may this group read this topic?"""
+    """Answer to UPDATE_AND_GET_GROUP_FORBIDDEN (353): may this group read this topic?"""
 
     group: str
     readable: bool = True

@@ -1,10 +1,9 @@
-"""Tables of offsets.  Three of them are files: consumerOffset.json and delayOffset.json of a
-broker, offsets.json of a broadcasting consumer.  And what a broker says of an offset that
-is none.
+"""Tables of offsets, and the times of messages that a group has yet to read.
 
-How far the timer messages of a broker were delivered.  A file of our own.
-
-QUERY_CONSUME_TIME_SPAN (303): how old the messages are that a group has yet to read.
+Three tables are files: consumerOffset.json and delayOffset.json of a broker, offsets.json of a
+broadcasting consumer.  `TimerPositions`, how far a broker has delivered its timer messages, is a
+file of our own.  `OffsetMoved` is what a broker answers to an offset that its queue does not have.
+`ConsumeTimeSpans` answers QUERY_CONSUME_TIME_SPAN (303).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class DelayOffsets(Body, frozen=True, kw_only=True):
 
 
 class CorrectionOffsets(Body, frozen=True, kw_only=True):
-    """Answer to 308: offsets by queue id."""
+    """Answer to QUERY_CORRECTION_OFFSET (308): offsets by queue id."""
 
     correction_offsets: dict[Int32, Int64] = {}
 

@@ -1,6 +1,7 @@
-"""Queues shared out by the broker (400), and how a group should take messages (401, 402).
+"""Pop consumption: queues assigned by the broker, how a group takes messages, many acks in one.
 
-BATCH_ACK_MESSAGE (200151): many popped messages acknowledged at once.
+QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401), the table of request modes (402), and
+BATCH_ACK_MESSAGE (200151).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ POP_MODE = "POP"
 
 
 class QueryAssignment(RequestBody, frozen=True, kw_only=True):
-    """Request 400."""
+    """Request QUERY_ASSIGNMENT (400)."""
 
     client_id: str
     consumer_group: str
@@ -38,13 +39,13 @@ class Assignment(Body, frozen=True, kw_only=True):
 
 
 class Assignments(Body, frozen=True, kw_only=True):
-    """Answer to 400.  None at all when the broker has nothing to say."""
+    """Answer to QUERY_ASSIGNMENT (400).  None at all when the broker has nothing to say."""
 
     message_queue_assignments: tuple[Assignment, ...] | None = None
 
 
 class RequestMode(RequestBody, frozen=True, kw_only=True):
-    """Request 401: a group takes a topic by pull or by pop."""
+    """Request SET_MESSAGE_REQUEST_MODE (401): a group takes a topic by pull or by pop."""
 
     consumer_group: str
     mode: str = PULL_MODE
@@ -53,7 +54,7 @@ class RequestMode(RequestBody, frozen=True, kw_only=True):
 
 
 class RequestModes(Body, frozen=True, kw_only=True):
-    """Answer to 402: modes by topic and group."""
+    """Answer to GET_ALL_MESSAGE_REQUEST_MODE (402): modes by topic and group."""
 
     message_request_mode_map: dict[str, dict[str, RequestMode]] = {}
 

@@ -1,11 +1,11 @@
-"""GET_ROUTEINFO_BY_TOPIC (105): the queues and brokers of a topic.
+"""Routes and clusters: which brokers there are, at which addresses, with which queues.
 
-Go's client cuts ``brokerAddrs`` apart as raw text, so the body must have no spaces.  Quoted
-keys are what every client reads; bare ones are what name servers send to old versions.
+`TopicRoute` answers GET_ROUTEINFO_BY_TOPIC (105).  Go's client cuts ``brokerAddrs`` apart as raw
+text, so the body must have no spaces.  Quoted keys are what every client reads; bare ones are what
+name servers send to old versions.
 
-Who is in a cluster: GET_BROKER_CLUSTER_INFO (106) and GET_BROKER_MEMBER_GROUP (901).
-
-Both come with bare integer keys, whatever version asks.
+`Cluster` answers GET_BROKER_CLUSTER_INFO (106), `MemberGroup` answers GET_BROKER_MEMBER_GROUP
+(901).  Both have bare integer keys, whatever version asks.
 """
 
 from __future__ import annotations
@@ -115,6 +115,6 @@ class BrokerMembers(Body, frozen=True, kw_only=True):
 
 
 class MemberGroup(Body, frozen=True, kw_only=True):
-    """Answer to 901."""
+    """Answer to GET_BROKER_MEMBER_GROUP (901)."""
 
     broker_member_group: BrokerMembers | None = None

@@ -1,6 +1,8 @@
-"""How far groups are (208, 317), how long queues are (202), how fast a broker is (315).
+"""Figures of groups, topics, brokers and queues that an admin asks a broker for.
 
-QUERY_CONSUME_QUEUE (321): a look into the index of one queue.
+Progress of groups (GET_CONSUME_STATS 208, GET_BROKER_CONSUME_STATS 317), extents of queues
+(GET_TOPIC_STATS_INFO 202), rates of a broker (VIEW_BROKER_STATS_DATA 315), and the units of one
+consume queue (QUERY_CONSUME_QUEUE 321).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class QueueProgress(Body, frozen=True, kw_only=True):
 
 
 class ConsumeStats(Body, frozen=True, kw_only=True):
-    """Answer to 208.  An unknown group has an empty table."""
+    """Answer to GET_CONSUME_STATS (208).  An unknown group has an empty table."""
 
     consume_tps: float = 0.0
     offset_table: dict[QueueField, QueueProgress] = {}
@@ -36,7 +38,7 @@ class ConsumeStats(Body, frozen=True, kw_only=True):
 
 
 class ConsumeStatsList(Body, frozen=True, kw_only=True):
-    """Answer to 317: every group of a broker, one map for each."""
+    """Answer to GET_BROKER_CONSUME_STATS (317): every group of a broker, one map for each."""
 
     broker_addr: str | None = None
     consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
@@ -53,7 +55,7 @@ class QueueExtent(Body, frozen=True, kw_only=True):
 
 
 class TopicStats(Body, frozen=True, kw_only=True):
-    """Answer to 202.  ``topic_put_tps`` is of 5.x."""
+    """Answer to GET_TOPIC_STATS_INFO (202).  ``topic_put_tps`` is of 5.x."""
 
     offset_table: dict[QueueField, QueueExtent] = {}
     topic_put_tps: float | None = None
@@ -68,7 +70,7 @@ class RateSample(Body, frozen=True, kw_only=True):
 
 
 class BrokerStats(Body, frozen=True, kw_only=True):
-    """Answer to 315."""
+    """Answer to VIEW_BROKER_STATS_DATA (315)."""
 
     stats_day: RateSample = RateSample()
     stats_hour: RateSample = RateSample()

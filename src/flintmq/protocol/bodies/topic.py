@@ -50,7 +50,7 @@ class TopicTable(Body, frozen=True, kw_only=True):
 
 
 class TopicConfigList(RequestBody, frozen=True, kw_only=True):
-    """Request 18: topics to create or change together."""
+    """Request UPDATE_AND_CREATE_TOPIC_LIST (18): topics to create or change together."""
 
     topic_config_list: tuple[TopicConfigField, ...] = ()
 

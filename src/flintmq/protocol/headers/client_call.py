@@ -27,7 +27,7 @@ class ConsumerStatus(OfGroupAndTopic, frozen=True, kw_only=True):
 
 
 class DescribeConsumer(Header, frozen=True, kw_only=True):
-    """307 GET_CONSUMER_RUNNING_INFO."""
+    """GET_CONSUMER_RUNNING_INFO (307)."""
 
     consumer_group: str
     client_id: str

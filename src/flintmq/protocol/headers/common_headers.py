@@ -1,14 +1,13 @@
-"""Headers that several requests share.
+"""Headers that several requests share, and those of name server settings and broker figures.
+
+Settings are PUT_KV_CONFIG (100) to DELETE_KV_CONFIG (102) and GET_KVLIST_BY_NAMESPACE (219), and
+the version of a broker's own (GET_BROKER_CONFIG 26).
 
 Besides its own fields any request may carry some that say nothing to us, and a header class
 leaves them out: ``AccessKey``, ``SecurityToken`` and ``Signature`` (see `signature`),
 ``OnsChannel`` (C++ clients), ``ReqT`` (Java pull consumers), and of 5.x ``ns`` and ``nsd``
 (namespaces), ``lo`` (static topics) and ``oway`` (calls between brokers).  They stay in the
 command, so a request that is passed on keeps them.
-
-Settings kept by the name server (100 to 102, 219), and the version of a broker's own (26).
-
-Figures an admin asks a broker for.
 """
 
 from __future__ import annotations
@@ -62,19 +61,19 @@ class SettingOf(Header, frozen=True, kw_only=True):
 
 
 class PutSetting(SettingOf, frozen=True, kw_only=True):
-    """100 PUT_KV_CONFIG."""
+    """PUT_KV_CONFIG (100)."""
 
     value: str
 
 
 class SettingsOf(Header, frozen=True, kw_only=True):
-    """219 GET_KVLIST_BY_NAMESPACE."""
+    """GET_KVLIST_BY_NAMESPACE (219)."""
 
     namespace: str
 
 
 class SettingAnswer(Header, frozen=True, kw_only=True):
-    """To 101."""
+    """Answer to GET_KV_CONFIG (101)."""
 
     value: str | None = None
 
@@ -86,7 +85,7 @@ class BrokerConfigAnswer(Header, frozen=True, kw_only=True):
 
 
 class ViewBrokerStats(Header, frozen=True, kw_only=True):
-    """315 VIEW_BROKER_STATS_DATA."""
+    """VIEW_BROKER_STATS_DATA (315)."""
 
     stats_name: str
     stats_key: str

@@ -55,7 +55,7 @@ class ConsumeStatsOf(Header, frozen=True, kw_only=True):
 
 
 class SubscriptionOf(Header, frozen=True, kw_only=True):
-    """345 QUERY_SUBSCRIPTION_BY_CONSUMER."""
+    """QUERY_SUBSCRIPTION_BY_CONSUMER (345)."""
 
     group: str
     topic: str | None = None
@@ -78,7 +78,7 @@ class CorrectionOffset(Header, frozen=True, kw_only=True):
 
 
 class CloneGroupOffset(Header, frozen=True, kw_only=True):
-    """314 CLONE_GROUP_OFFSET."""
+    """CLONE_GROUP_OFFSET (314)."""
 
     src_group: str
     dest_group: str

@@ -16,7 +16,7 @@ class QueryConsumerOffset(Named, frozen=True, kw_only=True):
 
 
 class UpdateConsumerOffset(Named, frozen=True, kw_only=True):
-    """15 UPDATE_CONSUMER_OFFSET."""
+    """UPDATE_CONSUMER_OFFSET (15)."""
 
     consumer_group: str
     topic: str
@@ -36,13 +36,13 @@ class SearchOffset(OfQueue, frozen=True, kw_only=True):
 
 
 class MaxOffset(OfQueue, frozen=True, kw_only=True):
-    """30 GET_MAX_OFFSET."""
+    """GET_MAX_OFFSET (30)."""
 
     committed: bool | None = None
 
 
 class OffsetAnswer(Header, frozen=True, kw_only=True):
-    """To 14, 29, 30 and 31."""
+    """The offset that 14, 29, 30 and 31 ask for."""
 
     offset: Int64
 

@@ -40,7 +40,7 @@ class PopAnswer(Header, frozen=True, kw_only=True):
 
 
 class AckMessage(Named, frozen=True, kw_only=True):
-    """200051 ACK_MESSAGE."""
+    """ACK_MESSAGE (200051)."""
 
     consumer_group: str
     topic: str
@@ -50,13 +50,13 @@ class AckMessage(Named, frozen=True, kw_only=True):
 
 
 class ChangeInvisibleTime(AckMessage, frozen=True, kw_only=True):
-    """200053 CHANGE_MESSAGE_INVISIBLETIME."""
+    """CHANGE_MESSAGE_INVISIBLETIME (200053)."""
 
     invisible_time: Int64
 
 
 class InvisibleTimeAnswer(Header, frozen=True, kw_only=True):
-    """To 200053: the parts of the new receipt."""
+    """Answer to CHANGE_MESSAGE_INVISIBLETIME (200053): the parts of the new receipt."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -64,7 +64,7 @@ class InvisibleTimeAnswer(Header, frozen=True, kw_only=True):
 
 
 class PeekMessage(Named, frozen=True, kw_only=True):
-    """200052 PEEK_MESSAGE."""
+    """PEEK_MESSAGE (200052)."""
 
     topic: str
     queue_id: Int32
@@ -73,7 +73,7 @@ class PeekMessage(Named, frozen=True, kw_only=True):
 
 
 class AwaitMessage(Named, frozen=True, kw_only=True):
-    """200054 NOTIFICATION."""
+    """NOTIFICATION (200054)."""
 
     consumer_group: str
     topic: str
@@ -85,14 +85,14 @@ class AwaitMessage(Named, frozen=True, kw_only=True):
 
 
 class AwaitAnswer(Header, frozen=True, kw_only=True):
-    """To 200054."""
+    """Answer to NOTIFICATION (200054)."""
 
     has_msg: bool
     polling_full: bool = False
 
 
 class PollingOf(Named, frozen=True, kw_only=True):
-    """200055 POLLING_INFO."""
+    """POLLING_INFO (200055)."""
 
     consumer_group: str
     topic: str
@@ -100,13 +100,13 @@ class PollingOf(Named, frozen=True, kw_only=True):
 
 
 class PollingAnswer(Header, frozen=True, kw_only=True):
-    """To 200055."""
+    """Answer to POLLING_INFO (200055)."""
 
     polling_num: Int32
 
 
 class RecallMessage(Named, frozen=True, kw_only=True):
-    """370 RECALL_MESSAGE."""
+    """RECALL_MESSAGE (370)."""
 
     producer_group: str | None = None
     topic: str
@@ -114,6 +114,6 @@ class RecallMessage(Named, frozen=True, kw_only=True):
 
 
 class RecallAnswer(Header, frozen=True, kw_only=True):
-    """To 370."""
+    """Answer to RECALL_MESSAGE (370)."""
 
     msg_id: str

@@ -9,7 +9,7 @@ from flintmq.protocol.headers.common_headers import OfTopic
 
 
 class RouteOf(OfTopic, frozen=True, kw_only=True):
-    """105 GET_ROUTEINFO_BY_TOPIC."""
+    """GET_ROUTEINFO_BY_TOPIC (105)."""
 
     accept_standard_json_only: bool | None = None
 
@@ -35,14 +35,14 @@ class RegisterBroker(BrokerIdentity, frozen=True, kw_only=True):
 
 
 class RegisterAnswer(Header, frozen=True, kw_only=True):
-    """To 103: where the master is.  Only a slave is told."""
+    """Answer to REGISTER_BROKER (103): where the master is; only a slave gets it."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class DataVersionAnswer(Header, frozen=True, kw_only=True):
-    """To 322."""
+    """Answer to QUERY_DATA_VERSION (322)."""
 
     changed: bool
 
@@ -62,14 +62,14 @@ class BrokerHeartbeat(Header, frozen=True, kw_only=True):
 
 
 class BrokerMembers(Header, frozen=True, kw_only=True):
-    """901 GET_BROKER_MEMBER_GROUP."""
+    """GET_BROKER_MEMBER_GROUP (901)."""
 
     cluster_name: str
     broker_name: str
 
 
 class MinBrokerIdChange(Header, frozen=True, kw_only=True):
-    """905 NOTIFY_MIN_BROKER_ID_CHANGE."""
+    """NOTIFY_MIN_BROKER_ID_CHANGE (905)."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None
@@ -85,12 +85,12 @@ class WritePermOf(Header, frozen=True, kw_only=True):
 
 
 class WipeWritePermAnswer(Header, frozen=True, kw_only=True):
-    """To 205: how many topics lost a writable queue."""
+    """Answer to WIPE_WRITE_PERM_OF_BROKER (205): how many topics lost a writable queue."""
 
     wipe_topic_count: Int32
 
 
 class AddWritePermAnswer(Header, frozen=True, kw_only=True):
-    """To 327."""
+    """Answer to ADD_WRITE_PERM_OF_BROKER (327)."""
 
     add_topic_count: Int32

@@ -2,7 +2,7 @@ r"""The header of a send, cut into what repeats and what differs.
 
 A producer writes the same header again and again: only the time, the properties and the opaque
 number differ from one message to the next, and of the properties mostly the unique id alone.
-So a server that knows the rest, byte for byte, need not decode it again.  `send_fields` is the
+So a server that knows the rest, byte for byte, need not decode it again.  `send_template` is the
 other end of this.
 
     {"code":310, … "g":"TIME" … "i":"…UNIQ_KEY\u0001ID\u0002…" … "opaque":NUMBER, …}

@@ -27,7 +27,7 @@ class CreateTopic(Header, frozen=True, kw_only=True):
 
 
 class TopicConfigOf(OfTopic, frozen=True, kw_only=True):
-    """351 GET_TOPIC_CONFIG."""
+    """GET_TOPIC_CONFIG (351)."""
 
     is_logical: bool | None = field(default=None, name="lo")
 
@@ -39,6 +39,6 @@ class ForgetTopic(OfTopic, frozen=True, kw_only=True):
 
 
 class TopicsOfCluster(Header, frozen=True, kw_only=True):
-    """224 GET_TOPICS_BY_CLUSTER."""
+    """GET_TOPICS_BY_CLUSTER (224)."""
 
     cluster: str

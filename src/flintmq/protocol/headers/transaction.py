@@ -35,7 +35,7 @@ class CheckTransactionState(Named, frozen=True, kw_only=True):
 
 
 class ResumeCheck(Header, frozen=True, kw_only=True):
-    """323 RESUME_CHECK_HALF_MESSAGE."""
+    """RESUME_CHECK_HALF_MESSAGE (323)."""
 
     topic: str | None = None
     msg_id: str

@@ -56,7 +56,7 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
 
 
 def join_batch(entries: Iterable[tuple[bytes, bytes, int]]) -> bytes:
-    """The same from bodies, properties and flags."""
+    """Write a batch from bodies, properties and flags, without an object for each message."""
     parts: list[bytes] = []
     shape, head, middle = (0, 0, 0), b"", b""  # of the one before: most are as large
     for body, properties, flag in entries:
@@ -88,7 +88,7 @@ def decode_batch(body: bytes | memoryview) -> list[BatchEntry]:
 
 
 def split_batch(body: bytes) -> BatchColumns:
-    """The same without an object for each, for a broker in a hurry."""
+    """Read a batch as columns, without an object for each message: the broker's hot path."""
     alike = _split_alike(body)
     if alike is not None:
         return alike
@@ -117,7 +117,7 @@ def split_batch(body: bytes) -> BatchColumns:
 
 
 def _split_alike(body: bytes) -> BatchColumns | None:
-    """The same where all messages are as large as the first, in a fifth of the time."""
+    """Read a batch whose messages are all as large as the first, in a fifth of the time."""
     if len(body) < _ENTRY_BYTES_MIN:
         return None
     size_bytes, _, body_bytes = _unpack_head(body)

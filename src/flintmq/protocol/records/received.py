@@ -3,7 +3,7 @@
 Records are read one after the other.  A record that cannot be decoded, but whose frame is intact,
 is set aside as a `BadRecord`, and the reading goes on behind it.  A broken frame ends the reading:
 nobody can know where the next record starts.  What came before it is still good, so the result
-holds the messages, the bad records and the reason, and the caller can tell someone.
+holds the messages, the bad records and the reason, and the caller can report it.
 
 Bodies come out unpacked, with a limit; inner batches come out split.
 
@@ -124,7 +124,7 @@ def decode_messages(
 
 
 def _bounds(min_offset: int | None, max_offset: int | None) -> dict[str, str]:
-    """What every message of an answer is told of its queue."""
+    """Properties that every message of an answer gets: the bounds of its queue."""
     known = {names.MIN_OFFSET: min_offset, names.MAX_OFFSET: max_offset}
     return {name: str(offset) for name, offset in known.items() if offset is not None}
 

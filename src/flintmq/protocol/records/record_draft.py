@@ -74,7 +74,7 @@ _BATCH_PATTERNS = {
     )
     for bits in HEADS
 }
-"""The same for records of one batch, which share all from the system flag to the body's size."""
+"""Patterns of records of one batch, which share all from the system flag to the body's size."""
 
 
 def draft_record(

@@ -1,6 +1,6 @@
 """What is in a store: topics, queues, groups and how far they are.  Reads only.
 
-Nothing is verified beyond what is needed to tell it; `check` does that.
+Nothing is verified beyond what is needed to tell it; `store_check` does that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far the store is known to be on the medium, by the store times of records.
+"""How far the store is known to be on disk, by the store times of records.
 
 Five numbers at the start of a file of one page, as RocketMQ writes it.  They are written in
 place: 40 bytes lie in one sector, which is there as a whole or not at all.  After a crash
@@ -21,7 +21,7 @@ SAFETY_MS = 3_000
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What is on the medium.  All zeros promise nothing."""
+    """What is on disk.  All zeros promise nothing."""
 
     log_ms: int = 0
     """Store time of the last record in the commit log that is."""

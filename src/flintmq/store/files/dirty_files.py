@@ -1,4 +1,4 @@
-"""What was changed and is not known to be on the medium yet.
+"""What was changed and is not known to be on disk yet.
 
 A sync may run elsewhere and take long: `take` hands over what is dirty now, and what
 changes meanwhile is dirty again.  A sync that fails must `put_back` what it took; one that
@@ -44,7 +44,7 @@ class DirtyFiles:
         return any(path == file or path in file.parents for file in self._removed)
 
     def settled(self) -> None:
-        """What was taken is on the medium."""
+        """What was taken is on disk."""
         self._removed = ()
 
     def take(self) -> DirtyFiles:
@@ -61,7 +61,7 @@ class DirtyFiles:
         self.renamed(*taken.directories)
 
     def sync(self, disk: Disk) -> None:
-        """Bring everything to the medium, names first: bytes without a name are lost."""
+        """Bring everything to disk, names first: bytes without a name are lost."""
         taken = self.take()
         try:
             for directory in taken.directories:

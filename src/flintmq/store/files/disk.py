@@ -10,7 +10,7 @@ many queues there are, and the least used one is closed for the next.
 What it makes is for its owner alone, messages may be private; what others made keeps its mode.
 
 Invariant: a write that returns has handed every byte to the system; a `sync` that returns
-has them on the medium.  Anything else is `DiskFailed`, and the caller must assume that any
+has them on disk.  Anything else is `DiskFailed`, and the caller must assume that any
 part of the write may be there.
 """
 
@@ -224,7 +224,7 @@ class Disk:
         return changed
 
     def sync(self, path: Path) -> None:
-        """Bring what was written to the medium."""
+        """Bring what was written to disk."""
         sync_file(path)
 
     def replace(self, path: Path, content: bytes) -> None:
@@ -333,7 +333,7 @@ def _open_files_default() -> int:
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file to the medium through a descriptor of its own, so from any thread."""
+    """Bring a file to disk through a descriptor of its own, so from any thread."""
     with _named(path, "sync"):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,7 +1,7 @@
 """One sync for all who wait.
 
 Records are written many times between two syncs, and a sync brings all of them to the
-medium.  So there is one at a time, it runs wherever the owner likes, and what is written
+disk.  So there is one at a time, it runs wherever the owner likes, and what is written
 meanwhile waits for the next.
 
     begin()        what to sync now, or nothing to do; at most one plan is under way

@@ -1,6 +1,6 @@
-"""What a store may be told: sizes, limits, and when to let go of old files.
+"""The settings of a store: sizes, limits, and the retention of old files.
 
-The defaults are RocketMQ's, except that a record is acknowledged when it is on the medium.
+The defaults are RocketMQ's, except that a record is acknowledged when it is on disk.
 Sizes of files count for a new directory; in one that exists its own files decide, see
 `survey`.
 
@@ -37,7 +37,7 @@ _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 class Flush(Enum):
     """When a send is acknowledged."""
 
-    SYNC = "sync"  # once its bytes are on the medium
+    SYNC = "sync"  # once its bytes are on disk
     ASYNC = "async"  # once they are handed to the system
 
 

@@ -1,28 +1,24 @@
-"""One file of the commit log.
-
-It is made at its full size, so that it is mapped once and never again, and it is read
-through that map only.  It is written through `Disk`; the map shows what was written.
-
-A process that may not map a file cannot serve what is in it.  So room for all files is asked for
-when a store is opened, and a new file is mapped before its first record is acknowledged.
-
-A segment that is deleted loses its name.  Whoever holds a view of it reads on, and the
-system takes the room back when the last view is gone.
-
-The commit log: every record of the store, one after the other, in files of equal size.
+"""The commit log: every record of the store, one after the other, in files of equal size.
 
 No record lies in two files.  One that does not fit, with the eight bytes of a filler kept
 free behind it, goes to the next file, and the filler says that the rest of the old one is
 empty.  A batch is placed as one.
 
     append(draft)   a place for a record; nothing is written yet
-    reserve(size)   the same in two steps, for records that are written with their place …
+    reserve(size)   a place alone, for records that are written with their place …
     stage(octets)   … in them
     write()         one write per file; readers see nothing new
     commit()        the turn succeeded: readers see them
     undo()          the turn failed: the bytes go back to zeros
 
-Reading goes through a map of each file.  Of what a record says, only its stamp is known here.
+A `Segment` is one file.  It is made at its full size, so that it is mapped once, and it is read
+through that map only; it is written through `Disk`, and the map shows what was written.  A
+process that may not map a file cannot serve what is in it.  So room for all files is asked for
+when a store is opened, and a new file is mapped before its first record is acknowledged.  A
+segment that is deleted loses its name.  Whoever holds a view of it reads on, and the system
+frees the space when the last view is released.
+
+Of what a record says, only the fields that `append` stamps are known here.
 
 Invariant: bytes at and past ``end_offset`` are zeros, or belong to the turn under way, or
 ``is_torn`` says that they have to be wiped first.

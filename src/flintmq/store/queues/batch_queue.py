@@ -272,7 +272,7 @@ class BatchQueue:
 
     @property
     def dirty(self) -> DirtyFiles:
-        """What a sync has to bring to the medium."""
+        """What a sync has to bring to disk."""
         return self._row.dirty
 
 

@@ -5,7 +5,7 @@ the offset asked for, and the client passes over what is before it.  Limits coun
 that would go past them ends the answer, unless it is the first.  Tags and SQL92 look at what the
 record says of itself, which is what the producer said of the whole batch.
 
-Everything else is as in `reading`: statuses, one file of the queue at a time, and every record
+Everything else is as in `queue_reader`: statuses, one file of the queue at a time, and every record
 verified before it is shown.
 """
 

@@ -154,7 +154,7 @@ class ConsumeQueue:
         return self._read(start, count) if count > 0 else _NO_UNITS
 
     def octets(self, start: QueueOffset, count_max: int) -> bytes:
-        """The same as they stand in the file; of the last one a part may be missing."""
+        """Up to ``count_max`` units as bytes of one file; of the last one a part may be missing."""
         count = min(count_max, self.max_offset - start)
         return self._octets(start, count) if count > 0 else b""
 
@@ -201,7 +201,7 @@ class ConsumeQueue:
         return self._row.read(start * UNIT_BYTES, count * UNIT_BYTES)
 
     def _read_held(self, start: int, count: int) -> bytes:
-        """The same for units of which some are held."""
+        """Units as bytes, where some are held in memory and not written yet."""
         count = min(count, self._units_per_file - start % self._units_per_file)
         before = max(min(self._written - start, count), 0)
         first, stop = start + before - self._written, start + count - self._written
@@ -367,7 +367,7 @@ class ConsumeQueue:
 
     @property
     def dirty(self) -> DirtyFiles:
-        """What a sync has to bring to the medium."""
+        """What a sync has to bring to disk."""
         return self._row.dirty
 
 

@@ -132,7 +132,7 @@ class Dispatch:
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def growth_of(self, key: tuple[str, int]) -> Growth:
-        """The same for a topic and a queue id that are together already."""
+        """What a queue, given as topic and queue id, grows by in this turn."""
         growth = self._growths.get(key)
         if growth is None:
             topic, queue_id = key
@@ -213,7 +213,7 @@ class Dispatch:
         log_offsets: Sequence[int],
         store_ms: int,
     ) -> None:
-        """The same for many records; some may have no key."""
+        """Many records can be found by their keys; some may have none."""
         self._keys += chain.from_iterable(keys)
         counts = list(map(len, keys))
         keyed = zip(repeat(topic), counts, log_offsets, repeat(store_ms))

@@ -67,7 +67,7 @@ class QueueExtension:
 
     @property
     def dirty(self) -> DirtyFiles:
-        """What a sync has to bring to the medium."""
+        """What a sync has to bring to disk."""
         return self._row.dirty
 
     def load(self) -> list[str]:

@@ -126,7 +126,7 @@ class Queues:
         return queue
 
     def open_batch(self, topic: str, queue_id: int) -> BatchQueue:
-        """The same for a topic that keeps batches."""
+        """A queue of a topic that keeps batches, made if there is none."""
         queue = self._batches.get((topic, queue_id))
         if queue is None:
             check_directory_name(topic)
@@ -250,7 +250,7 @@ class Queues:
             self._remove_directory(root / topic)
 
     def remove_batch(self, topic: str, queue_id: int) -> None:
-        """The same for a queue of a topic that keeps batches; its topic still does."""
+        """Remove a queue of a topic that keeps batches; the topic goes on keeping them."""
         queue = self._batches.pop((topic, queue_id))
         queue.clear()
         self._changed.pop(queue.dirty, None)

@@ -4,8 +4,8 @@ Units stand in the order of the log, so those of the records that come by are th
 the queue.  They are compared one after the other; from the first that differs, all are written
 anew.  What is left behind the last record is cut.
 
-A record whose queue offset cannot be right, see `arrivals`, is a stray and gets no unit.  A record
-that is lost leaves its offsets without one.
+A record whose queue offset cannot be right, see `replayed_records`, is a stray and gets no unit.
+A record that is lost leaves its offsets without one.
 
 A replay need not begin with the first record.  Then the first one that comes by must continue the
 queue; if it does not, that is a `QueueGap`, and everything has to be replayed.

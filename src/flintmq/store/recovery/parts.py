@@ -35,7 +35,7 @@ class StoreParts:
     """Store time of the newest record."""
 
     def mark(self, ms: int) -> None:
-        """Everything up to this time is on the medium: recovery may start there."""
+        """Everything up to this time is on disk: recovery may start there."""
         self.checkpoint = replace(self.checkpoint, log_ms=ms, queues_ms=ms, index_ms=ms)
         self.checkpoint_file.write(self.checkpoint)
 

@@ -4,7 +4,7 @@ A record says which queue it is in and at which offset, so what its unit has to 
 Units that are so already are left alone; from the first one that is not, all are written
 anew.  A position whose record is lost gets a fill unit.
 
-A record whose queue offset cannot be right, see `arrivals`, is a stray and gets no unit.
+A record whose queue offset cannot be right, see `replayed_records`, is a stray and gets no unit.
 
 A replay need not begin with the first record.  Then the units before the first one it meets
 must be good; if they are not, that is a `QueueGap`, and everything has to be replayed.
