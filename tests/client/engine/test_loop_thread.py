@@ -26,6 +26,20 @@ def test_a_coroutine_runs_on_the_loop_and_its_result_comes_back() -> None:
         lease.give_back()
 
 
+def test_a_function_is_called_on_the_loop_and_its_result_or_error_comes_back() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with nothing_left():
+        lease = Lease("test")
+        assert lease.call(asyncio.get_running_loop) is lease.loop
+        with pytest.raises(KeyError, match="x"):
+            lease.call(fail)
+        lease.give_back()
+        with pytest.raises(WrongState, match="test is stopped"):
+            lease.call(fail)
+
+
 def test_all_leases_share_one_thread_that_ends_with_the_last() -> None:
     first, second = Lease("one"), Lease("two")
     assert first.loop is second.loop

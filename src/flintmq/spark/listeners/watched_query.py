@@ -3,7 +3,8 @@
     query runs ──every 0.25 s──► progress ──► figures, log, live line
     query ends ──► `_close`: what was made for the query is released ──► `await_termination` returns
 
-Invariant: `_close` runs once, after the query has ended, also when nobody stops or awaits it.
+Invariant: `_close` runs once, after the query has ended, also when the program neither stops nor
+awaits it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class WatchedQuery(ABC):
         with self._lock:
             try:
                 progress: list[dict[str, Any]] = [dict(each) for each in self.query.recentProgress]
-            except Exception:  # Spark may be gone; the program hears of it elsewhere
+            except Exception:  # the JVM may have ended; other calls to Spark raise that
                 log.debug("no progress of %s", self._name, exc_info=True)
                 return
             for batch in self._figures.take(progress):

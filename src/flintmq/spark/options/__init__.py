@@ -1,1 +1,1 @@
-"""What `.option(…)` may say: tables of options, their values and their errors."""
+"""The options of source and sink: their tables, values and errors."""

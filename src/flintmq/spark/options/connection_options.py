@@ -1,4 +1,4 @@
-"""Where the cluster is and who we are there: the options that source and sink share."""
+"""The connection options that source and sink share: addresses, credentials, TLS."""
 
 from __future__ import annotations
 

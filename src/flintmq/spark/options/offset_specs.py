@@ -1,4 +1,4 @@
-"""Places in queues, and choices of queues, as options spell them.
+"""Offsets and choices of queues, as options spell them.
 
     startingOffsets    earliest | latest | group | {"topic": {"broker": {"queue id": offset}}}
     assign             {"topic": {"broker": [queue ids]}}, or {"topic": [queue ids]}: those of
@@ -6,7 +6,7 @@
 
 In JSON an offset of -2 is the oldest message that is kept, -1 the end, as in Kafka's source.
 
-Invariant: names are as the brokers know them, with their namespace.
+Invariant: names of topics are those of the brokers, with their namespace.
 """
 
 from __future__ import annotations

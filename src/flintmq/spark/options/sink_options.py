@@ -1,6 +1,6 @@
-"""What the sink may be told, beyond where the cluster is.
+"""The options of the sink, beside those of the connection.
 
-Which columns a frame may have is in `spark.sink_rows`.
+Which columns a frame may have is in `flintmq.spark.sink.sink_rows`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ SEND_MS: Final = 10_000
 takes longer than a single message."""
 
 IN_FLIGHT: Final = 4
-"""Requests a task has under way: enough to keep a broker busy while rows are packed."""
+"""Requests that a task has in flight: enough to keep a broker busy while rows are packed."""
 
 IN_FLIGHT_MAX: Final = 64
 """Every request is waited for by a thread."""
 
 BATCH_BYTES_LEAST: Final = 4_096
 BATCH_BYTES_MOST: Final = 4 * 1024 * 1024
-"""More than a broker takes unless it is told to."""
+"""More than a broker accepts with its default settings."""
 
 SINGLES_IN_FLIGHT: Final = 1_000
-"""Messages that cannot be in a batch, under way at once."""
+"""Messages in flight that cannot be in a batch."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 

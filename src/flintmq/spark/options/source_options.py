@@ -1,7 +1,7 @@
 """The options of the source, read into one value that travels with every reader and task.
 
-Names are Kafka's where the meaning is Kafka's.  Parsing asks nobody: whether topics, queues and
-offsets exist is found out by the plan.
+Names are Kafka's where the meaning is Kafka's.  Parsing does no I/O: whether topics, queues and
+offsets exist is checked when the read is planned.
 
 Invariant: a `SourceOptions` that exists is free of contradictions, holds names as the brokers know
 them, pickles, and shows no secret when it is printed.

@@ -7,7 +7,7 @@ Spark notes its files in ``DIR/_spark_metadata``; one that is run again after a 
 again only if it did not count before.  So ``spark.read.parquet(DIR)`` gives every message exactly
 once, at any time, also while a query writes.  It has to be DIR itself: below it, and for programs
 that do not know ``_spark_metadata``, all files are there to be seen, those of a batch that is
-being written among them; see `spark.lake_directory` for what becomes of them.
+being written among them; see `flintmq.spark.pipelines.lake_directory`.
 
 Files are as large as batches make them.  A query that follows a topic runs one batch a minute; one
 that reads what is there takes batches of `BATCH_BYTES`.  Each batch writes at most ``files`` files
@@ -58,7 +58,7 @@ DAY_US: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class LakeStatus:
-    """How far a lake is.  ``lag`` and the rate are of the last batches."""
+    """The progress of a lake.  ``lag`` and the rate are of the last micro-batches."""
 
     is_active: bool
     batches: int
@@ -79,7 +79,7 @@ def lake(
     progress: bool = False,
     **options: object,
 ) -> Lake:
-    """Start to write topics as Parquet under ``to``; come back once the query runs.
+    """Start to write topics as Parquet under ``to``; returns once the query runs.
 
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.

@@ -9,10 +9,10 @@
     drop_repeats(spark.read.format("rocketmq").option("properties", "map")…load())
     drop_repeats(spark.readStream…load(), within="1 hour")
 
-A repeat has the topic, the row identity (`spark.row_identity`) and the body of a message that was
-there before.  A body that differs under the same identity comes from a job whose rows change their
-order when they are made again: it is passed on, since nothing may be lost.  Messages that no
-sink sent are always passed on.
+A repeat has the topic, the row identity (`flintmq.spark.sink.row_identity`) and the body of a
+message that was there before.  A body that differs under the same identity comes from a job whose
+rows change their order when they are made again: it is passed on, since nothing may be lost.
+Messages that no sink sent are always passed on.
 
     new ─► claimed ──► the listener ──► consumed, or dead ──► remembered: repeats are dropped
               ▲                   └───► comes again ────────► forgotten

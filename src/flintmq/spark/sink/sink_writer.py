@@ -5,7 +5,7 @@
                                        any error fails the task; Spark tries it again
 
 At least once: a task that is tried again and a batch that is run again send their rows again,
-each under the same `ROW_PROPERTY`, by which consumers drop repeats (`spark.repeats`).  Nothing
+each under the same `ROW_PROPERTY`, by which consumers drop repeats (`drop_repeats`).  Nothing
 can be taken back: an aborted write leaves what was stored.
 
 A stream's rows are named by its query id and batch, which Spark hands to tasks as local
