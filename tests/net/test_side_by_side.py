@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from flintmq.core.conversation import Conversation
-from flintmq.core.reading.broker_offsets import Extent, extent, max_offset
+from flintmq.core.reading.broker_offsets import extent, max_offset
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import Unreachable
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import Extent, QueueRef
 from flintmq.net import side_by_side
 from flintmq.net.side_by_side import hold_all
 from flintmq.spark.reading.access import Access

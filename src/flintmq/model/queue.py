@@ -61,3 +61,11 @@ class Span:
             Span(self.queue, QueueOffset(s), QueueOffset(min(s + count_max, self.stop)))
             for s in starts
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a queue holds: from its oldest offset to the one that the next message gets."""
+
+    start: QueueOffset
+    stop: QueueOffset

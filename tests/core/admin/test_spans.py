@@ -15,9 +15,8 @@ from flintmq.core.admin.spans import (
     queue_extent,
     queue_offset_at,
 )
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.protocol.headers.offset import OffsetAnswer, StoreTimeAnswer
 from support.core.peers import NS, A, B, Peers, Reply, name_servers, ok, route, routes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flintmq.core.reading.broker_offsets import (
-    Extent,
     commit_offset,
     earliest_ms,
     extent,
@@ -16,7 +15,7 @@ from flintmq.core.reading.broker_offsets import (
     tell_offset,
 )
 from flintmq.errors import BrokerRefused, RemoteProtocolError
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode as Code
 from flintmq.protocol.headers.offset import (
     OffsetAnswer,

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from flintmq.client.admin import Admin
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, Unreachable
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.spark.reading.access import Access
 from flintmq.spark.reading.cluster_queues import ClusterQueues
 from support.spark.support import BROKER, create_topic, forget_old, forgetful, send, wait_for

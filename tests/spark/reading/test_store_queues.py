@@ -13,12 +13,11 @@ import pytest
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.admin.spans import LocatedSpan
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import NoRoute, StoreRefused
 from flintmq.model.message import Message, ReceivedMessage
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.reading.store_queues import StorePages, StoreQueues
 from flintmq.store.files.layout import FILL_UNIT, UNIT_BYTES

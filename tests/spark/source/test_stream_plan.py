@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import InvalidSetting, MessagesLost, NoRoute
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.options.source_options import Limits, SourceOptions
 from flintmq.spark.reading.queue_source import QueueSource, QueueSurvey, ReadPart
 from flintmq.spark.source.message_sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, MessageSizes

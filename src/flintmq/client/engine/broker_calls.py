@@ -34,13 +34,13 @@ from flintmq.core.group.requests import (
 from flintmq.core.group.retry_copy import copy_to_retry
 from flintmq.core.producer.publisher import Publisher
 from flintmq.core.producer.send_draft import draft_copy
-from flintmq.core.reading.broker_offsets import Extent, extent, max_offset, min_offset, offset_at
+from flintmq.core.reading.broker_offsets import extent, max_offset, min_offset, offset_at
 from flintmq.core.reading.pull_request import Pull, check_filter, pull_request
 from flintmq.core.routes import Found
 from flintmq.errors import FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP, retry_topic
 from flintmq.model.message import ReceivedMessage
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypedDict, TypeVar
 
-from flintmq.client.engine.account import Account
 from flintmq.client.engine.setting_names import in_own_names, unknown_setting
 from flintmq.client.engine.timing import SYSTEM, Timing
 from flintmq.client.hooks.request_hooks import RequestHook
+from flintmq.core.account import Account
 from flintmq.errors import InvalidSetting
 from flintmq.model.topic import NAME_PATTERN
 from flintmq.net.address import parse_addresses

@@ -15,9 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from flintmq.client.engine.account import Account
 from flintmq.client.engine.event_log import EventLog
 from flintmq.client.hooks.request_hooks import RequestHook, run_after, run_before
+from flintmq.core.account import Account
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, FlintError

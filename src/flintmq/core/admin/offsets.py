@@ -29,11 +29,11 @@ from flintmq.core.admin.lag import group_lag
 from flintmq.core.admin.spans import Target, ToEnd, ToOffset, ToStart, ToTime, resolve
 from flintmq.core.ask import CLIENT_CALL_MS, ask
 from flintmq.core.conversation import Conversation
-from flintmq.core.reading.broker_offsets import Extent, commit_offset, extent, group_offset
+from flintmq.core.reading.broker_offsets import commit_offset, extent, group_offset
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.group import retry_topic
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.group import CloneGroupOffset

@@ -7,10 +7,10 @@ from typing import TypeAlias, assert_never
 
 from flintmq.core.admin.cluster import readable_brokers, require_route
 from flintmq.core.conversation import Conversation
-from flintmq.core.reading.broker_offsets import Extent, earliest_ms, extent, offset_at
+from flintmq.core.reading.broker_offsets import earliest_ms, extent, offset_at
 from flintmq.core.routes import NameServers
 from flintmq.errors import NoRoute
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ number: where to start then is a decision, and not made here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flintmq.core.ask import ASK_MS, ask, refusal
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import RemoteProtocolError
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.common_headers import OfQueue
@@ -25,14 +23,6 @@ from flintmq.protocol.headers.offset import (
 )
 
 _KNOWN_OR_NOT = frozenset({int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND)})
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """``start`` is the oldest offset that is kept, ``stop`` the one the next message gets."""
-
-    start: QueueOffset
-    stop: QueueOffset
 
 
 def group_offset(

@@ -12,9 +12,9 @@ before the time, and the one at the result, if there is one, at the time or late
 from __future__ import annotations
 
 from flintmq.core.conversation import Conversation
-from flintmq.core.reading.broker_offsets import Extent, offset_at
+from flintmq.core.reading.broker_offsets import offset_at
 from flintmq.core.reading.read_span import SpanReader
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.protocol.records.record_scan import scan_records
 
 

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from flintmq.core.group.subscriptions import Subscriptions
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import NoRoute, WrongState
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.listeners.membership import Membership
 from flintmq.spark.listeners.packed_app import Program
 from flintmq.spark.reading.cluster_queues import ClusterQueues

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flintmq.client.engine.account import Account
 from flintmq.client.engine.client_config import NAMESRV_VARIABLE
+from flintmq.core.account import Account
 from flintmq.errors import InvalidSetting
 from flintmq.model.topic import NAME_PATTERN
 from flintmq.net.address import parse_addresses

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from flintmq.client.engine.account import Account
+from flintmq.core.account import Account
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import NameServers
 from flintmq.net.blocking.blocking import BlockingChannels

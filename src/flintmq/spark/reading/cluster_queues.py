@@ -23,12 +23,12 @@ from flintmq.core.admin.topics import TopicKind, groups_of_topic, list_topics
 from flintmq.core.ask import ASK_MS, ask
 from flintmq.core.conversation import Conversation
 from flintmq.core.group.group_introduction import introduce
-from flintmq.core.reading.broker_offsets import Extent, commit_offset, extent, group_offset
+from flintmq.core.reading.broker_offsets import commit_offset, extent, group_offset
 from flintmq.core.reading.time_search import first_at
 from flintmq.core.routes import fetch_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute, Unreachable
 from flintmq.model.group import retry_topic
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.model.route import Route
 from flintmq.net.clock import monotonic_ms
 from flintmq.net.side_by_side import hold_all

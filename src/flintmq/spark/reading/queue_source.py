@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import Page, Wanted
 from flintmq.errors import FlintError
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 
 
 @dataclass(frozen=True, slots=True)

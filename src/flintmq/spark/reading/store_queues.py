@@ -18,12 +18,11 @@ from typing import Final
 
 import numpy as np
 
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.core.reading.read_span import Page, Wanted
 from flintmq.errors import NoRoute
 from flintmq.filter.sql_eval import compile_sql
 from flintmq.model.group import is_dead_letter_topic, is_retry_topic
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission, is_system_topic, reply_topic
 from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.records.properties import parse_properties

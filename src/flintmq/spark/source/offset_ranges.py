@@ -14,11 +14,10 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import InvalidSetting, MessagesLost
 from flintmq.logs import logger
 from flintmq.model.group import without_namespace
-from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.options.offset_specs import (
     Choice,
     OfEach,

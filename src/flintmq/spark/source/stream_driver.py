@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import FlintError, NoRoute, Unreachable
 from flintmq.logs import logger
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import Extent, QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.options.offset_specs import TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions

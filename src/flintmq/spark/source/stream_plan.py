@@ -25,8 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from flintmq.core.reading.broker_offsets import Extent
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
 from flintmq.spark.source.offset_ranges import DataLoss
 from flintmq.spark.source.stream_offset import StreamOffset

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from flintmq.core.reading.broker_offsets import Extent
-from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.queue import Extent, LogOffset, QueueOffset
 from flintmq.store.files.disk import Disk
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.consume_queue import Bound

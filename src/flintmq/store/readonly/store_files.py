@@ -19,9 +19,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flintmq.core.reading.broker_offsets import Extent
 from flintmq.errors import DiskFailed, StoreRefused
-from flintmq.model.queue import QueueOffset
+from flintmq.model.queue import Extent, QueueOffset
 from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import store_time_ms
 from flintmq.store.files.disk import Disk
