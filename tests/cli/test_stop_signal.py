@@ -12,7 +12,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, sys, threading
-from flintmq.cli import process
+from flintmq.cli.shared import server_process as process
 from flintmq.net.loop import run
 
 process.STOP_LIMIT_S = {limit_s}

@@ -1,7 +1,7 @@
 """`flintmq broker`: a broker as a process of its own; also the settings `serve` shares with it.
 
 What a flag says beats the environment, which beats the file.  The file is RocketMQ's own
-broker.conf.  Exit codes are those of `process`.
+broker.conf.  Exit codes are those of `server_process`.
 """
 
 from __future__ import annotations

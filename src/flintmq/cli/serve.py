@@ -5,7 +5,7 @@ Once both answer and the broker is registered, one line goes to stdout:
     flintmq ready namesrv=HOST:PORT broker=HOST:PORT data=DIR
 
 What a flag says beats the environment, which beats the file, RocketMQ's broker.conf.  Exit
-codes are those of `process`.
+codes are those of `server_process`.
 """
 
 from __future__ import annotations
