@@ -167,7 +167,6 @@ ASYNC_WITHOUT_AWAIT = {  # the list may only get shorter
     "client/pull/pull_consumer.py: status",
     "client/push/push_consumer.py: pause",
     "client/push/push_consumer.py: queues",
-    "client/push/push_consumer.py: resize",
     "client/push/push_consumer.py: resize_pool",
     "client/push/push_consumer.py: resume",
     "client/push/push_consumer.py: status",
