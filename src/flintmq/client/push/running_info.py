@@ -1,4 +1,4 @@
-"""What a consumer tells an admin of itself (307): settings, queues, rates, stacks."""
+"""The answer to GET_CONSUMER_RUNNING_INFO (307): settings, queues, rates and stacks."""
 
 from __future__ import annotations
 
