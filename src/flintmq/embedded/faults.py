@@ -24,11 +24,11 @@ class Lost(StrEnum):
     """What is lost of a request."""
 
     REQUEST = "request"
-    """It is not served, and not answered."""
+    """The request is not served, and not answered."""
     ANSWER = "answer"
-    """It is served, and not answered."""
+    """The request is served, and not answered."""
     CONNECTION = "connection"
-    """It is not served, and its connection ends."""
+    """The request is not served, and its connection ends."""
 
 
 @dataclass(slots=True)

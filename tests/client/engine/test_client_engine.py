@@ -34,7 +34,6 @@ def test_it_can_do_nothing_before_its_start_and_after_its_stop(broker: EmbeddedB
             lambda: engine.route("t"),
             lambda: engine.publish_queues("t"),
             engine.heartbeat,
-            lambda: engine.ask_name_server(request(106)),
         ]
         for call in calls:
             with pytest.raises(WrongState, match="consumer 'g' is created"):
@@ -343,7 +342,7 @@ def test_hooks_see_every_request_and_answer_and_one_that_raises_changes_nothing(
             namesrv=broker.namesrv, request_hooks=(Broken(), Forgetful(), Watch())
         )
         async with running(broker, config=config) as engine:
-            await engine.ask_name_server(request(RequestCode.GET_BROKER_CLUSTER_INFO))
+            await engine.call(broker.namesrv, request(RequestCode.GET_BROKER_CLUSTER_INFO))
             await engine.tell(broker.broker, request(RequestCode.UPDATE_CONSUMER_OFFSET))
 
     run(main())
@@ -392,7 +391,7 @@ def test_a_peer_that_is_not_there_is_unreachable() -> None:
         engine = Engine(ClientConfig(namesrv=closed_port()))
         await engine.start()
         with pytest.raises(Unreachable):
-            await engine.ask_name_server(request(106))
+            await engine.call(engine.name_servers[0], request(106))
         with pytest.raises(Unreachable):
             await engine.publish_queues("t")
         await engine.stop()

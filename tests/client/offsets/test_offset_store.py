@@ -136,16 +136,6 @@ def test_persisting_stores_what_is_named(store: OffsetStore) -> None:
     assert set(store.clone()) == {ONE, TWO}
 
 
-def test_persisting_all_forgets_what_is_not_ours(store: OffsetStore) -> None:
-    store.update(ONE, at(1))
-    store.update(TWO, at(2))
-
-    run(store.persist_all([ONE]))
-
-    assert store.clone() == {ONE: 1}
-    assert run(store.read(TWO, ReadFrom.STORE)) is None
-
-
 def test_a_copy_may_be_of_one_topic_and_changes_nothing(store: OffsetStore) -> None:
     store.update(ONE, at(1))
     store.update(TWO, at(2))
@@ -164,7 +154,7 @@ def test_offsets_are_told_to_brokers_without_waiting_after_the_first() -> None:
     store, broker = remote()
     for offset in (7, 8):
         store.update(ONE, at(offset))
-        run(store.persist_all([ONE]))
+        run(store.persist([ONE]))
 
     assert [(call.address, call.timeout_ms) for call in broker.calls] == [("a:1", 5_000)] * 2
     assert [call.request.is_oneway for call in broker.calls] == [False, True]
@@ -238,7 +228,7 @@ def test_what_could_not_be_stored_is_told_and_the_rest_is_stored() -> None:
     for queue in (ONE, TWO, lost):
         store.update(queue, at(7))
 
-    failures = run(store.persist_all([ONE, TWO, lost]))
+    failures = run(store.persist([ONE, TWO, lost]))
 
     assert {queue: type(error) for queue, error in failures.items()} == {
         TWO: Unreachable,
@@ -270,7 +260,7 @@ def test_a_refused_offset_is_heard_when_it_is_put() -> None:
 def test_a_file_survives_its_consumer(tmp_path: Path) -> None:
     first = local(tmp_path)
     first.update(ONE, at(7))
-    run(first.persist_all([ONE]))
+    run(first.persist([ONE]))
 
     second = local(tmp_path)
     run(second.load())
@@ -284,7 +274,7 @@ def test_other_queues_stay_in_the_file(tmp_path: Path) -> None:
     run(store.put(TWO, at(2)))
     store.update(ONE, at(1))
 
-    run(store.persist_all([ONE]))
+    run(store.persist([ONE]))
 
     assert run(store.read(TWO, ReadFrom.STORE)) == 2
 

@@ -189,7 +189,7 @@ def test_broadcasting_keeps_offsets_in_a_file(broker: EmbeddedBroker, tmp_path: 
         )
 
     with consumer() as first:
-        first.update(queue, 2)
+        first.update_offset(queue, 2)
         with pytest.raises(InvalidSetting, match="already has a consumer"):
             consumer().start()
 

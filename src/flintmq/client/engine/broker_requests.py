@@ -1,12 +1,12 @@
 """What brokers ask of a client: a table of codes, and the member each question is for.
 
-    39  what became of a half message   → the producer of the group; no answer
-    40  the group has other members     → the consumer: rebalance; no answer
-    220 go on from these offsets        → the consumer; no answer
-    221 how far are you                 → its offsets
-    307 tell all about yourself         → settings, queues, rates
-    309 consume this one message        → what the listener made of it
-    326 the reply to a request message  → the producer that waits for it
+    CHECK_TRANSACTION_STATE (39)           → the producer of the group; no answer
+    NOTIFY_CONSUMER_IDS_CHANGED (40)       → the consumer: rebalance; no answer
+    RESET_CONSUMER_CLIENT_OFFSET (220)     → the consumer: go on from there; no answer
+    GET_CONSUMER_STATUS_FROM_CLIENT (221)  → the offsets of the consumer
+    GET_CONSUMER_RUNNING_INFO (307)        → settings, queues and rates of the consumer
+    CONSUME_MESSAGE_DIRECTLY (309)         → what the listener made of one message
+    PUSH_REPLY_MESSAGE_TO_CLIENT (326)     → the producer that waits for the reply
 
 A question for a group that is not here is answered with code 1 and RocketMQ's own text.
 """

@@ -140,12 +140,13 @@ def split_settings(
     ``renamed`` has the deprecated names of ``own``.  A name that nobody has is `InvalidSetting`,
     which says what was probably meant.
     """
-    given = in_own_names(settings, {**_RENAMED, **renamed})
+    renamed = {**_RENAMED, **renamed}
+    given = in_own_names(settings, renamed)
     common = {entry.name for entry in fields(ClientConfig)}
     special = {entry.name for entry in fields(own)}  # type: ignore[arg-type]  # says the docstring
     for name, value in given.items():
         if name not in common and name not in special:
-            raise unknown_setting(name, value, common | special)
+            raise unknown_setting(name, value, common | special, renamed)
     return (
         ClientConfig(**{name: value for name, value in given.items() if name in common}),
         own(**{name: value for name, value in given.items() if name in special}),

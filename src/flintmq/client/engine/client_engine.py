@@ -1,7 +1,7 @@
 """What every client lives on: connections, routes, heartbeats, and the questions of brokers.
 
 There is one `Engine` for each client object, on the loop it was started on.  It decides nothing
-about sending or consuming: producers and consumers are its members (`client.members`).
+about sending or consuming: producers and consumers are its members (`client.engine.members`).
 
     engine = Engine(ClientConfig(namesrv="127.0.0.1:9876"))
     engine.add_consumer(member)             before or after the start
@@ -38,7 +38,7 @@ from flintmq.client.engine.event_log import EventLog
 from flintmq.client.engine.lifecycle import Life, State
 from flintmq.client.engine.members import ConsumerMember, Members, ProducerMember
 from flintmq.core.conversation import Call, PausingConversation
-from flintmq.core.routes import Found, NameServers, Routes, ask_name_servers, fetch_route, no_route
+from flintmq.core.routes import Found, NameServers, Routes, fetch_route, no_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.logs import logger
 from flintmq.model.group import with_namespace, without_namespace
@@ -62,7 +62,7 @@ UNREGISTER_MS: Final = 3_000
 
 
 class Engine:
-    """The engine of one client.  Not for use from other threads; see `client.threads`."""
+    """The engine of one client.  Other threads reach it by `client.engine.loop_thread`."""
 
     def __init__(
         self,
@@ -202,12 +202,6 @@ class Engine:
         self.life.require_running()
         return drive_async(conversation, self._links.make)
 
-    async def ask_name_server(self, question: Command, timeout_ms: int | None = None) -> Command:
-        """The answer of the first name server that gives one."""
-        self.life.require_running()
-        timeout_ms = timeout_ms or self.config.call_timeout_ms
-        return await self.hold(ask_name_servers(self._name_servers, question, timeout_ms))
-
     @property
     def name_servers(self) -> tuple[str, ...]:
         """The addresses that were given."""
@@ -306,11 +300,11 @@ class Engine:
         return self._links.refusals
 
     def known_version(self, address: str) -> int | None:
-        """What the broker said it is in its last heartbeat answer; None before the first."""
+        """The version of a broker by its last heartbeat answer; None before the first."""
         return self._links.versions.get(address)
 
     async def version_of(self, address: str) -> int | None:
-        """The same, asking where it is not known yet; None from one that does not say."""
+        """The version of a broker, asked by a heartbeat if not known; None where it says none."""
         if address not in self._links.versions:
             error = await self._links.beat(address)
             if error is not None:

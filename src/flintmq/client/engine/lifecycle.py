@@ -75,7 +75,7 @@ class Life:
         self.state = State.FAILED
 
     def end(self) -> bool:
-        """It is being stopped; whether it was running, so that there is something to stop."""
+        """Enter the state stopped; whether it was running, so that there is something to stop."""
         fork.check_generation(self._born, self.what)
         if self._starting:
             raise WrongState(self.what, "starting", "wait for its start before stopping it")

@@ -126,7 +126,9 @@ def _plain(name: str) -> str:
 _JAVA_NAMES: Final = {_plain(name): name for name in (*JAVA_NAMES, *_INSTEAD)}
 
 
-def unknown_setting(name: str, value: object, known: set[str]) -> InvalidSetting:
+def unknown_setting(
+    name: str, value: object, known: set[str], renamed: Mapping[str, str]
+) -> InvalidSetting:
     """The error for a setting that a client does not have; it says what was probably meant."""
     java_name = _JAVA_NAMES.get(_plain(name), "")
     if java_name in _INSTEAD:
@@ -134,8 +136,9 @@ def unknown_setting(name: str, value: object, known: set[str]) -> InvalidSetting
     elif JAVA_NAMES.get(java_name) in known:
         hint = f"{java_name} of Java is {JAVA_NAMES[java_name]} here"
     else:
-        public = sorted(each for each in known if not each.startswith("_"))
-        near = get_close_matches(name, public, 1)
+        meant = {each: each for each in sorted(known)} | dict(renamed)
+        public = [each for each, new in meant.items() if not new.startswith("_")]
+        near = [meant[each] for each in get_close_matches(name, public, 1)]
         hint = f"did you mean {near[0]}?" if near else "there is no such setting"
     return InvalidSetting(name, str(value)[:80], hint)
 

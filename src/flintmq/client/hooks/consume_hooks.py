@@ -54,7 +54,7 @@ class ConsumeHook(Protocol):
         """A listener is about to get these messages."""
 
     def after(self, context: ConsumeContext) -> None:
-        """It ended."""
+        """The listener ended; ``context`` says how."""
 
 
 FilterHook: TypeAlias = Callable[[QueueRef, Sequence[ReceivedMessage]], Sequence[ReceivedMessage]]

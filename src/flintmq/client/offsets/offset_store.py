@@ -65,9 +65,6 @@ class OffsetStore(Protocol):
     async def persist(self, queues: Collection[QueueRef]) -> Failures:
         """Store what is remembered of these queues."""
 
-    async def persist_all(self, owned: Collection[QueueRef]) -> Failures:
-        """Store the queues that are ours and forget all others."""
-
     async def put(self, queue: QueueRef, offset: QueueOffset) -> None:
         """Store one offset at once, whatever is remembered, and raise when that fails."""
 
@@ -112,13 +109,9 @@ class _Memory:
             if topic is None or queue.topic == topic
         }
 
-    def _keep_only(self, owned: Collection[QueueRef]) -> None:
-        for queue in [known for known in self._offsets if known not in owned]:
-            self.remove(queue)
-
 
 class RemoteOffsets(_Memory):
-    """Offsets at the brokers (14 and 15).
+    """Offsets at the brokers: QUERY_CONSUMER_OFFSET (14) and UPDATE_CONSUMER_OFFSET (15).
 
     ``call`` carries a call out; ``address_of`` gives the master of a queue's broker.
 
@@ -168,11 +161,6 @@ class RemoteOffsets(_Memory):
             for (queue, _), error in zip(wanted, outcomes, strict=True)
             if error is not None
         }
-
-    async def persist_all(self, owned: Collection[QueueRef]) -> Failures:
-        failures = await self.persist(owned)
-        self._keep_only(set(owned))
-        return failures
 
     async def put(self, queue: QueueRef, offset: QueueOffset) -> None:
         """Asked and answered, so a broker that refuses is heard."""
@@ -252,11 +240,6 @@ class FileOffsets(_Memory):
         except FlintError as error:
             return dict.fromkeys(wanted, error)
         return {}
-
-    async def persist_all(self, owned: Collection[QueueRef]) -> Failures:
-        failures = await self.persist(owned)
-        self._keep_only(set(owned))
-        return failures
 
     async def put(self, queue: QueueRef, offset: QueueOffset) -> None:
         await self._merge({queue: offset})

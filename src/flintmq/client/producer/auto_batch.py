@@ -1,4 +1,4 @@
-"""Sends that share requests, on the loop: `core.send_gather` says which and when.
+"""Sends that share requests, on the loop: `core.producer.auto_batch` says which and when.
 
 A message fails alone where it alone is at fault.  A request that was refused before anything was
 stored, for what is in it, is taken apart and its messages are sent one by one.
@@ -68,7 +68,7 @@ class Gather:
         return True
 
     def start(self, message: Message, timeout_ms: int) -> asyncio.Future[SendReceipt] | None:
-        """The same, with a future to tell."""
+        """`put` with a future for the outcome; None when the message has to go alone."""
         future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
         return future if self.put(message, timeout_ms, partial(_tell, future)) else None
 

@@ -2,12 +2,11 @@
 
     request ─► topic ─► a consumer ─► reply ─► the broker pushes it to the client that asked
 
-The two find each other by a correlation id.  Only the client that asked can get the reply, and
-only while it waits.
+A correlation id joins request and reply.  Only the client that asked can get the reply, and only
+while it waits.  `MemberOfProducer` is the producer as its engine sees it: brokers ask it about
+transactions and give it replies.
 
-Invariant: whoever waits is no longer in the table once it has its reply, gave up or was stopped.
-
-A producer as its engine sees it: who is asked about transactions, and who takes replies.
+Invariant: a request is no longer in the table once it has its reply, timed out or was stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ REPLY_TYPE: Final = "reply"
 
 
 class Replies:
-    """Who waits for which reply."""
+    """The requests that wait for a reply, by correlation id."""
 
     def __init__(self, requests_max: int = REQUESTS_MAX) -> None:
         self._requests_max = requests_max
@@ -99,7 +98,7 @@ def reply_to(request: ReceivedMessage, body: bytes) -> tuple[Message, dict[str, 
 
 
 class MemberOfProducer:
-    """What brokers send to one producer."""
+    """The member of one producer: takes transaction checks and replies."""
 
     def __init__(
         self, group: str, replies: Replies, check: Callable[[TransactionCheck], None]

@@ -1,4 +1,4 @@
-"""Which queues are ours, kept up to date: the driver of `core.rebalance` for pulling consumers.
+"""Which queues are ours: the driver of `core.group.rebalance` for consumers that pull.
 
     topic added ──► route ──► Rebalance ──► members asked ──► Share ──► ``on_share``
 

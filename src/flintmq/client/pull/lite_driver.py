@@ -1,4 +1,4 @@
-"""The driver of `core.lite_pull`: carries its pulls out, tells it how they ended, waits for it.
+"""The driver of `core.pull.lite_pull`: carries its pulls out and reports how they ended.
 
     machine ──Pull──► task ──answer──► machine ──ready──► poll
 
@@ -151,7 +151,7 @@ class LitePuller:
                 await self._wait(deadline_ms - now_ms)
 
     def poll_here(self, timeout_ms: int) -> list[ReceivedMessage] | None:
-        """The same on a thread that is not the loop's; None while another one does it."""
+        """`poll` on a thread that is not the loop's; None while another thread polls so."""
         if not self._polling_here.acquire(blocking=False):
             return None
         try:
@@ -359,7 +359,7 @@ class LitePuller:
         self._engine.spawn(self._client.keeper.release(release.queue), "offset of a lost queue")
 
     def _arm(self) -> None:
-        """Come back when the machine wants to look at a queue again."""
+        """Set the timer to the time when the machine wants to look at a queue again."""
         due_ms = self._machine.next_due_ms()
         if self._timer is not None:
             if due_ms == self._timer_ms and self._is_running:

@@ -89,7 +89,7 @@ class ConsumerStats:
         counts.spent_us += spent_ns // 1_000
 
     def consumed_whole(self, ended: Iterable[tuple[Deliver, int]]) -> None:
-        """The same for batches without a message that is not consumed."""
+        """Listeners ended whose messages are all consumed: batches and their times."""
         for topic, some in groupby(ended, _topic_of):
             counts, spent_ns = self._topics[topic], 0
             for batch, took_ns in some:

@@ -4,7 +4,7 @@
          └─► tasks: an ``async def``, on the loop         ┴─► ended ──► driver
 
 A listener gets a tuple of frozen messages.  What it returns or raises is kept in the `Work` as it
-is; `core.results` reads it.
+is; `core.group.listener_results` reads it.
 
 Invariant: at most ``limit`` coroutines of one consumer run at once.
 """
@@ -37,7 +37,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 
 Listener: TypeAlias = Callable[[tuple[ReceivedMessage, ...]], Any]
-"""A function or a coroutine function; for what it may return see `core.results`."""
+"""A function or a coroutine function; for what it may return see `core.group.listener_results`."""
 
 
 def is_async(listener: Listener) -> bool:
@@ -88,7 +88,7 @@ class Surroundings(msgspec.Struct, frozen=True):
             self.after(context, work.result, perf_counter_ns() - start_ns)
 
     async def run_async(self, work: Work) -> None:
-        """The same for a coroutine function.  Only a stop cancels it."""
+        """Await a coroutine function with the hooks around it.  Only a stop cancels it."""
         context = self.before(work.queue, work.messages) if self.hooks else None
         start_ns = perf_counter_ns()
         try:

@@ -108,7 +108,7 @@ class Inbox:
         return around.before(batch.queue, batch.messages) if around.hooks else None
 
     def _after(self, batch: Deliver, result: object) -> int:
-        """It is current no more; for how long it was."""
+        """Take a batch off the current ones; how long it was one, in ns."""
         since_ns, context = self.current.pop(batch)
         spent_ns = perf_counter_ns() - since_ns
         if context is not None:

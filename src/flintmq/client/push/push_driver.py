@@ -268,7 +268,7 @@ class Driver:
         good: Callable[[A, int], Actions],
         bad: Callable[[A, str, int], Actions],
     ) -> Callable[[A], None]:
-        """The same for one that is done or not."""
+        """A handler of an action whose call has no answer."""
         return self._asking(call, lambda action, _, now_ms: good(action, now_ms), bad)
 
     # Brokers

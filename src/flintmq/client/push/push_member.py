@@ -1,9 +1,13 @@
-"""One message given to a listener by hand (309), and what is said of how it went.
+"""A push consumer as its engine sees it: the answers to what brokers ask of a member.
 
-The message is shown to the listener as if it came from its queue.  No offset changes and nothing
-is sent back, whatever the listener says.
+    NOTIFY_CONSUMER_IDS_CHANGED (40)       → rebalance
+    RESET_CONSUMER_CLIENT_OFFSET (220)     → go on from other offsets
+    GET_CONSUMER_STATUS_FROM_CLIENT (221)  → the offsets
+    GET_CONSUMER_RUNNING_INFO (307)        → settings, queues, rates, stacks
+    CONSUME_MESSAGE_DIRECTLY (309)         → one message to the listener, and its result
 
-A push consumer as its engine sees it: what brokers ask of it.
+A message consumed directly is shown to the listener as if it came from its queue.  No offset
+changes and nothing is sent back, whatever the listener returns.
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ def _remark(result: object) -> str | None:
 
 
 class PushMember:
-    """Answers for one consumer."""
+    """The member of one push consumer."""
 
     def __init__(self, engine: Engine, driver: Driver, config: PushConfig) -> None:
         self.group = config.wire_group
@@ -76,23 +80,23 @@ class PushMember:
         return self._driver.machine.subscriptions.section()
 
     def notified(self) -> None:
-        """40."""
+        """NOTIFY_CONSUMER_IDS_CHANGED (40): the members of the group changed."""
         self._driver.event(self._driver.machine.notified(self._engine.clock()))
 
     def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
-        """220."""
+        """RESET_CONSUMER_CLIENT_OFFSET (220): go on from these offsets of a topic."""
         moved = {
             queue: QueueOffset(offset) for queue, offset in offsets.items() if queue.topic == topic
         }
         self._driver.event(self._driver.machine.reset(moved, self._engine.clock()))
 
     def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
-        """221."""
+        """GET_CONSUMER_STATUS_FROM_CLIENT (221): the offsets of a topic."""
         offsets = self._driver.machine.offsets()
         return {queue: offset for queue, offset in offsets.items() if queue.topic == topic}
 
     def running_info(self, *, with_stacks: bool) -> RunningConsumer:
-        """307."""
+        """GET_CONSUMER_RUNNING_INFO (307): settings, queues, rates, and stacks if wanted."""
         driver, machine = self._driver, self._driver.machine
         return running_consumer(
             self._config,
@@ -107,7 +111,7 @@ class PushMember:
         )
 
     async def consume_directly(self, message: ReceivedMessage) -> DirectResult:
-        """309."""
+        """CONSUME_MESSAGE_DIRECTLY (309): call the listener with one message."""
         topic = message.topic
         if is_retry_topic(topic):
             topic = message.properties.get(names.RETRY_TOPIC) or topic

@@ -2,15 +2,13 @@
 
     routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join ──► rights?
 
-Nothing before the joining introduces us to a broker, so a consumer that is refused leaves no
-trace.  Whether an account has the rights it needs shows only then: in the answers to heartbeats
-and to the first questions that every consumer asks.  A topic
-that does not exist yet is no reason to refuse: it is looked for until it does.
+No request before the join introduces us to a broker, so a consumer that is refused leaves no
+trace.  Whether an account has the rights it needs shows only after it: in the answers to
+heartbeats and to the first questions that every consumer asks.
 
-Topics that no name server knew at the start: asked for until one does.
-
-The retry topic of a new group is made by its first heartbeat, so it is there soon; a topic that
-nobody made yet may take for ever.
+A topic without a route is no reason to refuse: `seek_routes` asks the name servers until one has
+it.  The retry topic of a new group is made by its first heartbeat, so it is there soon; a topic
+that nobody made yet may never come.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ async def check_rights(
 
 
 async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError | None:
-    """38 and 14, as they will be asked; what went wrong, if anything."""
+    """Ask GET_CONSUMER_LIST_BY_GROUP (38) and QUERY_CONSUMER_OFFSET (14); the error, if any."""
     try:
         address = await engine.some_broker(topic)
         read_members(await engine.call(address, members_request(group)), address)
@@ -99,7 +97,7 @@ async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError
 
 
 async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConfig) -> None:
-    """46: would the brokers take this expression?"""
+    """CHECK_CLIENT_CONFIG (46): raise `InvalidSetting` for an expression that brokers refuse."""
     body = CheckClientConfig(
         client_id=engine.client_id,
         group=config.wire_group,
@@ -142,7 +140,7 @@ async def _check_group(
 async def _wishes_without_us(
     engine: Engine, group: str, own: dict[str, str], address: str
 ) -> GroupWishes | None:
-    """What the group wants.  A former self that is just going away is waited for."""
+    """The subscriptions of the group.  An earlier process with our client id is waited for."""
     deadline_s = asyncio.get_running_loop().time() + OLD_SELF_S
     while True:
         wishes = await engine.hold(ask_wishes(address, group, engine.client_id, own))
@@ -154,11 +152,11 @@ async def _wishes_without_us(
 
 
 SEEK_MS: Final = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
-"""How long to wait before each question; the last one again and again."""
+"""How long to wait before each question; the last one repeats."""
 
 
 async def seek_routes(engine: Engine, topics: Sequence[str]) -> None:
-    """Come back when every topic has a route; whoever wants to know of it listens for changes."""
+    """Refresh routes until every topic has one; `Engine.on_route_change` reports each."""
     tries = 0
     while missing := [topic for topic in topics if engine.routes.find(topic) is None]:
         await engine.timing.sleep(SEEK_MS[min(tries, len(SEEK_MS) - 1)])

@@ -94,7 +94,7 @@ class _Worker(Generic[J]):
         self.chunks.put(chunk)
 
     def take_back(self) -> list[J]:
-        """What it has not begun."""
+        """The jobs of this worker that it has not begun."""
         taken: list[J] = []
         for chunk in reversed(self.given):
             while chunk:
@@ -205,7 +205,7 @@ class Pool(Generic[J]):
         return left
 
     async def wait_closed(self) -> None:
-        """Come back when every thread has ended; for ever, if a listener never returns."""
+        """Wait until every thread has ended; for ever, if a listener never returns."""
         while any(worker.thread.is_alive() for worker in self._leaving):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
