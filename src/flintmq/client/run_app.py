@@ -1,4 +1,4 @@
-"""`flintmq.App`: the declarations of `core.app`, and two ways to run them without Spark.
+"""`flintmq.App`: the declarations of `core.group.app`, and two ways to run them without Spark.
 
     app.run()               on threads, until the program is interrupted or `stop` is called
     async with app: ...     on the loop of the program

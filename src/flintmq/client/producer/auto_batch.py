@@ -1,4 +1,4 @@
-"""Sends that share requests, on the loop: `core.send_gather` says which and when.
+"""Sends that share requests, on the loop: `core.producer.auto_batch` says which and when.
 
 A message fails alone where it alone is at fault.  A request that was refused before anything was
 stored, for what is in it, is taken apart and its messages are sent one by one.

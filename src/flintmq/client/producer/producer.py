@@ -5,7 +5,7 @@
 
 `send` comes back when the broker has the message, or raises.  Sends may run side by side.
 `send_async` starts one and hands out its future; it waits only while ``in_flight_max`` are
-under way.  What may be tried again, and where, `core.send` decides.
+under way.  What may be tried again, and where, `core.producer.publisher` decides.
 """
 
 from __future__ import annotations

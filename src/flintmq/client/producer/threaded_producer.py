@@ -9,7 +9,7 @@ while ``in_flight_max`` messages are under way.  Callbacks run on the thread tha
 clients of the process, so they must be quick and must not wait for a client.
 
 A thread that sends while no other does asks the broker on a connection of its own, without the
-way to that thread and back; see `client.direct_line`.
+way to that thread and back; see `client.engine.direct_line`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which queues are ours, kept up to date: the driver of `core.rebalance` for pulling consumers.
+"""The queues this member owns, kept up to date: drives `core.group.rebalance` for pull consumers.
 
     topic added ──► route ──► Rebalance ──► members asked ──► Share ──► ``on_share``
 

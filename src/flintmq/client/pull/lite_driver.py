@@ -1,4 +1,4 @@
-"""The driver of `core.lite_pull`: carries its pulls out, tells it how they ended, waits for it.
+"""The driver of `core.pull.lite_pull`: makes its pulls, reports how they ended, waits for it.
 
     machine ──Pull──► task ──answer──► machine ──ready──► poll
 

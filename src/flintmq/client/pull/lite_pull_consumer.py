@@ -5,7 +5,7 @@
         while messages := await consumer.poll():
             ...
 
-Messages are pulled ahead by themselves (`core.lite_pull` says when) and handed out by `poll`.
+Messages are pulled ahead by themselves (`core.pull.lite_pull` says when) and handed out by `poll`.
 Subscribed topics are shared out among the members of the group; assigned queues are this one's
 whoever else reads them.  The two exclude each other.
 

@@ -11,7 +11,7 @@
     schedule.register("orders", pull)
     async with schedule: ...
 
-`core.scheduled_pull` says when.  An ``async def`` runs on the loop, and its context has the
+`core.pull.scheduled_pull` says when.  An ``async def`` runs on the loop, and its context has the
 consumer of asyncio; a plain function runs on one of ``threads`` threads, and its context has the
 consumer for threads.  What a function raises is logged, and it runs again after a second.
 """

@@ -4,7 +4,7 @@
          └─► tasks: an ``async def``, on the loop         ┴─► ended ──► driver
 
 A listener gets a tuple of frozen messages.  What it returns or raises is kept in the `Work` as it
-is; `core.results` reads it.
+is; `core.group.listener_results` reads it.
 
 Invariant: at most ``limit`` coroutines of one consumer run at once.
 """
@@ -37,7 +37,7 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 
 Listener: TypeAlias = Callable[[tuple[ReceivedMessage, ...]], Any]
-"""A function or a coroutine function; for what it may return see `core.results`."""
+"""A function or a coroutine function; for what it may return see `core.group.listener_results`."""
 
 
 def is_async(listener: Listener) -> bool:

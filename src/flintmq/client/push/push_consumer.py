@@ -9,9 +9,10 @@
         await until_told()
 
 A listener is a function, which runs in a thread of the pool, or an ``async def``, which runs on
-the loop.  What it may return is in `core.results`.  Without any listener the messages are for
-``async for message in consumer``: each is consumed when the loop asks for the next, comes again
-later when an exception leaves the ``async with``, and is left as it is by ``break``.
+the loop.  What it may return is in `core.group.listener_results`.  Without any listener the
+messages are for ``async for message in consumer``: each is consumed when the loop asks for the
+next, is redelivered when an exception leaves the ``async with``, and is left as it is by
+``break``.
 
     created ──start──► running ──stop──► stopped
 """

@@ -1,7 +1,7 @@
 """What a push consumer may be told: how its group consumes, and what the program adds.
 
-Names and ranges of the group's part are `core.consumer_settings`; here are the few that need a
-program around them: hooks, a store, a strategy.
+Names and ranges of the group's part are in `core.group.consumer_settings`; here are the few that
+need a program around them: hooks, a store, a strategy.
 """
 
 from __future__ import annotations
