@@ -78,7 +78,7 @@ class ClusterMap:
 
 
 def fetch_cluster(namesrv: NameServers) -> Conversation[ClusterMap]:
-    """106."""
+    """The brokers of the cluster (GET_BROKER_CLUSTER_INFO, 106)."""
     reply = yield from ask_any(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
     table = Cluster.from_body(reply.body).broker_addr_table
     return ClusterMap(
@@ -90,7 +90,7 @@ def fetch_cluster(namesrv: NameServers) -> Conversation[ClusterMap]:
 
 
 def require_route(namesrv: NameServers, topic: str) -> Conversation[Route]:
-    """105; `NoRoute` when no broker has the topic."""
+    """The route of a topic (GET_ROUTEINFO_BY_TOPIC, 105); `NoRoute` when no broker has it."""
     route = yield from fetch_route(namesrv, topic, ASK_MS)
     if route is None:
         raise NoRoute(topic, "no broker has such a topic")
@@ -110,14 +110,14 @@ def broker_address(namesrv: NameServers, broker: str) -> Conversation[str]:
 
 
 def broker_figures(namesrv: NameServers, broker: str) -> Conversation[Mapping[str, str]]:
-    """28: what a running broker counts, under RocketMQ's names."""
+    """What a running broker counts (GET_BROKER_RUNTIME_INFO, 28), under RocketMQ's names."""
     address = yield from broker_address(namesrv, broker)
     reply = yield from ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
     return KvTable.from_body(reply.body).table
 
 
 def broker_settings(namesrv: NameServers, broker: str) -> Conversation[Mapping[str, str]]:
-    """26: how a broker is set, under RocketMQ's names."""
+    """The settings of a broker (GET_BROKER_CONFIG, 26), under RocketMQ's names."""
     address = yield from broker_address(namesrv, broker)
     return (yield from settings_at(address))
 
@@ -130,6 +130,6 @@ def settings_at(address: str) -> Conversation[Mapping[str, str]]:
 def change_broker_settings(
     namesrv: NameServers, broker: str, changes: Mapping[str, str]
 ) -> Conversation[None]:
-    """25: which settings may be changed while it runs is the broker's to say."""
+    """Change settings of a running broker (UPDATE_BROKER_CONFIG, 25); it decides which may be."""
     address = yield from broker_address(namesrv, broker)
     yield from ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=write_properties(changes))

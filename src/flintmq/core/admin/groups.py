@@ -101,7 +101,7 @@ class ConsumerDetail:
 
 
 def list_groups(namesrv: NameServers) -> Conversation[tuple[GroupSummary, ...]]:
-    """201 to every broker: the groups it is set up for, merged by name."""
+    """The groups of every broker (GET_ALL_SUBSCRIPTIONGROUP_CONFIG, 201), merged by name."""
     cluster = yield from fetch_cluster(namesrv)
     found: dict[str, list[tuple[str, GroupConfig]]] = {}
     for broker, address in cluster.readable().items():
@@ -191,7 +191,7 @@ def delete_group(
 
 
 def fetch_members(namesrv: NameServers, group: str) -> Conversation[GroupMembers | None]:
-    """203 to every broker; None when no member is online."""
+    """The members of a group, of every broker (GET_CONSUMER_CONNECTION_LIST, 203), or None."""
     cluster = yield from fetch_cluster(namesrv)
     seen: dict[str, tuple[ClientConnection, list[str]]] = {}
     wishes: set[Wish] = set()
@@ -220,7 +220,7 @@ def fetch_members(namesrv: NameServers, group: str) -> Conversation[GroupMembers
 
 
 def connections_at(address: str, group: str) -> Conversation[ConsumerConnections | None]:
-    """203 to one broker; None when no member is connected to it."""
+    """The members one broker knows (GET_CONSUMER_CONNECTION_LIST, 203); None without any."""
     reply = yield from ask(
         address,
         RequestCode.GET_CONSUMER_CONNECTION_LIST,
@@ -233,7 +233,7 @@ def connections_at(address: str, group: str) -> Conversation[ConsumerConnections
 
 
 def fetch_producers(namesrv: NameServers, group: str) -> Conversation[tuple[Member, ...]]:
-    """204 to every broker: the clients of a producer group."""
+    """The clients of a producer group (GET_PRODUCER_CONNECTION_LIST, 204), of every broker."""
     cluster = yield from fetch_cluster(namesrv)
     seen: dict[str, tuple[ClientConnection, list[str]]] = {}
     for broker, address in cluster.readable().items():

@@ -58,7 +58,7 @@ class DirectConsumption:
 def message_at(
     namesrv: NameServers, offset_id: str, *, on_bad: OnBad = ignore
 ) -> Conversation[ReceivedMessage | None]:
-    """33: the message an offset id leads to; None when it is gone."""
+    """The message an offset id leads to (VIEW_MESSAGE_BY_ID, 33); None when it is deleted."""
     address, broker, log_offset = yield from _locate(namesrv, offset_id)
     header = ViewMessage(offset=log_offset)
     reply = yield Call(address, request(RequestCode.VIEW_MESSAGE_BY_ID, header), CLIENT_CALL_MS)
@@ -73,7 +73,7 @@ def message_at(
 def messages_by_id(
     namesrv: NameServers, topic: str, unique_id: str, *, on_bad: OnBad = ignore
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
-    """12: every message of a topic that a producer gave this id; retries of it keep the id."""
+    """Every message of a topic with this unique id (QUERY_MESSAGE, 12), retries included."""
     return (
         yield from _query(
             namesrv,
@@ -96,7 +96,7 @@ def messages_by_key(
     stop_ms: int = FOREVER_MS,
     on_bad: OnBad = ignore,
 ) -> Conversation[tuple[ReceivedMessage, ...]]:
-    """12: the messages of a topic that carry a key, oldest first."""
+    """The messages of a topic that carry a key (QUERY_MESSAGE, 12), oldest first."""
     return (
         yield from _query(
             namesrv,

@@ -186,7 +186,7 @@ def clone_offsets(
 def fetch_offsets(
     namesrv: NameServers, group: str, topic: str
 ) -> Conversation[Mapping[QueueRef, QueueOffset | None]]:
-    """14 for every queue of a topic; None where the group never committed."""
+    """The committed offset in every queue of a topic; None where the group never committed."""
     route = yield from require_route(namesrv, topic)
     addresses = readable_brokers(route)
     found: dict[QueueRef, QueueOffset | None] = {}

@@ -107,7 +107,7 @@ def kind_of(topic: str, cluster: ClusterMap) -> TopicKind:
 
 
 def list_topics(namesrv: NameServers) -> Conversation[tuple[TopicName, ...]]:
-    """206: every topic, in the order of names."""
+    """Every topic (GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 206), in the order of names."""
     cluster = yield from fetch_cluster(namesrv)
     reply = yield from ask_any(namesrv, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     names = set(TopicList.from_body(reply.body).topic_list)
@@ -128,7 +128,7 @@ def describe_topic(namesrv: NameServers, topic: str) -> Conversation[TopicDetail
 
 
 def groups_of_topic(address: str, topic: str) -> Conversation[tuple[str, ...]]:
-    """300.  5.3 puts the topic itself among them."""
+    """The groups of a topic (QUERY_TOPIC_CONSUME_BY_WHO, 300).  5.3 puts the topic among them."""
     header = OfTopic(topic=topic)
     reply = yield from ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
     groups = GroupList.from_body(reply.body).group_list
@@ -153,7 +153,7 @@ def topic_settings(address: str, broker: str, topic: str) -> Conversation[TopicS
 
 
 def topic_stats(namesrv: NameServers, topic: str) -> Conversation[tuple[QueueStats, ...]]:
-    """202: every queue of a topic, in the order consumers sort them."""
+    """Every queue of a topic (GET_TOPIC_STATS_INFO, 202), in the order consumers sort them."""
     route = yield from require_route(namesrv, topic)
     found = []
     for address in readable_brokers(route).values():

@@ -130,7 +130,7 @@ def _waiting(home: AssignedQueue) -> Waits:
 
 
 def what_loop_waits_for(loop: PullLoop, cached: ProcessQueue) -> Waits:
-    """The same of a queue that is pulled."""
+    """What a queue waits for that is pulled."""
     if isinstance(loop.state, Awaiting):
         text = f"pulls from {loop.state.pull.offset} since {loop.state.asked_ms}"
         return "pull", text, None, loop.next_offset

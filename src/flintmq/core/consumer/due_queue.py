@@ -21,7 +21,7 @@ class Agenda(Generic[T]):
         self._serial = 0
 
     def put(self, item: T, due_ms: int | None) -> None:
-        """Look at ``item`` then, unless it comes up sooner anyway.  None changes nothing."""
+        """Have ``item`` due at a time, unless it is due sooner.  None changes nothing."""
         if due_ms is None:
             return
         known_ms = self._due.get(item)
@@ -35,7 +35,7 @@ class Agenda(Generic[T]):
         self._due.pop(item, None)
 
     def take(self, now_ms: int) -> list[T]:
-        """What is due; it is off the agenda then."""
+        """Remove and return the items that are due."""
         heap, due, found = self._heap, self._due, []
         while heap and heap[0][0] <= now_ms:
             due_ms, _, item = heapq.heappop(heap)

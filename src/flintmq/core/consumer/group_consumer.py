@@ -10,29 +10,30 @@ action itself; a late report does no harm, a missing one holds a queue up.
     action            carry out                                 report with
     ───────────────   ───────────────────────────────────────   ──────────────────────────────────
     Heartbeat         HEART_BEAT (34) to all brokers            heartbeat_done
-    AskMembers        38 to some broker of the topic            members_known | members_failed
+    AskMembers        GET_CONSUMER_LIST_BY_GROUP (38)           members_known | members_failed
     AskStartOffset    the stored offset, or one chosen by       start_known | start_failed
                       `choose_start_offset`
-    Pull              11; answer by `read_pull_answer`          pull_answered | pull_failed
+    Pull              PULL_MESSAGE (11)                         pull_answered | pull_failed
     Deliver           queue it for a listener                   started, then consumed
-    SendBack          36 to the master                          sent_back | send_back_failed
+    SendBack          CONSUMER_SEND_MSG_BACK (36)               sent_back | send_back_failed
     SendToRetry       send ``ask.message.body`` with            copied | copy_failed
                       ``properties`` to ``topic``
-    DeadLetterRecord  36 with level -1; what was refused        record_answered | record_failed
-                      is the answer, None if it was stored
-    CommitOffset      15 oneway, or into the file               commit_failed, if it is known
-      is_urgent       15, or the file written                   committed | commit_failed
-    ConfirmOffset     ``pull``, then 14                         confirmed | confirm_failed
-    LockQueues        41 to the master                          locked | lock_failed
-    UnlockQueues      42 to the master, oneway                  nothing
-    QueuesChanged     tell the user's listener on queues        nothing
-    Report            note it                                   nothing
-    Unregister        35 to all brokers                         nothing
+    DeadLetterRecord  CONSUMER_SEND_MSG_BACK (36), level -1;    record_answered | record_failed
+                      the refusal, None if it was stored
+    CommitOffset      UPDATE_CONSUMER_OFFSET (15) oneway,       commit_failed, if it is known
+                      or into the file
+      is_urgent       the same, waiting until it is stored      committed | commit_failed
+    ConfirmOffset     ``pull``, then QUERY_CONSUMER_OFFSET (14) confirmed | confirm_failed
+    LockQueues        LOCK_BATCH_MQ (41)                        locked | lock_failed
+    UnlockQueues      UNLOCK_BATCH_MQ (42), oneway              nothing
+    QueuesChanged     call the user's listener on queues        nothing
+    Report            add an event                              nothing
+    Unregister        UNREGISTER_CLIENT (35) to all brokers     nothing
 
 Besides: `route_known` when the queues of a topic are known or change, `notified` when a broker
-says that members changed (40), `reset` for 220, `broker_lost` when the connection to a master is
-gone, `tick` when `next_due_ms` has come.  `started` says whether the batch is still wanted: one
-that is not is thrown away and not reported.
+says that members changed, `reset` when an admin moves the group, `broker_lost` when the connection
+to a master is closed, `tick` when `next_due_ms` has come.  `started` says whether the batch is
+still wanted: one that is not is thrown away and not reported.
 
     created ──start──► running ──stop──► stopping ──nothing runs, all committed──► stopped
                                              └──abandon──────────────────────────────┘
@@ -152,7 +153,7 @@ class GroupConsumer(QueueWork):
     # Routes, members, notifications
 
     def heartbeat_done(self, heartbeat: Heartbeat, now_ms: int) -> Actions:
-        """Brokers know the subscriptions; those that could not be reached will be told later."""
+        """Brokers know the subscriptions; those that were unreachable get a later heartbeat."""
         self.subscriptions.confirmed(heartbeat.section)
         if self._is_known:
             return ()
@@ -164,7 +165,7 @@ class GroupConsumer(QueueWork):
         return self.tick(now_ms)
 
     def notified(self, now_ms: int) -> Actions:
-        """Members came or went (40)."""
+        """Members joined or left (NOTIFY_CONSUMER_IDS_CHANGED, 40)."""
         self._rebalance.wake(now_ms)
         return self.tick(now_ms)
 
@@ -193,7 +194,7 @@ class GroupConsumer(QueueWork):
         return self._end([Report("lock", ask.broker, text, logging.WARNING)], now_ms)
 
     def broker_lost(self, broker: str, now_ms: int) -> Actions:
-        """The connection to a master is gone, and perhaps all its locks."""
+        """The connection to a master is closed, and perhaps all its locks are lost."""
         self._table.locks.doubt(broker, now_ms)
         return self.tick(now_ms)
 
@@ -215,7 +216,7 @@ class GroupConsumer(QueueWork):
         return self._end([report, *self._table.confirmed(ask, None)], now_ms)
 
     def reset(self, offsets: Mapping[QueueRef, QueueOffset], now_ms: int) -> Actions:
-        """Somebody moved the group (220): forget what is cached and begin anew there."""
+        """An admin moved the group (RESET_CONSUMER_CLIENT_OFFSET, 220): pull from there."""
         out: list[Action] = []
         for queue, to in offsets.items():
             home = self._table.find(queue)
@@ -265,7 +266,7 @@ class GroupConsumer(QueueWork):
         )
 
     def offsets(self) -> Mapping[QueueRef, QueueOffset]:
-        """How far the group is in the queues we have (221)."""
+        """Offsets of the queues this member owns (GET_CONSUMER_STATUS_FROM_CLIENT, 221)."""
         return self._table.ledger.offsets()
 
     # Inside
@@ -295,7 +296,7 @@ class GroupConsumer(QueueWork):
         return out + self._table.check_locks(now_ms)
 
     def _end(self, out: list[Action], now_ms: int) -> Actions:
-        """What follows from every change: another look at shares, the end, the next time."""
+        """Add what follows from any event: rebalance, heartbeat, the end, the next due time."""
         table = self._table
         if table.is_freed:
             table.is_freed = False

@@ -1,4 +1,4 @@
-"""How far a group is in each queue, and what of that has to be told to its offset store.
+"""The offset of a group in each queue, and what of it has to be committed to the offset store.
 
     settled ──► ``settled_to`` ──due──► commit ──► ``told``
                    ▲                      │ failed
@@ -16,9 +16,9 @@ from flintmq.model.queue import QueueOffset, QueueRef
 
 
 class Position:
-    """Where the group is in one queue.
+    """The offset of the group in one queue.
 
-    ``told`` is what the store was told last, None while it may hold something else.
+    ``told`` is what was committed last, None while the store may hold something else.
     """
 
     __slots__ = ("_cached", "_settled_to", "told")
@@ -48,7 +48,7 @@ class Position:
 
 
 class OffsetLedger:
-    """All queues we have."""
+    """The offsets of all queues that this member owns."""
 
     def __init__(self) -> None:
         self._positions: dict[QueueRef, Position] = {}
@@ -79,7 +79,7 @@ class OffsetLedger:
         self._positions.pop(queue, None)
 
     def untold(self) -> list[tuple[QueueRef, QueueOffset]]:
-        """What has to be committed now; it counts as told from here on."""
+        """The offsets to commit now; they count as committed from here on."""
         found = []
         for queue, position in self._positions.items():
             settled_to = position.settled_to
@@ -89,7 +89,7 @@ class OffsetLedger:
         return found
 
     def tell(self, queue: QueueRef) -> QueueOffset | None:
-        """The same for one queue, None when there is nothing new."""
+        """The offset to commit for one queue, None when there is nothing new."""
         position = self._positions.get(queue)
         settled_to = None if position is None else position.settled_to
         if position is None or position.told == settled_to:
@@ -103,5 +103,5 @@ class OffsetLedger:
             self._positions[queue].told = None
 
     def offsets(self) -> dict[QueueRef, QueueOffset]:
-        """Where we are, for those who ask."""
+        """The offset of every queue."""
         return {queue: position.settled_to for queue, position in self._positions.items()}

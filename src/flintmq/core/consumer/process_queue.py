@@ -34,7 +34,7 @@ _body_of = itemgetter(ReceivedMessage._fields.index("body"))
 
 
 class ProcessQueue:
-    """What is cached of one queue."""
+    """The cached messages of one queue."""
 
     __slots__ = ("_cached", "_held", "_order", "_taken", "highest", "size_bytes")
 
@@ -60,7 +60,7 @@ class ProcessQueue:
 
     @property
     def taken(self) -> Sequence[ReceivedMessage]:
-        """Those that an ordered listener has."""
+        """The messages that an ordered listener has."""
         return self._taken
 
     @property
@@ -170,7 +170,7 @@ class ProcessQueue:
         self.remove(done)
 
     def roll_back(self, changed: Sequence[ReceivedMessage] = ()) -> None:
-        """What is taken goes back to the front; ``changed`` has newer forms of some."""
+        """Put the taken messages back to the front; ``changed`` has newer forms of some."""
         self._order.extendleft(message.queue_offset for message in reversed(self._taken))
         self._taken = []
         for message in changed:

@@ -225,7 +225,7 @@ class PullLoop:
         return [pull]
 
     def retry(self, reason: Reason, now_ms: int) -> None:
-        """What stood against a pull is gone: no need to wait any longer."""
+        """End a wait whose reason no longer holds."""
         if isinstance(self.state, Waiting) and self.state.reason is reason:
             self.state = Waiting(Reason.READY, now_ms)
 
@@ -295,7 +295,7 @@ class PullLoop:
     def _empty(
         self, asked: Awaiting, answer: NoNewMessage | NoneMatched | OffsetMoved, now_ms: int
     ) -> Taken:
-        """Nothing came.  Who is told so at once, and again, waits in the place of the broker."""
+        """Nothing came.  Where a broker says so at once, several times, the client waits itself."""
         offset, led_to = asked.pull.offset, answer.next_offset
         is_quick = now_ms - asked.asked_ms < QUICK_MS and led_to <= offset
         self._quick_count = self._quick_count + 1 if is_quick else 0

@@ -47,7 +47,7 @@ class QueueLock:
     carried_ms: int = 0
 
     def is_held(self, now_ms: int) -> bool:
-        """Whether to rely on it."""
+        """Whether the lock can be relied on."""
         return self.doubted_ms is None and self.is_fresh(now_ms)
 
     def is_fresh(self, now_ms: int) -> bool:
@@ -95,7 +95,7 @@ class QueueLocks:
         return lock is not None and (lock.granted_ms is not None or lock.is_asked)
 
     def due(self, now_ms: int) -> list[LockQueues]:
-        """What to ask now, one question for each broker."""
+        """The lock requests to make now, one for each broker."""
         wanted: dict[str, list[QueueRef]] = {}
         for queue, lock in self._locks.items():
             if not lock.is_asked and lock.due_ms <= now_ms:
@@ -137,7 +137,7 @@ class QueueLocks:
                 lock.due_ms = now_ms + FAILED_MS
 
     def doubt(self, broker: str, now_ms: int) -> None:
-        """The connection to a broker is gone: ask again, and rely on nothing until then."""
+        """The connection to a broker is closed: ask again, and rely on no lock until then."""
         for queue, lock in self._locks.items():
             if queue.broker == broker:
                 lock.doubted_ms = now_ms
@@ -150,7 +150,7 @@ class QueueLocks:
             lock.carry(delta_ms)
 
     def expired(self, now_ms: int) -> list[QueueRef]:
-        """Those that were held and were not renewed in time; they are not held any more."""
+        """Locks that were held and not renewed in time; they are not held any more."""
         found = []
         for queue, lock in self._locks.items():
             if lock.granted_ms is not None and not lock.is_fresh(now_ms):

@@ -54,7 +54,7 @@ QUEUES_MAX: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a new share came to."""
+    """The actions of a new share, and whether the owned queues changed."""
 
     actions: list[Action]
     has_changed: bool
@@ -156,7 +156,7 @@ class QueueTable:
     # Locks
 
     def locked(self, ask: LockQueues, granted: Iterable[QueueRef], now_ms: int) -> list[Action]:
-        """The broker told which of the queues are ours."""
+        """The broker answered which of the queues are locked for this client."""
         change = self.locks.granted(ask, granted, now_ms)
         out: list[Action] = []
         for queue in change.won:
@@ -258,7 +258,7 @@ class QueueTable:
         return self._confirm(home, stage)
 
     def _confirm(self, home: AssignedQueue, stage: Closing) -> list[Action]:
-        """All is told; see that it stays so where a pull under way brings an older offset."""
+        """All is committed; check that it stays so where a pull in flight has an older offset."""
         pull, position = stage.pull, stage.position
         if pull is None or pull.commit_offset is None or position is None:
             return self._release(home)
@@ -278,7 +278,7 @@ class QueueTable:
         return self._release(home) if failed else self._confirm(home, home.stage)
 
     def confirmed(self, ask: ConfirmOffset, stored: QueueOffset | None) -> list[Action]:
-        """What the store has after all; None if that is not known, or somebody moved the group."""
+        """The offset that is stored; None if it is not known, or an admin moved the group."""
         home = self._ends_with(ask)
         if home is None:
             return []

@@ -44,7 +44,7 @@ class RunningBatches(dict[Deliver, None]):
         deque(map(self.pop, batches, repeat(None)), maxlen=0)
 
     def overdue(self, timeout_ms: int, now_ms: int) -> list[Deliver]:
-        """Those that run for longer than the timeout, the longest first."""
+        """Batches that run for longer than the timeout, the longest first."""
         late = []
         for batch in self:
             assert batch.started_ms is not None

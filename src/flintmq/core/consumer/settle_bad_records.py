@@ -46,7 +46,7 @@ class BadSettling:
 
     @property
     def in_flight(self) -> int:
-        """Those that a broker was asked to store and has not answered."""
+        """Records that a broker was asked to store and has not answered for."""
         return len(self._asks)
 
     def take(self, bad: Iterable[BadRecord]) -> list[BadAction]:

@@ -7,12 +7,11 @@
                     │  ◄──────────── again after 5 s ──────────┘
                     └─ runs too long ─► SendBack, once ──done──► settled, its result is ignored
 
-In broadcasting nothing is sent back: what fails is dropped, and reported.
+In broadcasting nothing is sent back: a message that fails is dropped, and reported.
+`settle_rules` derives the `SettleRules` of a queue, of either order, from the group's settings.
 
 Invariant: a message leaves the cache only when a listener consumed it or a broker stored it
 again; so the lowest offset in the cache is the one to commit.
-
-What the settings of a group say about settling the messages of one queue.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
 AGAIN_MS: Final = 5_000
-"""When a message comes again that could not be sent back."""
+"""When a message is delivered again that could not be sent back."""
 
 _messages_of: Callable[[Deliver], tuple[ReceivedMessage, ...]] = attrgetter("messages")
 
@@ -45,7 +44,7 @@ SettleAction: TypeAlias = Deliver | SendBack | SendToRetry | Report
 
 @dataclass(frozen=True, slots=True)
 class SettleRules:
-    """What a group's settings say about one queue."""
+    """The rules by which messages of one queue are settled."""
 
     batch_max: int
     tries_max: int
@@ -144,7 +143,7 @@ class ConcurrentSettling:
         return [report, copy_to_retry(ask, self.rules.retry_topic)]
 
     def copy_failed(self, ask: SendBack, reason: str, now_ms: int) -> list[SettleAction]:
-        """Nobody takes it: it comes again here."""
+        """No broker takes the copy: the message is delivered here again."""
         if self._asks.get(ask.message.queue_offset) is not ask:
             return []
         text = f"no copy of {ask.message.message_id} was taken: {reason}"
@@ -168,7 +167,7 @@ class ConcurrentSettling:
         return out
 
     def tick(self, now_ms: int) -> list[SettleAction]:
-        """Deliver what was to come again by now."""
+        """Deliver the messages whose redelivery is due."""
         due = [message for due_ms, message in self._again if due_ms <= now_ms]
         if not due:
             return []
@@ -206,7 +205,7 @@ class ConcurrentSettling:
         return ask
 
     def _come_again(self, ask: SendBack, now_ms: int) -> Iterable[SettleAction]:
-        """Nothing if its listener still runs: then the next look at it tries again."""
+        """Redeliver a message later; not while its listener runs, whose end tries again."""
         message = ask.message
         del self._asks[message.queue_offset]
         if any(message in batch.messages for batch in self.running):

@@ -146,7 +146,7 @@ class OrderlySettling:
         return [report, copy_to_retry(ask, self.rules.retry_topic)]
 
     def copy_failed(self, ask: SendBack, reason: str, now_ms: int) -> list[SettleAction]:
-        """Nobody takes it: the queue rests, and tries it once more."""
+        """No broker takes the copy: the queue is suspended, and the message is tried once more."""
         if not self._owns(ask):
             return []
         assert isinstance(self.state, SendingBack)
@@ -156,7 +156,7 @@ class OrderlySettling:
         return [self._report(f"no copy of {ask.message.message_id} was taken: {reason}")]
 
     def expire(self, _now_ms: int) -> list[SettleAction]:
-        """Nothing: to let a slow listener's message go would break the order."""
+        """Nothing expires: to send a slow listener's message back would break the order."""
         return []
 
     def tick(self, now_ms: int) -> list[SettleAction]:

@@ -1,4 +1,4 @@
-"""What a consuming group asks of whoever drives it, and what it tells.
+"""The actions of a consumer group: what it asks of its driver, and what it reports.
 
 Actions are imperative.  Those that have an answer are handed back with it, so that an answer
 always finds the question it belongs to; one that comes too late is recognised and ignored.
@@ -45,14 +45,14 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskMembers:
-    """38 to any broker of the topic."""
+    """GET_CONSUMER_LIST_BY_GROUP (38) to any broker of the topic."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskStartOffset:
-    """Where to begin: `core.start_offset`, or the local store in broadcasting."""
+    """The offset to begin at: the stored one, or one by `core.group.start_offset`."""
 
     queue: QueueRef
 
@@ -71,7 +71,7 @@ class Deliver(msgspec.Struct, eq=False):
 
 
 class SendBack(msgspec.Struct, frozen=True, eq=False):
-    """36 to the master of the queue's broker.  A level of -1 means the dead letters."""
+    """CONSUMER_SEND_MSG_BACK (36) to the queue's master; level -1 means the dead letters."""
 
     queue: QueueRef
     message: ReceivedMessage
@@ -82,9 +82,9 @@ class SendBack(msgspec.Struct, frozen=True, eq=False):
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
-    """36 with level -1 for a record that cannot be decoded: the broker copies its own bytes.
+    """CONSUMER_SEND_MSG_BACK (36) with level -1, for a record that cannot be decoded.
 
-    ``refused`` counts how often a broker said no.
+    The broker copies its own bytes.  ``refused`` counts its refusals.
     """
 
     queue: QueueRef
@@ -94,7 +94,7 @@ class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
 
 
 class SendToRetry(msgspec.Struct, frozen=True, eq=False):
-    """36 failed: send it as a new message to the group's retry topic; see `core.send_back`."""
+    """``ask`` failed: send the message anew to the retry topic; see `core.group.retry_copy`."""
 
     ask: SendBack
     topic: str
@@ -103,7 +103,7 @@ class SendToRetry(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitOffset:
-    """15, or the local file.  ``is_urgent``: wait until it is taken, and report it."""
+    """UPDATE_CONSUMER_OFFSET (15), or the local file; ``is_urgent``: wait for it, and report it."""
 
     queue: QueueRef
     offset: QueueOffset
@@ -112,7 +112,7 @@ class CommitOffset:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfirmOffset:
-    """Make ``pull``, then tell what the store has (14): an older pull may have undone a commit.
+    """Make ``pull``, then report the stored offset: an older pull may have undone a commit.
 
     ``pull`` brings no offset and waits for nothing.  Brokers of RocketMQ serve pulls in the order
     they come but not in one line with commits, so once it is answered the older one was served
@@ -126,7 +126,7 @@ class ConfirmOffset:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LockQueues:
-    """41 to the master of the broker."""
+    """LOCK_BATCH_MQ (41) to the master of the broker."""
 
     broker: str
     queues: tuple[QueueRef, ...]
@@ -135,7 +135,7 @@ class LockQueues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnlockQueues:
-    """42 to the master of the broker, oneway."""
+    """UNLOCK_BATCH_MQ (42) to the master of the broker, oneway."""
 
     broker: str
     queues: tuple[QueueRef, ...]
@@ -162,7 +162,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unregister:
-    """35 to every broker: the last thing a group does."""
+    """UNREGISTER_CLIENT (35) to every broker: the last action of a group."""
 
     group: str
 

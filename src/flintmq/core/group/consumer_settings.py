@@ -136,7 +136,7 @@ class ConsumerSettings:
         return "dead_letter" if self.is_clustering else "skip"
 
     def tries_max(self, *, ordered: bool) -> int:
-        """How often a message may come again."""
+        """How often a message may be redelivered."""
         if self.retry_max is not None:
             return self.retry_max
         return UNLIMITED if ordered else RETRY_MAX

@@ -1,8 +1,8 @@
 """Makes a group known to a broker without being a member of it.
 
-Brokers learn of a group from heartbeats, and only then make its topic for messages that come
-again.  Tools that show lag find the brokers of a group by that topic, and brokers of 5.x take no
-offsets of a group they have not heard of.  So one heartbeat is sent, and taken back at once.
+Brokers learn of a group from heartbeats, and only then create its retry topic.  Tools that show
+lag find the brokers of a group by that topic, and brokers of 5.x take no offsets of a group they
+have not heard of.  So one heartbeat is sent, and the client unregisters at once.
 
 A group that has its topic has had members, and is left alone: another one, even for a moment,
 would make them share out their queues anew.

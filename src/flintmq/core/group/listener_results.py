@@ -42,7 +42,7 @@ class Ack:
 
 
 class Retry(Exception):
-    """Come again later.
+    """Deliver the message again later.
 
     ``delay_level`` is 0 where the broker chooses the delay, -1 for the dead letters, else a level
     of the broker's table.  ``suspend_ms`` is for ordered consumption, where nothing is sent back:
@@ -62,7 +62,7 @@ class Retry(Exception):
 
 
 class DeadLetter(Exception):
-    """Never come again: the message goes to the group's dead letters."""
+    """Never deliver it again: the message goes to the group's dead letters."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

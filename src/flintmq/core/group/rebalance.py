@@ -77,12 +77,12 @@ class Rebalance:
             self._wake(found, now_ms)
 
     def wake(self, now_ms: int) -> None:
-        """Look at everything now."""
+        """Rebalance every topic now."""
         for topic in self._topics.values():
             self._wake(topic, now_ms)
 
     def due(self, now_ms: int) -> list[AskMembers | Share]:
-        """What to ask or to apply now."""
+        """The questions to ask and the shares to apply now."""
         out: list[AskMembers | Share] = []
         for name, topic in self._topics.items():
             if topic.ask is not None or topic.due_ms > now_ms:
@@ -101,7 +101,7 @@ class Rebalance:
     def members_known(
         self, ask: AskMembers, members: Iterable[str], now_ms: int
     ) -> list[Share | Report]:
-        """The broker told who is in the group."""
+        """The broker answered who is in the group."""
         topic = self._answered(ask, now_ms)
         if topic is None or not topic.queues:
             return []

@@ -7,7 +7,7 @@ of which forgives sooner, and two rules for when nobody is available.
     4.9: one of the better half of the brokers that had trouble, in turn
     5.x: one that could be reached at all, else any
 
-Nothing here chooses a queue: `core.send` does and asks.
+Nothing here chooses a queue: `core.producer.publisher` does and asks.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Watch(Protocol):
         """A try begins; every one that does also ends."""
 
     def ended(self, answer: Command | None, error: BaseException | None) -> None:
-        """It was answered, or failed; neither is given for a oneway request that left."""
+        """A try was answered, or failed; neither is given for a oneway request that left."""
 
 
 class Publisher:

@@ -2,7 +2,7 @@
 
 Queues take turns, topic by topic, from a random start.  After a failure the next queue is one
 of another broker, where there is one.  With fault avoidance on, brokers in trouble are passed
-over; see `core.latency`.
+over; see `core.producer.broker_faults`.
 """
 
 from __future__ import annotations

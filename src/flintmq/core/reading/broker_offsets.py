@@ -33,7 +33,7 @@ def group_offset(
     zero_if_young: bool | None = None,
     timeout_ms: int = ASK_MS,
 ) -> Conversation[QueueOffset | None]:
-    """14: where the group stands, or None when the broker knows nothing of it.
+    """The committed offset of a group (QUERY_CONSUMER_OFFSET, 14); None without any.
 
     In a queue from which nothing was deleted yet brokers say 0 instead, so that a group that
     starts at the end misses nothing of a new topic; 5.x can be told not to.
@@ -61,7 +61,7 @@ def group_offset(
 def commit_request(
     group: str, queue: QueueRef, offset: QueueOffset, *, oneway: bool = False
 ) -> Command:
-    """15: the group got so far.  ``offset`` is the next one it wants."""
+    """UPDATE_CONSUMER_OFFSET (15).  ``offset`` is the next one the group wants."""
     header = UpdateConsumerOffset(
         consumer_group=group,
         topic=queue.topic,
@@ -75,7 +75,7 @@ def commit_request(
 def commit_offset(
     address: str, group: str, queue: QueueRef, offset: QueueOffset, *, timeout_ms: int = ASK_MS
 ) -> Conversation[None]:
-    """15, waiting until the broker has taken it."""
+    """Commit an offset (UPDATE_CONSUMER_OFFSET, 15) and wait until the broker has it."""
     reply = yield Call(address, commit_request(group, queue, offset), timeout_ms)
     if reply.code != ResponseCode.SUCCESS:
         raise refusal(reply, address)
@@ -84,32 +84,32 @@ def commit_offset(
 def tell_offset(
     address: str, group: str, queue: QueueRef, offset: QueueOffset, *, timeout_ms: int = ASK_MS
 ) -> Conversation[None]:
-    """15, oneway: sent, and whether it was taken is not known."""
+    """Commit an offset (UPDATE_CONSUMER_OFFSET, 15) oneway: nobody says whether it was taken."""
     yield Call(address, commit_request(group, queue, offset, oneway=True), timeout_ms)
 
 
 def max_offset(address: str, queue: QueueRef) -> Conversation[QueueOffset]:
-    """30: what the next message will get."""
+    """The offset of the next message (GET_MAX_OFFSET, 30)."""
     header = MaxOffset(topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker)
     reply = yield from ask(address, RequestCode.GET_MAX_OFFSET, header)
     return _offset(reply, address)
 
 
 def min_offset(address: str, queue: QueueRef) -> Conversation[QueueOffset]:
-    """31: the oldest message that is kept."""
+    """The offset of the oldest message (GET_MIN_OFFSET, 31)."""
     reply = yield from ask(address, RequestCode.GET_MIN_OFFSET, _of(queue))
     return _offset(reply, address)
 
 
 def extent(address: str, queue: QueueRef) -> Conversation[Extent]:
-    """31 and 30.  The start is asked first, so that it is never behind the stop."""
+    """The first and the next offset; the first is asked before, so it is never the larger one."""
     start = yield from min_offset(address, queue)
     stop = yield from max_offset(address, queue)
     return Extent(start, max(start, stop))
 
 
 def offset_at(address: str, queue: QueueRef, time_ms: int) -> Conversation[QueueOffset]:
-    """29: the first message stored at a time or after it.
+    """The first offset stored at a time or later (SEARCH_OFFSET_BY_TIMESTAMP, 29).
 
     Between two messages 4.9 gives the earlier one and 5.x the later.
     """
@@ -124,7 +124,7 @@ def offset_at(address: str, queue: QueueRef, time_ms: int) -> Conversation[Queue
 
 
 def earliest_ms(address: str, queue: QueueRef) -> Conversation[int | None]:
-    """32: when the oldest message was stored; None when there is none."""
+    """When the oldest message was stored (GET_EARLIEST_MSG_STORETIME, 32); None without any."""
     reply = yield from ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, _of(queue))
     time_ms = reply.header(StoreTimeAnswer).timestamp
     return None if time_ms < 0 else time_ms

@@ -98,7 +98,7 @@ def ignore(_bad: BadRecord) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one pull gave.
+    """The answer to one pull of a span.
 
     ``records`` are as the broker sent them and may reach beyond ``stop``.  ``gap`` is what
     the broker no longer has, as ``(start, stop)``.

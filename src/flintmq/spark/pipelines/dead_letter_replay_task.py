@@ -5,8 +5,8 @@
     not tried     too many failed before it
     passed over   an earlier run sent it
 
-What a dead letter keeps and where it goes is `core.dead_letters`'; here routes are kept, refusals
-that may pass are tried again, and time is kept.
+`core.admin.dead_letters` decides what a dead letter keeps and where it goes; here routes are
+kept, failures that may pass are tried again, and time is kept.
 """
 
 from __future__ import annotations
