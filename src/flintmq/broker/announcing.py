@@ -1,6 +1,6 @@
-"""Carries what a broker says of itself to its name servers.
+"""Sends the registrations of a broker to its name servers.
 
-What it says is made in `registration`.  A name server that cannot be reached is logged and
+They are built by `registration`.  A name server that cannot be reached is logged and
 delays nobody for longer than a second.
 """
 
@@ -23,14 +23,14 @@ UNREGISTER_MS = 3_000
 """How long a broker that stops waits for its name servers."""
 
 LEAVE_MS = UNREGISTER_MS + 1_000
-"""The same with a line that has to be made first, or cannot be."""
+"""That time where a connection has to be made first, or cannot be."""
 
 ANNOUNCE_MS = 1_000
-"""How long who made a topic waits for slow name servers before it is answered."""
+"""How long the answer to who created a topic waits for slow name servers."""
 
 
 class Announcer:
-    """One broker's line to its name servers."""
+    """The connections of one broker to its name servers."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class Announcer:
         clock: Callable[[], int],
     ) -> None:
         self.registered = asyncio.Event()
-        """Set once every name server that could be reached has been told."""
+        """Set once the broker is registered with every name server that could be reached."""
         self._state = state
         self._namesrv = namesrv
         self._outgoing = outgoing
         self._clock = clock
 
     async def tell(self, parts: Iterable[Command], then: Callable[[], None] | None = None) -> None:
-        """Tell all name servers, part by part; call ``then`` once they know, or soon."""
+        """Register with all name servers, part by part; call ``then`` when it is done, or soon."""
         telling = asyncio.ensure_future(self._tell_parts(parts))
         try:
             if then is not None:
@@ -60,12 +60,12 @@ class Announcer:
 
     async def _tell_parts(self, parts: Iterable[Command]) -> None:
         for part in parts:
-            told = await asyncio.gather(*(self._tell_one(each, part) for each in self._namesrv))
-            if not any(told):
-                return  # nobody is there; the next round tells all again
+            reached = await asyncio.gather(*(self._tell_one(each, part) for each in self._namesrv))
+            if not any(reached):
+                return  # none was reached; the next round registers all topics again
 
     async def leave(self) -> None:
-        """Tell all name servers that the broker stops."""
+        """Unregister from all name servers: the broker stops."""
         command = unregister_request(self._state)
         calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self._namesrv)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):

@@ -5,11 +5,11 @@
 
 A turn is whatever came in since the last one.  Its records are written once, then the answers
 that depend on them leave, and pulls that waited for them run again.  `tick` does what is due
-by the clock.  Whoever owns the engine is its `Port`: it carries answers away, asks clients,
+by the clock.  Whoever owns the engine is its `Port`: it sends answers, asks clients,
 and syncs the store where that may take its time.
 
-A request that changes topics is answered when the name servers have heard of it: its sender
-may ask for the route next.  A send is not, since its sender has a route.
+A request that changes topics is answered when they are registered with the name servers: its
+sender may ask for the route next.  A send is not, since its sender has a route.
 
 Invariant: a request that wants an answer gets exactly one, unless RocketMQ gives none; and
 `Stored` ones never get theirs before the log has their bytes.
@@ -26,7 +26,7 @@ import msgspec
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
 from flintmq.broker.consume.pull import pull_again
 from flintmq.broker.failures import failure_answer, not_available, unsupported
-from flintmq.broker.periodic import Chore
+from flintmq.broker.periodic import PeriodicTask
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
 from flintmq.broker.requests.peer import Peer
@@ -54,10 +54,10 @@ class Port(Protocol):
     """What the owner of an engine does for it."""
 
     def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
-        """Carry an answer to a peer, if it is still there."""
+        """Send an answer to a peer, if it is still connected."""
 
     def tell(self, peer: Peer, request: Command) -> None:
-        """Send a request that takes no answer, if the peer is still there."""
+        """Send a request that takes no answer, if the peer is still connected."""
 
     def ask_client(
         self,
@@ -72,7 +72,7 @@ class Port(Protocol):
         """End a connection."""
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
-        """Tell the name servers of changed topics; call ``then`` once they know, or soon."""
+        """Register changed topics with the name servers; call ``then`` when it is done, or soon."""
 
 
 class _Parked(msgspec.Struct, gc=False):
@@ -108,9 +108,9 @@ class Engine:
         """Whether `next_due_ms` may be earlier than when it was last asked for."""
         self._due_ms = 0  # what it said then
         config, started_ms = state.config, state.started_ms
-        self._chores = (
-            Chore(config.hold_sweep_ms, self._sweep, started_ms),
-            Chore(config.client_scan_ms, self._scan, started_ms),
+        self._periodic = (
+            PeriodicTask(config.hold_sweep_ms, self._sweep, started_ms),
+            PeriodicTask(config.client_scan_ms, self._scan, started_ms),
         )
 
     # Requests
@@ -136,7 +136,7 @@ class Engine:
             self._settle(request, peer, outcome)
 
     def park(self, group: SentGroup, now_ms: int) -> None:
-        """Sends were taken the quick way: their answers wait for the end of the turn."""
+        """Sends were taken by the fast path: their answers wait for the end of the turn."""
         for topic, sizes in group.sizes.items():
             self.state.stats.sent(topic, len(sizes), sum(sizes), now_ms)
         for topic, count, size_bytes in group.batches:
@@ -148,7 +148,7 @@ class Engine:
             self._port.answer(peer, request, answer)
 
     def lost(self, peer: Peer, now_ms: int) -> None:
-        """A connection is gone."""
+        """A connection was lost."""
         self.state.held.drop(peer)
         self.stepping.drop(peer)
         connection_lost(self.state, peer, now_ms)
@@ -215,7 +215,7 @@ class Engine:
 
     def sync_failed(self, failure: DiskFailed) -> None:
         """A sync failed: whoever waits for it must send again."""
-        if self._unsynced or failure is not self.state.log.failed:  # that one is told once
+        if self._unsynced or failure is not self.state.log.failed:  # that one is logged once
             log.error("%d requests refused: %s", len(self._unsynced), failure)
         self.state.put_times.not_synced()
         while self._unsynced:
@@ -223,21 +223,21 @@ class Engine:
 
     @property
     def wants_sync(self) -> bool:
-        """Whether somebody waits for the medium."""
+        """Whether a send waits for the disk."""
         return bool(self._unsynced)
 
     @property
     def waits_up_to(self) -> int | None:
-        """Where in the log the last one who waits for the medium ends, if anybody does."""
+        """Where in the log the last send that waits for the disk ends, if any does."""
         return self._stop(self._unsynced[-1]) if self._unsynced else None
 
     # The clock
 
     def tick(self, now_ms: int) -> int:
-        """Do what is due, end the turn, and tell when to come back."""
+        """Do what is due, end the turn, and return when to call again."""
         state = self.state
-        for chore in self._chores:
-            chore.run_if_due(now_ms)
+        for task in self._periodic:
+            task.run_if_due(now_ms)
         for pull in state.held.due(now_ms):
             self._pull_again(pull, now_ms)
         state.delays.deliver(state, now_ms)
@@ -251,7 +251,7 @@ class Engine:
         """When `tick` should run next."""
         self.deadlines_moved = False
         state = self.state
-        due_ms = min(chore.due_ms for chore in self._chores)
+        due_ms = min(task.due_ms for task in self._periodic)
         for other_ms in (
             state.held.next_due_ms(),
             state.delays.next_due_ms(state, now_ms),
@@ -314,7 +314,7 @@ class Engine:
         self._port.ask_client(ask.peer, ask.request, ask.timeout_ms, then)
 
     def _announce(self) -> None:
-        """Tell of changed topics; whoever changed them is answered when that is done."""
+        """Register changed topics; who changed them is answered when that is done."""
         waiting, self._unannounced = self._unannounced, []
         changed, self.state.topics.changed = self.state.topics.changed, set()
 

@@ -1,6 +1,6 @@
-"""What a peer is told when its request failed: the code and the remark for each kind of error.
+"""The answer to a request that failed: code and remark for each kind of error.
 
-An error that nobody foresaw is logged with its traceback and answered with code 1; the
+An unexpected error is logged with its traceback and answered with code 1; the
 connection goes on.
 """
 
@@ -25,7 +25,7 @@ _PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MES
 def failure_answer(
     state: BrokerState, request: TypedRequest[Header], peer: Peer, error: Exception
 ) -> Answer:
-    """What a peer is told about an error that came out of a processor."""
+    """The answer for an error that came out of a processor."""
     if isinstance(error, Refusal):
         return error.answer
     if isinstance(error, DiskFailed):
@@ -50,7 +50,7 @@ def unsupported(code: int) -> Answer:
 
 
 def not_available(state: BrokerState, failure: DiskFailed) -> Answer:
-    """The store takes nothing now."""
+    """The answer while the store takes nothing."""
     header = SendRefusal(trace_on=_text(state), region=state.config.region)
     remark = f"service not available now. {remark_of(failure)}"
     return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, header, remark=remark)

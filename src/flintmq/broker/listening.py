@@ -3,13 +3,13 @@
     listenPort        every request
     listenPort - 2    every request but pulls, as in RocketMQ
 
-RocketMQ's clients go to the second port when they are told to (vipChannelEnabled), and
-rocketmq-dashboard and slaves go there by default.  They find it by subtraction: no route and no
+RocketMQ's clients use the second port when that is set (vipChannelEnabled), and
+rocketmq-dashboard and slaves use it by default.  They find it by subtraction: no route and no
 registration names it.  So a broker whose own port was chosen by the system has none; two below
 may be anybody's.
 
 Both ports have the same sessions, TLS and stop, and share one limit of connections.  A fast port
-that is taken is told in one line, and the broker goes on without it.
+that is in use is logged in one line, and the broker goes on without it.
 
 Invariant: a pull never waits on the fast port; it is refused with code 3 there.
 """

@@ -1,4 +1,4 @@
-"""Work that comes round: what to do, how often, and when next."""
+"""Periodic tasks of a broker: what to do, how often, and when next."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ HELD_MS = 1_000
 """How often units of queues and keys that are held in memory are written."""
 
 FEW_MS = 100
-"""How often they are while they are few; at a low rate nobody then waits for those of a second."""
+"""How often they are written while they are few; then a low rate leaves little for `HELD_MS`."""
 
 FLUSH_MS = 500
 """How often the log is synced when nobody waits for it."""
 
 
-class Chore:
-    """One kind of work.  It is first due one interval after ``now_ms``."""
+class PeriodicTask:
+    """One periodic task.  It is first due one interval after ``now_ms``."""
 
     __slots__ = ("due_ms", "interval_ms", "run")
 
@@ -28,7 +28,7 @@ class Chore:
         self.due_ms = now_ms + interval_ms
 
     def run_if_due(self, now_ms: int) -> None:
-        """Rounds that were missed, because the clock jumped, are not made up for."""
+        """Run the task if it is due, once, however many runs a jump of the clock missed."""
         if now_ms >= self.due_ms:
             self.due_ms = now_ms + self.interval_ms
             self.run(now_ms)
@@ -37,7 +37,7 @@ class Chore:
 
 
 class Upkept(Protocol):
-    """The server, as its chores see it."""
+    """The server, as its periodic tasks see it."""
 
     state: BrokerState
 
@@ -50,15 +50,15 @@ class Upkept(Protocol):
     def announce_all(self) -> None: ...
 
 
-def upkeep(server: Upkept, now_ms: int) -> list[Chore]:
-    """What a server does whether anybody asks for something or not."""
+def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
+    """The periodic tasks of a server."""
     config = server.state.config
     return [
-        Chore(FEW_MS, lambda _: server.state.log.flush_few(), now_ms),
-        Chore(HELD_MS, lambda _: server.state.log.flush(), now_ms),
-        Chore(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
-        Chore(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
-        Chore(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),
-        Chore(config.retain_ms, server.retain, now_ms),
-        Chore(config.register_ms, lambda _: server.announce_all(), now_ms),
+        PeriodicTask(FEW_MS, lambda _: server.state.log.flush_few(), now_ms),
+        PeriodicTask(HELD_MS, lambda _: server.state.log.flush(), now_ms),
+        PeriodicTask(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
+        PeriodicTask(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
+        PeriodicTask(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),
+        PeriodicTask(config.retain_ms, server.retain, now_ms),
+        PeriodicTask(config.register_ms, lambda _: server.announce_all(), now_ms),
     ]

@@ -7,7 +7,7 @@ Everything happens on one event loop.  Two things do not: a sync, and the saving
 because both wait for the disk; each has one thread that does nothing else.
 
 Positions are saved as they were before a sync that has ended.  So a table on disk never speaks
-of records that a crash could still take away.  Topics and groups are saved as soon as they
+of records that a crash could still lose.  Topics and groups are saved as soon as they
 change: messages without a topic are out of reach.
 """
 
@@ -58,7 +58,7 @@ from flintmq.store.files.json_tables import Tables
 log = logger(__name__)
 
 STOP_MS = 5_000
-"""How long a broker that stops waits for the medium before it closes connections."""
+"""How long a broker that stops waits for the disk before it closes connections."""
 
 SYNCS_AT_ONCE = 8
 """Files of queues that are synced at the same time: they share what it costs the disk.  So who
@@ -108,7 +108,7 @@ class BrokerServer:
         self._syncing: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
-        self._chores = upkeep(self, clock())
+        self._periodic = upkeep(self, clock())
         self._stopped = False
         self.listeners: Listeners
 
@@ -128,7 +128,7 @@ class BrokerServer:
         limits: ServerLimits = SERVER_LIMITS,
         gate: Gate = no_gate,
     ) -> BrokerServer:
-        """Open the store, listen, and tell the name servers."""
+        """Open the store, listen, and register with the name servers."""
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
         stalls = Stalls()
@@ -138,13 +138,13 @@ class BrokerServer:
 
         listeners = await listen_both(listen, open_session, config, tls, limits, stalls)
         try:
-            told = advertise or listeners.main.address
-            told = Address(told.host, told.port or listeners.main.address.port)
+            public = advertise or listeners.main.address
+            public = Address(public.host, public.port or listeners.main.address.port)
             state, tables = open_state(
                 directory,
                 config,
-                str(told),
-                Host(ip, told.port),
+                str(public),
+                Host(ip, public.port),
                 pick=random.randrange,
                 now_ms=clock(),
                 disk=disk,
@@ -193,7 +193,7 @@ class BrokerServer:
             log.error("stopping without saving the last changes")
         await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
         await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
-        stopping.failures.clear()  # they are logged; of the store the caller is told too
+        stopping.failures.clear()  # they are logged; that of the store is raised too
         is_closed = await stopping.step("closing the store", self._close_store())
         self._disk_thread.shutdown(wait=is_closed)
         self._file_threads.shutdown(wait=is_closed)
@@ -261,7 +261,7 @@ class BrokerServer:
             self.turn_is_due()
 
     def turn_is_due(self) -> None:
-        """End the turn when every connection that has something to say has said it."""
+        """End the turn when every connection that has data was read."""
         if not self._turn_due:
             self._turn_due = True
             self.state.put_times.begin(self.now_ms())
@@ -304,8 +304,8 @@ class BrokerServer:
         if self._stopped:
             return
         started_s, now_ms = perf_counter(), self.now_ms()
-        for chore in self._chores:
-            chore.run_if_due(now_ms)
+        for task in self._periodic:
+            task.run_if_due(now_ms)
         self.engine.tick(now_ms)
         self._after_turn(now_ms)
         self.state.stalls.note(perf_counter() - started_s, "work that fell due")
@@ -315,7 +315,7 @@ class BrokerServer:
             self._timer.cancel()
         if self._stopped:
             return
-        self._timer_ms = min(due_ms, *(chore.due_ms for chore in self._chores))
+        self._timer_ms = min(due_ms, *(task.due_ms for task in self._periodic))
         delay_ms = max(0, self._timer_ms - now_ms)
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 

@@ -79,7 +79,7 @@ class Stepping:
                 return
 
     def drop(self, peer: Peer) -> None:
-        """A connection is gone: nobody waits for its answers."""
+        """A connection was lost: nobody waits for its answers."""
         for work in self._peers.pop(peer, ()):
             work.steps.work.close()
 

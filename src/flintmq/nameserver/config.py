@@ -1,6 +1,6 @@
 """The settings of a name server, under RocketMQ's names where those exist.
 
-namesrv.conf is Java properties text.  Keys we do not use are told as warnings and ignored: such
+namesrv.conf is Java properties text.  Keys we do not use are ignored with a warning: such
 a file has many that are about threads and buffers of Java.  A key we use with a value that
 makes no sense is `InvalidSetting`, which names both.
 
@@ -25,7 +25,7 @@ from flintmq.protocol.bodies.setting_table import (
 )
 
 PORT = 9876
-"""Where every client looks for a name server that was not told otherwise."""
+"""The port of a name server where nothing else is set, as in RocketMQ."""
 
 HERE = Address("127.0.0.1", PORT)
 
@@ -33,15 +33,15 @@ DAY_S = 24 * 60 * 60
 
 LIVE_WAIT_S = 300
 """What a peer may set for how long no route is answered after the start: with more than that a
-stranger could take all routes away for a day."""
+peer could make all routes unavailable for a day."""
 
 LIVE_SCAN_MS = (1_000, 60_000)
-"""How often a peer may let silent brokers be looked for."""
+"""The range in which a peer may set how often silent brokers are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameServerConfig:
-    """How one name server behaves.  Unlike RocketMQ's it listens on loopback unless told."""
+    """The settings of one name server.  Unlike RocketMQ's it listens on loopback by default."""
 
     listen: Address = HERE
     kv_config_path: str | None = None
@@ -93,7 +93,7 @@ TABLE = SettingTable(SETTINGS, ONLY)
 NEVER_OVER_THE_WIRE = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
 )
-"""What RocketMQ, too, refuses to change for a peer."""
+"""Keys that RocketMQ, too, refuses to change for a peer."""
 
 
 def read_config(

@@ -1,8 +1,8 @@
 """Every request a name server serves: a plain function from the request to its answer.
 
 A processor may read and change the state.  It touches no socket, thread or clock;
-`nameserver.server` does that on its behalf.  What a peer got wrong is raised as a `FlintError`
-and told to it with code 1; codes that are not in the table are answered with 3.
+`server` does that on its behalf.  What a peer got wrong is raised as a `FlintError`
+and answered with code 1; codes that are not in the table are answered with 3.
 
 Remarks are RocketMQ's own where it has one.
 """
@@ -140,7 +140,7 @@ def _registering(
         return _refusal(ResponseCode.SYSTEM_ERROR, remark)
     if header.body_crc32 and header.body_crc32 != body_crc32(request.body):
         return _refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    told = yield from _registration_body(request)
+    body = yield from _registration_body(request)
     timeout_ms = header.heartbeat_timeout_millis
     registration = Registration(
         cluster=header.cluster_name,
@@ -148,8 +148,8 @@ def _registering(
         broker_id=header.broker_id,
         address=header.broker_addr,
         ha_address=header.ha_server_addr,
-        table=told.topic_config_serialize_wrapper,
-        filter_servers=told.filter_server_list,
+        table=body.topic_config_serialize_wrapper,
+        filter_servers=body.filter_server_list,
         acting_master=header.enable_acting_master,
         zone=header.zone_name,
         timeout_ms=config.broker_timeout_ms if timeout_ms is None else timeout_ms,

@@ -1,7 +1,7 @@
-"""What brokers tell of themselves, and how it is kept: registrations, replicas, limits.
+"""Registrations of brokers and how they are kept: replicas and their limits.
 
 A broker name stands for replicas with the same messages.  The one with id 0 is the master;
-of the others the lowest leads when the master is gone.
+of the others the lowest leads when the master is lost.
 
 Anybody may register, so everything has a limit; what is over it is refused as a whole.
 """
@@ -55,7 +55,7 @@ FILTER_SERVERS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker tells about itself."""
+    """The registration of a broker."""
 
     cluster: str
     broker: str
@@ -81,7 +81,7 @@ class Registration:
         return f"{self.cluster}/{self.broker}/{self.broker_id} at {self.address}"
 
     def check(self) -> None:
-        """Raise `InvalidName` or `Overloaded` for what no real broker would tell."""
+        """Raise `InvalidName` or `Overloaded` for what no real broker would register."""
         names = (self.cluster, self.broker, self.address, self.ha_address, self.zone or "")
         check_names(names)
         check_names(self.filter_servers)
@@ -92,7 +92,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a slave is told of its master.  A master is told nothing."""
+    """What a slave learns of its master.  A master learns nothing."""
 
     ha_address: str | None = None
     master_address: str | None = None

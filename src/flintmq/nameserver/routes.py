@@ -4,9 +4,9 @@
                   │
                   └─► replica by id ─► cluster and address, who registered it, when last seen
 
-Brokers tell all of it and nothing is asked of them.  A replica lives until it says goodbye,
+Brokers register all of it and nothing is asked of them.  A replica lives until it unregisters,
 its connection is lost or it is silent for too long.  Topics are only added and changed; they
-go when the last replica of their broker goes, or when somebody deletes them.
+are removed with the last replica of their broker, or when somebody deletes them.
 
 Where RocketMQ 5.3.3 leaves remains, this does not.  A registration that is refused changes
 nothing.  A lost connection takes along every replica that registered over it, not one of
@@ -71,7 +71,7 @@ class Routes:
     def __repr__(self) -> str:
         return f"<Routes, {len(self._topics)} topics, {len(self._replicas)} replicas>"
 
-    # What brokers tell.
+    # What brokers register.
 
     def register(
         self, given: Registration, peer: Peer, now_ms: int, *, delete_missing: bool = False
@@ -79,7 +79,7 @@ class Routes:
         """Take a replica in, or renew it; None when it is refused.
 
         A replica that is not known must bring all its topics.  One topic alone is what a
-        broker sends after a change, so its full list has been lost and will come again.
+        broker sends after a change, so its full list has been lost and will be sent again.
         """
         given.check()
         broker = self._brokers.get(given.broker) or Broker(given.cluster)
@@ -95,7 +95,7 @@ class Routes:
                 self._forget(replica)
             return Registered()
         if before is None and len(given.topics) == 1:
-            log.warning("%s refused: it has not told all its topics yet", given)
+            log.warning("%s refused: it has not registered all its topics yet", given)
             return None
         self._check_limits(given)
         self._check_peer(given, peer)
@@ -118,14 +118,14 @@ class Routes:
         return Registered(ha_address=master.ha_address, master_address=master.address)
 
     def unregister(self, cluster: str, broker: str, address: str) -> None:
-        """A broker says goodbye.  Unknown ones may."""
+        """A broker unregisters.  An unknown one is no error."""
         replica = self._replicas.get((cluster, address))
         if replica is not None and replica.broker == broker:
             log.info("%s unregistered", address)
             self._forget(replica)
 
     def refresh(self, cluster: str, address: str, now_ms: int) -> None:
-        """A sign of life.  It makes nobody known."""
+        """Renew a replica that is known."""
         replica = self._replicas.get((cluster, address))
         if replica is not None:
             replica.seen_ms = now_ms
@@ -137,7 +137,7 @@ class Routes:
         return None if master is None else master.peer
 
     def known_version(self, cluster: str, address: str) -> DataVersion | None:
-        """What state of its topics a replica last told."""
+        """The version of its topics that a replica registered last."""
         replica = self._replicas.get((cluster, address))
         return None if replica is None else replica.version
 
@@ -146,7 +146,7 @@ class Routes:
     def connection_lost(self, peer: Peer) -> None:
         """Forget every replica whose last registration came over this connection."""
         for replica in [one for one in self._replicas.values() if one.peer is peer]:
-            log.info("%s left: its connection is gone", replica.address)
+            log.info("%s left: its connection was lost", replica.address)
             self._forget(replica)
 
     def expire(self, now_ms: int) -> list[Peer]:
@@ -285,7 +285,7 @@ class Routes:
             raise Overloaded("names of topics", TOPICS_MAX, "TOPICS_MAX")
 
     def _attach(self, given: Registration, broker: Broker, peer: Peer, now_ms: int) -> None:
-        """Write down the replica; what else was in its place is gone by now."""
+        """Store the replica; whatever was in its place is removed already."""
         replica = Replica(
             place=given.place,
             broker=given.broker,
@@ -315,7 +315,7 @@ class Routes:
     def _take_topics(
         self, given: Registration, broker: Broker, changed: bool, delete_missing: bool
     ) -> None:
-        """Take the topics a master tells, or the first slave in its absence."""
+        """Take the topics a master registers, or the first slave in its absence."""
         is_master = given.broker_id == MASTER_ID
         leads = given.acting_master is not None and given.broker_id == min(broker.replicas)
         if not is_master and not leads:

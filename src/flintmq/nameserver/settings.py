@@ -1,7 +1,7 @@
-"""What people asked a name server to remember: text by namespace and key.
+"""The key-value configuration of a name server: text by namespace and key.
 
 One namespace means something to RocketMQ: ORDER_TOPIC_CONFIG fixes the queues of ordered
-topics.  Brokers are told it when they register, clients with the route where that is enabled.
+topics.  Brokers get it when they register, clients with the route where that is enabled.
 
 Settings are kept as the file kvConfig.json, by whoever made this object: it gives the content
 the file had and takes the new content after every change.
@@ -28,7 +28,7 @@ SETTINGS_BYTES_MAX = 1024 * 1024
 """The file is written anew for every change, and one namespace goes to every broker."""
 
 Save: TypeAlias = Callable[[bytes], None]
-"""Takes the whole content of the file; comes back when it is safe, or raises."""
+"""Takes the whole content of the file; returns when it is durable, or raises."""
 
 
 class Settings:
@@ -43,14 +43,14 @@ class Settings:
         self._save = save
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Remember a value in place of the one before.  Raises `Overloaded` when full."""
+        """Store a value in place of the one before.  Raises `Overloaded` when full."""
         check_names((namespace, key))
         if len(value) > VALUE_CHARACTERS_MAX:
             raise Overloaded("characters of a value", VALUE_CHARACTERS_MAX, "VALUE_CHARACTERS_MAX")
         self._replace(namespace, {**self._table.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forget a value.  Its namespace stays, empty or not, as in RocketMQ."""
+        """Delete a value.  Its namespace stays, empty or not, as in RocketMQ."""
         table = self._table.get(namespace)
         if table is not None and key in table:
             self._replace(namespace, {name: table[name] for name in table if name != key})

@@ -1,4 +1,4 @@
-"""All that the processors of a name server may touch."""
+"""The state that the processors of a name server read and change."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ LINGER_MS = 3_000
 """How long a channel that is being closed waits for its session and for the peer to read."""
 
 CUT_MS = 1_000
-"""After that: how long a connection that was aborted may take to go before it counts as gone."""
+"""After that: how long an aborted connection may take to close before it counts as closed."""
 
 ADDRESSES_MAX = 4_096
 """Addresses remembered at once; those without a channel are forgotten first."""

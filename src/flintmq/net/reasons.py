@@ -38,7 +38,7 @@ def why(error: BaseException) -> str:
 
 
 def why_lost(error: BaseException | None, *, in_frame: bool, secure: bool, heard: bool) -> str:
-    """The same for a connection that stood; None is an orderly end of the peer's."""
+    """The reason for a connection that stood; None is an orderly end of the peer's."""
     reason = why(error) if error else CLOSED_BY_PEER
     if in_frame:
         return f"{reason} in the middle of a frame"
@@ -48,7 +48,7 @@ def why_lost(error: BaseException | None, *, in_frame: bool, secure: bool, heard
 
 
 def why_no_handshake(error: BaseException) -> str:
-    """The same for a connection that ended before TLS stood."""
+    """The reason for a connection that ended before TLS stood."""
     broken_off = ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError
     if isinstance(error, broken_off) and not isinstance(error, ConnectionRefusedError):
         return "the peer broke off the TLS handshake: it may not speak TLS"

@@ -2,8 +2,8 @@
 
     round: every conversation sends what it wants ──► every answer is taken ──► next round
 
-So a broker that is slow or gone costs its own timeout once in a round, and the others have been
-asked meanwhile.
+So a broker that is slow or unreachable costs its own timeout once in a round, and the others have
+been asked meanwhile.
 
 Invariant: every conversation ends, with its result or with its error.
 """

@@ -1,6 +1,6 @@
 """Settings for TLS, and the contexts made from them.  Nothing older than TLS 1.2 is spoken.
 
-A client checks the certificate and the host name unless it is told not to.  A server shares
+A client checks the certificate and the host name unless that is switched off.  A server shares
 one port between plain and encrypted peers in permissive mode, as RocketMQ's own do: the first
 byte of a connection tells them apart.
 

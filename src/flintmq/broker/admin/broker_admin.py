@@ -28,7 +28,7 @@ from flintmq.protocol.typed_request import TypedRequest
 log = logger(__name__)
 
 KEY_CHARACTERS_SHOWN = 80
-"""How much of a key that a peer sent is told back to it."""
+"""How much of a key that a peer sent its answer repeats."""
 
 
 def show_settings(
@@ -103,7 +103,7 @@ def clean_log(
 
     def clean() -> None:
         count = state.log.retain(now_ms, due=True)
-        log.info("%s: %d expired files of the log are gone", peer.address, count)
+        log.info("%s: %d expired files of the log were deleted", peer.address, count)
 
     return between_turns(state, clean)
 

@@ -129,7 +129,7 @@ def _language(member: Member) -> str | None:
 def describe_consumer(
     request: TypedRequest[DescribeConsumer], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
-    """GET_CONSUMER_RUNNING_INFO (307): a client reports its state; we pass it on."""
+    """GET_CONSUMER_RUNNING_INFO (307): the state of a client, as it reports it."""
     header = request.header
     member = _member(state, header.consumer_group, header.client_id)
     command = client_request(RequestCode.GET_CONSUMER_RUNNING_INFO, header, request.body)
@@ -144,7 +144,7 @@ def consume_directly(
     member = _member(state, header.consumer_group, header.client_id)
     topic = state.topics.find(header.topic) if header.topic else None
     group = state.groups.find(header.consumer_group)
-    told = replace(
+    header = replace(
         header,
         client_id=member.client_id,
         broker_name=state.config.broker_name,
@@ -152,7 +152,7 @@ def consume_directly(
         group_sys_flag=header.group_sys_flag if group is None else group.group_sys_flag or 0,
     )
     body = _record(state, header.msg_id) if header.msg_id else request.body
-    command = client_request(RequestCode.CONSUME_MESSAGE_DIRECTLY, told, body)
+    command = client_request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, body)
     return _passed_on(header.consumer_group, member, command)
 
 

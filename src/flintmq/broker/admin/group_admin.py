@@ -1,4 +1,4 @@
-"""Consumer groups, as admins make, show and delete them."""
+"""Consumer groups, as admins create, show and delete them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def delete_group(
 ) -> Outcome:
     """DELETE_SUBSCRIPTIONGROUP (207): delete a group.
 
-    Whether its offsets go too is said in one field by 4.9 and in another by 5.x.
+    4.9 and 5.x use different fields to say whether its offsets are deleted too.
     """
     group = request.header.group_name
     log.info("%s: group %s is deleted", peer.address, group)

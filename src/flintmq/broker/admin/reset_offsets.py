@@ -1,8 +1,8 @@
-"""Moving a group to another place: here, as 5.x does it, or by telling its clients, as 4.9 does.
+"""Resetting offsets of a group: at the broker, as 5.x does it, or through its clients, as 4.9 does.
 
-Here, nobody has to be online: the offset is stored, and the next pull of the queue is sent
-there; one that is held now need not wait any longer.  By the clients, it works for those that are
-connected now.
+At the broker no member has to be online: the offset is stored, and the next pull of the queue gets
+it; a pull that is held now is answered at once.  Through the clients only members that are
+connected now move.
 """
 
 from __future__ import annotations
@@ -159,12 +159,12 @@ def _reset_by_clients(
     for member in members:
         _require_version(member)
     body = yield from _body(header, state, table)
-    told = ResetOffset(
+    header = ResetOffset(
         topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=False
     )
     command = client_request(
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-        told,
+        header,
         ResetOffsets(offset_table=dict(_queues(header, state, table))).to_list_body()
         if as_list
         else body,
@@ -172,7 +172,12 @@ def _reset_by_clients(
     )
     state.outbox += (Tell(member.peer, command) for member in members)
     where = (header.group, header.topic)
-    log.info("%s: %s is told to move in %s: %s", peer.address, *where, _shown(table))
+    log.info(
+        "%s: members of %s are asked to reset offsets in %s: %s",
+        peer.address,
+        *where,
+        _shown(table),
+    )
     return Answer(body=body, remark=NOT_SET)
 
 

@@ -1,7 +1,7 @@
-"""The figures of a running broker under RocketMQ's names: what 28 answers.
+"""The figures of a running broker under RocketMQ's names: the answer to 28.
 
-Every name a broker 4.9.7 or 5.3.3 tells is here, since tools parse some and fail without them.
-What has no meaning here is told as a constant: where RocketMQ has a pool of threads with a queue
+Every name a broker 4.9.7 or 5.3.3 reports is here, since tools parse some and fail without them.
+What has no meaning here is reported as a constant: where RocketMQ has a thread pool with a queue
 before it and this broker has none, the queue is empty and has no capacity; queues are written with
 the log, so nothing waits to be dispatched; nobody holds a lock of the page cache.  Days begin at
 midnight UTC.
@@ -25,7 +25,7 @@ from flintmq.protocol.version import version_name
 from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY
 
 CONFLICTS_SHOWN_MAX = 20
-"""Subscription conflicts that are told in words."""
+"""Subscription conflicts that are listed with their texts."""
 
 NO_BUFFER_LIMIT = 2**31 - 1
 """What RocketMQ says of its buffer pool when it has none."""
@@ -100,7 +100,7 @@ def _rate(counter: Counter, window: Window, width_ms: int, now_ms: int) -> float
 
 
 def _queue_figures(state: BrokerState) -> dict[str, object]:
-    """Sends wait for the medium, and for nothing else does anything wait before it is served."""
+    """The queues of RocketMQ's thread pools: here only sends wait, for the disk."""
     figures: dict[str, object] = {}
     for name in _QUEUES:
         figures[f"{name}ThreadPoolQueueSize"] = 0
@@ -153,7 +153,7 @@ def _timer_figures(state: BrokerState, now_ms: int) -> dict[str, object]:
 
 
 def _own_figures(state: BrokerState) -> dict[str, object]:
-    """What RocketMQ does not tell."""
+    """Figures that RocketMQ does not report."""
     conflicts = state.clients.conflicts()
     shown = [str(each) for each in conflicts[:CONFLICTS_SHOWN_MAX]]
     if len(conflicts) > len(shown):

@@ -1,6 +1,6 @@
-"""Topics, as admins make, show and delete them.
+"""Topics, as admins create, show and delete them.
 
-Deleting takes files away, which must not happen between an append and its write.  So it waits
+Deleting removes files, which must not happen between an append and its write.  So it waits
 for the end of a turn that has records; its answer comes after it.
 """
 

@@ -1,7 +1,7 @@
-"""What a broker may be told.
+"""The settings of a broker.
 
 Defaults are RocketMQ's, except where docs/compatibility.md says otherwise: SQL92 filters are
-on, a send is acknowledged when it is on the medium, and servers listen on loopback.
+on, a send is acknowledged when it is on the disk, and servers listen on loopback.
 
 Invariant: a `BrokerConfig` that exists is one a broker can work with.
 """
@@ -17,21 +17,21 @@ HOLDS_MAX = 100_000
 """Pulls that may be held at once."""
 
 UNSYNCED_SENDS_MAX = 100_000
-"""Sends that may wait for the medium at once."""
+"""Sends that may wait for the disk at once."""
 
 TOPICS_MAX = 50_000
-"""Topics that clients may make.  RocketMQ has no limit; clusters have thousands of them.  Each is
-kept in memory, told to name servers and written with every save: so many take 20 MB."""
+"""Topics that clients may create.  RocketMQ has no limit; clusters have thousands of them.  Each is
+kept in memory, registered with name servers and written with every save: so many take 20 MB."""
 
 GROUPS_MAX = 50_000
-"""Groups that clients may make; each has a retry topic too once it has a member."""
+"""Groups that clients may create; each has a retry topic too once it has a member."""
 
 TOPIC_QUEUES_MAX = 1_024
-"""Queues of a topic that clients may make.  RocketMQ has no limit and 8 by default, 1,024 for its
+"""Queues of a topic that clients may create.  RocketMQ has no limit and 8 by default, 1,024 for its
 own benchmark.  Several answers list every queue, and every queue may have files of its own."""
 
 GROUP_MEMBERS_MAX = 2_000
-"""Members of a group that share its queues: all are told whenever one comes or goes."""
+"""Members of a group that share its queues: all are notified whenever one joins or leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class BrokerConfig:
     property_filter: bool = True
     """SQL92 subscriptions are served."""
     filter_supports_retry: bool = False
-    """A retry topic is filtered by what the group wants of the original topic."""
+    """A retry topic is filtered by the group's subscription to the original topic."""
     bit_map_filter: bool = False
     """Evaluate SQL92 filters when a message arrives; needs extended queues."""
 
@@ -83,7 +83,7 @@ class BrokerConfig:
     client_scan_ms: int = 10_000
     lock_ms: int = 60_000
     server_side_reset: bool = True
-    """An offset reset is done here (5.x); else the clients are told to do it (4.9)."""
+    """An offset reset is done here (5.x); else the clients are asked to do it (4.9)."""
     save_offsets_ms: int = 5_000
 
     timers: bool = True
@@ -98,7 +98,7 @@ class BrokerConfig:
 
     unsynced_sends_max: int = UNSYNCED_SENDS_MAX
     unsynced_bytes_max: int = 256 * 1024 * 1024
-    """Sends, and their bytes, that may wait for the medium; more get SYSTEM_BUSY."""
+    """Sends, and their bytes, that may wait for the disk; more get SYSTEM_BUSY."""
 
     register_ms: int = 30_000
     register_timeout_ms: int = 24_000
@@ -106,7 +106,7 @@ class BrokerConfig:
     """How often queues and index are synced too and a checkpoint is written."""
     retain_ms: int = 10_000
     retain_hour: int = 4
-    """The hour of the day at which expired files go."""
+    """The hour of the day at which expired files are deleted."""
 
     def __post_init__(self) -> None:
         if not self.broker_name or not self.cluster:

@@ -36,19 +36,19 @@ from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_lev
 DAY_S = 24 * 60 * 60
 INT64_MAX = 2**63 - 1
 OFTEN_MS = (1_000, 3_600_000)
-"""What peers may set for work that is done again and again: not so often that it is all the broker
-does, not so seldom that it is never done."""
+"""What peers may set for periodic work: not so often that it is all the broker
+does, not so rarely that it is never done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """All that a broker.conf can say.  What is None was not said."""
+    """All that a broker.conf can set.  What is None is not set."""
 
     config: BrokerConfig = field(default_factory=BrokerConfig)
     listen_host: str | None = None
     listen_port: int | None = None
     advertise: str | None = None
-    """The host clients are told."""
+    """The host that clients connect to."""
     namesrv: tuple[Address, ...] | None = None
     directory: Path | None = None
 
@@ -227,7 +227,7 @@ def read_broker_conf(
 
 
 def settings_texts(settings: BrokerSettings) -> dict[str, str]:
-    """Every setting by its name, in the order of names, without those that were not said."""
+    """Every setting by its name, in the order of names, without those that are not set."""
     return TABLE.show(settings)
 
 

@@ -1,9 +1,9 @@
-"""Clients come, stay and go: HEART_BEAT (34), UNREGISTER_CLIENT (35), GET_CONSUMER_LIST_BY_GROUP
+"""Clients join, stay and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), GET_CONSUMER_LIST_BY_GROUP
 (38), LOCK_BATCH_MQ (41), UNLOCK_BATCH_MQ (42), CHECK_CLIENT_CONFIG (46), and lost connections.
 
-Whenever the members or the topics of a group change, every member is told (40), the one that
-caused it included and before its own answer, so that all share the queues anew at once.  A
-broadcasting group shares nothing and is not told.
+Whenever the members or the topics of a group change, every member is notified (40), the one
+that caused it included and before its own answer, so that all rebalance at once.  A broadcasting
+group shares nothing and is not notified.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ SUBSCRIPTIONS_MAX = 4_096
 """Subscriptions of one heartbeat: each takes some 10 µs.  A process has tens."""
 
 SUBSCRIPTION_CHARACTERS_MAX = 256 * 1024
-"""Characters of all subscriptions of a heartbeat: they are kept as long as the client is there."""
+"""Characters of all subscriptions of a heartbeat: they are kept while the client is connected."""
 
 LOCKED_AT_ONCE_MAX = 4_096
 """Queues that one request locks: each takes some 10 µs.  Clients lock those of one broker."""
 
 
 MANY_MEMBERS = 100
-"""Up to so many members are told of every change: a millisecond."""
+"""Up to so many members are notified of every change: a millisecond."""
 
-TOLD_AGAIN_MS = 1_000
-"""How long more members are not told again: who changes its mind all the time makes no more work
-than who does it once.  Clients look at their group every 20 s by themselves."""
+NOTIFY_AGAIN_MS = 1_000
+"""How long members of a larger group are not notified again: a member that changes all the time
+makes no more work than one that changes once.  Clients rebalance every 20 s by themselves."""
 
 
 def heart_beat(
@@ -97,14 +97,14 @@ def unregister_client(
 
 
 def tell_late(state: BrokerState, now_ms: int) -> None:
-    """Tell members of large groups of changes that came too soon after others."""
+    """Notify members of large groups of changes that came too soon after others."""
     for found in state.clients.consumer_groups():
-        if found.must_be_told:
+        if found.must_notify:
             _notify(state, found.group, now_ms)
 
 
 def connection_lost(state: BrokerState, peer: Peer, now_ms: int) -> None:
-    """A connection is gone, and its client with it from all groups."""
+    """A connection was lost: its client leaves all groups."""
     state.compiling.forget(peer)
     _without_member(state, state.clients.lost(peer), now_ms)
 
@@ -204,7 +204,7 @@ def _lock_request(body: bytes) -> LockRequest:
 
 
 def _prepare(state: BrokerState, consumer: ConsumerGroup, now_ms: int) -> bool:
-    """See to it that a group and its retry topic exist; tell whether it may be served."""
+    """Create a group and its retry topic if need be; return whether it may be served."""
     config = state.groups.find_or_create(consumer.group_name, now_ms)
     if config is None:
         return False
@@ -222,7 +222,7 @@ def _prepare(state: BrokerState, consumer: ConsumerGroup, now_ms: int) -> bool:
 
 
 def _without_member(state: BrokerState, groups: Iterable[str], now_ms: int) -> None:
-    """A member has left these groups: tell the others, or forget what nobody wants now."""
+    """A member left these groups: notify the others, or drop the filters of an empty group."""
     for group in groups:
         if state.clients.consumer_group(group) is None:
             state.filters.unregister(group, now_ms)
@@ -231,9 +231,9 @@ def _without_member(state: BrokerState, groups: Iterable[str], now_ms: int) -> N
 
 
 def _notify(state: BrokerState, group: str, now_ms: int) -> None:
-    """NOTIFY_CONSUMER_IDS_CHANGED (40): every member learns that its group changed.
+    """NOTIFY_CONSUMER_IDS_CHANGED (40): notify every member that its group changed.
 
-    Members of a large group that changes all the time are told again later.
+    Members of a large group that changes all the time are notified later.
     """
     found = state.clients.consumer_group(group)
     config = state.groups.find(group)
@@ -244,10 +244,10 @@ def _notify(state: BrokerState, group: str, now_ms: int) -> None:
         or (config is not None and not config.notify_consumer_ids_changed_enable)
     ):
         return
-    if len(found.members) > MANY_MEMBERS and 0 <= now_ms - found.told_ms < TOLD_AGAIN_MS:
-        found.must_be_told = True
+    if len(found.members) > MANY_MEMBERS and 0 <= now_ms - found.notified_ms < NOTIFY_AGAIN_MS:
+        found.must_notify = True
         return
-    found.told_ms, found.must_be_told = now_ms, False
+    found.notified_ms, found.must_notify = now_ms, False
     note = new_request(
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
         OfConsumerGroup(consumer_group=group),

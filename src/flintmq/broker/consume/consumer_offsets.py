@@ -1,4 +1,4 @@
-"""QUERY_CONSUMER_OFFSET (14) and UPDATE_CONSUMER_OFFSET (15): where groups stand in queues.
+"""QUERY_CONSUMER_OFFSET (14) and UPDATE_CONSUMER_OFFSET (15): the committed offsets of groups.
 
 A group without an offset starts at 0 in a young queue, one whose first message is still in
 memory or that has none yet; so a new consumer misses nothing of a new topic, whatever it says

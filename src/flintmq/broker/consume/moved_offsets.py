@@ -1,7 +1,7 @@
 """OFFSET_MOVED_EVENT: a record of every pull from an offset that is none.
 
-4.9 writes one for each answer 21, and tools read them; 5.x no longer does.  The event is told
-about the pull, not part of it: when it cannot be stored, the pull is answered all the same.
+4.9 writes one for each answer 21, and tools read them; 5.x no longer does.  The event is a
+report about the pull, not part of it: when it cannot be stored, the pull is answered all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logger(__name__)
 
 
 def note_moved(state: BrokerState, header: PullMessage, offset_new: int, now_ms: int) -> None:
-    """Write down that a group is sent from the offset it asked for to another one."""
+    """Record that a group is sent from the offset it asked for to another one."""
     group = header.consumer_group
     log.info(
         "%s in %s queue %d: offset %d becomes %d",
@@ -45,4 +45,4 @@ def note_moved(state: BrokerState, header: PullMessage, offset_new: int, now_ms:
     try:
         append(state, message, now_ms)
     except (Refusal, FlintError) as error:
-        log.warning("the moved offset of %s in %s is not told: %s", group, header.topic, error)
+        log.warning("the moved offset of %s in %s is not recorded: %s", group, header.topic, error)

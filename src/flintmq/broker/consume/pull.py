@@ -8,7 +8,7 @@
 
 A pull runs at most twice.  The first pass commits the offset that it brings, whatever comes
 out; the second, when a held pull is taken out, neither commits nor holds again.  One thing is
-not committed: an offset that would overwrite the reset it is told of in the same breath.
+not committed: an offset that would overwrite the pending reset that the same answer carries.
 
 The body of an answer is views of the log and is never copied here.
 """
@@ -83,8 +83,8 @@ CODES: Final = {
 """Offset 0 of an empty queue is right: there MOVED becomes NOT_FOUND."""
 
 _EMPTY = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
-"""A queue comes into being with its first message here and when it is asked for in RocketMQ,
-so clients are told the second in both cases."""
+"""A queue is created with its first message here, and when it is asked for in RocketMQ,
+so clients get the second answer in both cases."""
 
 # Plain numbers: operations on flags of an enum cost ten times as much.
 _COMMIT_OFFSET = int(PullFlag.COMMIT_OFFSET)

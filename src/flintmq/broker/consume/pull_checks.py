@@ -35,7 +35,7 @@ _CLASS_FILTER = int(PullFlag.CLASS_FILTER)
 
 
 class ForbiddenBy(IntEnum):
-    """Who says no with code 16; 5.x tells its clients."""
+    """Who refuses with code 16; 5.x passes it on to clients."""
 
     BROKER = 1
     GROUP = 2

@@ -2,8 +2,8 @@
 
 A new text costs up to 40 ms of CPU; one that was compiled before costs nothing.  So every
 connection has an allowance of characters, and the broker has one for all of them, which fill up
-again with time.  A text that finds none left is not compiled now: a pull is told that the broker
-is busy, and a heartbeat registers the filter with one of its next.
+again with time.  A text that finds none left is not compiled now: a pull is answered that the
+broker is busy, and a heartbeat registers the filter with one of its next.
 
 Invariant: what one request makes the broker compile is never more than `PEER_CHARACTERS`.
 """
@@ -51,7 +51,7 @@ class CompileBudget:
             raise Overloaded("new SQL92 texts a second", PEER_CHARACTERS, "PEER_CHARACTERS")
 
     def forget(self, peer: Peer) -> None:
-        """A connection is gone."""
+        """A connection was lost."""
         self._peers.pop(peer, None)
 
 

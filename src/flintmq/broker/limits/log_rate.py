@@ -1,13 +1,13 @@
-"""When to say again what happens again and again, so that peers cannot fill the log."""
+"""Limits how often a repeated event is logged, so that peers cannot fill the log."""
 
 from __future__ import annotations
 
 SAID_AGAIN_MS = 60_000
-"""How long the log is silent about what it has just said."""
+"""How long an event that was just logged is not logged again."""
 
 
 class Seldom:
-    """Counts events; the first is said at once, later ones together."""
+    """Counts events; the first is logged at once, later ones together."""
 
     __slots__ = ("_due_ms", "_silent_count")
 
@@ -16,7 +16,7 @@ class Seldom:
         self._silent_count = 0
 
     def happened(self, now_ms: int) -> int:
-        """How many events there were since something was said; 0 when it is too soon to say it."""
+        """How many events there were since the last line; 0 when it is too soon for another."""
         self._silent_count += 1
         due_ms = self._due_ms
         if due_ms is not None and due_ms - SAID_AGAIN_MS <= now_ms < due_ms:

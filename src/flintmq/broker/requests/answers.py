@@ -64,4 +64,4 @@ def _note(remark: str) -> bytes:
 
 
 _NOTES = {status.value: _note(status.value) for status in GetStatus}
-"""What pulls are told."""
+"""The header of answers to pulls, encoded."""

@@ -1,9 +1,9 @@
-"""What a processor may say: the only way from a request to bytes, and to the disk.
+"""What a processor may return: the only way from a request to bytes, and to the disk.
 
     Answer    now
     Stored    once the turn's records are written, and with sync flush once they are durable
     Hold      later: when the queue grows, or at a deadline; then the pull runs once more
-    Ask       after a client was asked; what it said decides
+    Ask       after a client was asked; its answer decides
     Steps     in a few turns: the answer is large and is computed in parts
     None      never: the request wants no answer, or RocketMQ gives none
 
@@ -43,7 +43,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class Stored(msgspec.Struct, frozen=True, gc=False):
     """An answer that is true only when the turn's records are in the log.
 
-    ``stop`` is where the last of them ends; without one nobody waits for the medium.
+    ``stop`` is where the last of them ends; without one nobody waits for the disk.
     """
 
     answer: Answer

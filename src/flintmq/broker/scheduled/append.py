@@ -1,6 +1,6 @@
-"""A message becomes a record of the log: the one way in for what is not sent by the fast path.
+"""Appends a message as a record of the log: every message that no send or batch appends itself.
 
-The record is written at the end of the turn.  Who gives a message over says its topic and queue;
+The record is written at the end of the turn.  The caller names topic and queue;
 nothing is looked up or delayed here.
 """
 
@@ -98,7 +98,7 @@ def append(
 
 
 def _number_batch(state: BrokerTables, message: NewMessage) -> int:
-    """Tell how many messages an inner batch has; it is told where they begin.
+    """Return how many messages an inner batch has, and write its first offset into it.
 
     Only topics that keep batches take one: no other queue could count its messages.
     """

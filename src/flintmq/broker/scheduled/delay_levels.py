@@ -173,7 +173,7 @@ class DelaySchedule:
         return earliest_ms
 
     def table(self) -> DelayOffsets:
-        """The positions, to be saved once what was written so far is on the medium."""
+        """The positions, to be saved once what was written so far is on the disk."""
         table = dict(self._saved)
         for level in self._levels or ():
             if level.position or level.level in table:
@@ -196,7 +196,7 @@ class DelaySchedule:
         sent: dict[str, list[int]],
         now_ms: int,
     ) -> bool:
-        """Deliver the next few messages of a level; tell whether more may be due."""
+        """Deliver the next few messages of a level; return whether more may be due."""
         if waits_until(level.retry_ms, now_ms) is not None:
             return False
         for _ in range(SHARE_RECORDS):

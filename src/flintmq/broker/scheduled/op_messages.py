@@ -57,7 +57,7 @@ class EndMarks:
         return True
 
     def read(self, state: BrokerTables) -> int:
-        """Read some more op messages; tell how many there were."""
+        """Read some more op messages; return how many there were."""
         lookup = state.log.lookup
         self._correct(state)
         units = lookup.entries(OP_HALF_TOPIC, 0, self._read_to, READ_RECORDS)

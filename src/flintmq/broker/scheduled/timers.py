@@ -180,7 +180,7 @@ class Timers:
         return due_ms
 
     def table(self) -> TimerPositions | None:
-        """What is done, to be saved once what was written so far is on the medium.
+        """What is done, to be saved once what was written so far is on the disk.
 
         Nothing while it is still being read what the last run left.
         """
@@ -254,7 +254,7 @@ class Timers:
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
     ) -> int:
-        """Append the message of a key, unless it is cancelled; tell its size."""
+        """Append the message of a key, unless it is cancelled; return its size."""
         offset = QueueOffset(key & _OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None

@@ -4,15 +4,15 @@
                   └─ else ─► decoded, checked and served as usual ─► known the second time
 
 Nearly all sends of a producer differ in nothing but time, unique id, opaque number and body.  What
-the rest means, and that it may be stored, was found out by the usual way (`send`); it stays true
-as long as neither the settings nor any topic changes, and then everything is forgotten.  What
+the rest means, and that it may be stored, was found out by the normal path (`send_message`).  It is
+true as long as neither the settings nor any topic changes, and then everything is forgotten.  What
 depends on the message or on the moment is asked each time.
 
 Known headers are for plain sends only, of one message or of a batch: no hooks, nothing delayed,
-no transaction, no retry topic, no topic that keeps batches.  All else goes the usual way and comes
-out the same.
+no transaction, no retry topic, no topic that keeps batches.  All else takes the normal path, with
+the same result.
 
-Invariant: what is stored and answered is, byte for byte, what the usual way stores and answers.
+Invariant: what is stored and answered is, byte for byte, what the normal path stores and answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.send_answer import SentFrame, message_ids
 from flintmq.broker.send.send_batch import FOUND_BY, looked_at, split_checked
 from flintmq.broker.send.send_checks import MULTI_TAG
-from flintmq.broker.send.send_properties import plain_string, waits_for_medium
+from flintmq.broker.send.send_properties import plain_string, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.names import name_fault
 from flintmq.errors import FlintError
@@ -90,7 +90,7 @@ class Sender:
 
 
 class SentGroup:
-    """What one read of a connection sent the quick way; ``write`` takes all its answers at once."""
+    """The fast sends of one read of a connection; ``write`` takes all their answers at once."""
 
     __slots__ = ("batches", "body_bytes", "frames", "opaques", "peer", "sizes", "stop", "write")
 
@@ -151,7 +151,7 @@ class QuickSends:
         self._body_bytes_max = 0
 
     def is_open(self, now_ms: int) -> bool:
-        """Whether anything can be taken the quick way now, in this read."""
+        """Whether anything can be taken by the fast path now, in this read."""
         state = self._state
         config = state.config
         return not (
@@ -166,7 +166,7 @@ class QuickSends:
         )
 
     def take(self, frame: Frame, sender: Sender, group: SentGroup, now_ms: int) -> bool:
-        """Take a send if it is known; else it has to go the usual way."""
+        """Take a send if its header is known; else the normal path has to serve it."""
         true_for = self._true_for
         body = frame[2]
         if (
@@ -245,7 +245,7 @@ class QuickSends:
                 keys=keys,
                 now_ms=now_ms,
             )
-        except FlintError:  # the usual way says why
+        except FlintError:  # the normal path says why
             return False
         log_offsets, queue_offset, group.stop = batch
         group.batches.append((pattern.topic, len(log_offsets), group.stop - log_offsets[0]))
@@ -271,7 +271,7 @@ class QuickSends:
     # Learning
 
     def learn(self, frame: Frame, request: TypedRequest[SendMessageV2], sender: Sender) -> None:
-        """A send came the usual way: if it is plain and came before, know its header from now on.
+        """A send took the normal path: if it is plain and came before, know its header from now on.
 
         Those that are signed differ every time, and learning costs more than a send.
         """
@@ -346,7 +346,7 @@ class QuickSends:
         octets = plain_string(text, properties, config)
         if octets is None or properties.get(names.UNIQ_KEY) != str(unique_id, "ascii"):
             return None
-        if config.store.flush is Flush.SYNC and not waits_for_medium(properties):
+        if config.store.flush is Flush.SYNC and not waits_for_disk(properties):
             return None
         parts = split_unique_id(octets)
         if parts is None or parts[1] != unique_id:

@@ -1,4 +1,4 @@
-"""Replies (324, 325): handed to the client that asked (326), and stored beside that.
+"""SEND_REPLY_MESSAGE (324, 325): a reply is pushed to the client that asked (326), and stored.
 
     checks ──► stored ──► the asking client takes it, or not ──► answer
                     └──► nobody to hand it to ────────────────► answer 1
@@ -16,7 +16,7 @@ from flintmq.broker.scheduled.append import NewMessage, illegal
 from flintmq.broker.send.send_answer import message_id, refusal_header
 from flintmq.broker.send.send_checks import SendHeader, SendRequest, check_send
 from flintmq.broker.send.send_message import begin_hooks, code_of
-from flintmq.broker.send.send_properties import mark, waits_for_medium
+from flintmq.broker.send.send_properties import mark, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.state.put_message import put_message
 from flintmq.errors import DiskFailed, Overloaded
@@ -51,7 +51,7 @@ class Reply:
 
     def store(self, message: NewMessage, now_ms: int) -> None:
         state = self._state
-        self._waits = waits_for_medium(message.properties)
+        self._waits = waits_for_disk(message.properties)
         try:
             appended = put_message(state, message, now_ms)
         except (Refusal, DiskFailed, Overloaded) as error:

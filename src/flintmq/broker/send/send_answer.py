@@ -34,7 +34,7 @@ _OPAQUE = 1_937_402_865
 
 
 class SentMessages(Stored, frozen=True, gc=False):
-    """The answer to a send that took its messages, with what hooks are told."""
+    """The answer to a send that took its messages, with what hooks get."""
 
     message_ids: str
     count: int
@@ -52,7 +52,7 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
 
 
 def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
-    """The same for many records, joined by commas."""
+    """The offset message ids of many records, joined by commas."""
     prefix = bytes.fromhex(_id_prefix(host.packed, host.port))
     pack = _id_struct(len(prefix)).pack
     octets = b"".join(map(pack, repeat(prefix), log_offsets))

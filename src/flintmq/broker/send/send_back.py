@@ -1,11 +1,11 @@
-"""A consumer could not handle a message and gives it back (36).
+"""CONSUMER_SEND_MSG_BACK (36): a consumer could not handle a message and sends it back.
 
     record ──► retry topic of the group, after a delay that grows with every time
           └──► dead letter topic, when it was delivered often enough or the consumer says so
 
 The record is found by its place in the log and stored again: same body, flags, birth and
 unique id, one more time of consumption.  The store host is ours, since that is who stores it.
-Its answer waits for the medium as that of a send does: the consumer forgets the message then.
+Its answer waits for the disk as that of a send does: the consumer forgets the message then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_LEVEL = 3
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """Where a message goes that came back, and after which delay."""
+    """The topic of a message that was sent back, and its delay."""
 
     topic: str
     queue_id: int

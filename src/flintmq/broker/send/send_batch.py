@@ -22,7 +22,7 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import TIMER_NAMES, NewMessage, append, illegal
 from flintmq.broker.send.send_answer import SentMessages, message_ids, sent_answer
 from flintmq.broker.send.send_checks import MULTI_TAG, SendRequest
-from flintmq.broker.send.send_properties import mark, waits_for_medium
+from flintmq.broker.send.send_properties import mark, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.put_message import wanted_level
 from flintmq.errors import LocalProtocolError, MalformedBody
@@ -119,7 +119,7 @@ def store_batch(
     unique_id = properties.get(names.UNIQ_KEY)
     return SentMessages(
         sent_answer(state, ids, queue_id, batch.queue_offset, unique_id),
-        batch.stop if waits_for_medium(properties) else None,
+        batch.stop if waits_for_disk(properties) else None,
         ids,
         count,
         size_bytes,
@@ -170,7 +170,7 @@ def _store_inner(
         sent_answer(
             state, id_text, queue_id, appended.queue_offset, unique_id, is_inner_batch=True
         ),
-        stop if waits_for_medium(properties) else None,
+        stop if waits_for_disk(properties) else None,
         id_text,
         count,
         appended.size_bytes,

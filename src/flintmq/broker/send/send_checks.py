@@ -4,8 +4,8 @@ Every check that fails is a `Refusal` with RocketMQ's code and remark.  The last
 topic, if it is not there and may be made.  Not checked is the topic's own write permission:
 clients see it in the route, and brokers take the message all the same.
 
-Two of our own come first: a broker that stops takes nothing more, and one whose medium cannot
-keep up says so instead of collecting.
+Two of our own come first: a broker that stops takes nothing more, and one whose disk cannot
+keep up refuses sends instead of collecting them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sends: 10 and 310, and 320 with several messages in one body.
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), and SEND_BATCH_MESSAGE (320) with several messages.
 
     checks ──► properties ──► retry or dead letter? ──► half, delayed, timed or plain ──► stored
 
@@ -19,7 +19,7 @@ from flintmq.broker.scheduled.redelivery import Home
 from flintmq.broker.send.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send.send_batch import store_batch
 from flintmq.broker.send.send_checks import MULTI_TAG, SendRequest, broker_forbids, check_send
-from flintmq.broker.send.send_properties import mark, plain_string, waits_for_medium
+from flintmq.broker.send.send_properties import mark, plain_string, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.state.put_message import put_message, wanted_level
 from flintmq.errors import DiskFailed
@@ -97,7 +97,7 @@ def _store_one(
     id_text = message_id(state.host, appended.log_offset)
     return SentMessages(
         sent_answer(state, id_text, queue_id, appended.queue_offset, properties[names.UNIQ_KEY]),
-        LogOffset(appended.log_offset + size_bytes) if waits_for_medium(properties) else None,
+        LogOffset(appended.log_offset + size_bytes) if waits_for_disk(properties) else None,
         id_text,
         1,
         size_bytes,
@@ -107,7 +107,7 @@ def _store_one(
 def _store_special(
     request: SendRequest, message: NewMessage, state: BrokerState, now_ms: int
 ) -> Appended:
-    """Store a message that is not simply put where it says."""
+    """Store a message that is a retry, half, delayed or timer message."""
     properties, config = message.properties, state.config
     if is_retry_topic(message.topic) and is_exhausted(request, state, now_ms):
         _bury(message, state, now_ms)

@@ -52,8 +52,8 @@ def plain_string(text: str, properties: Mapping[str, str], config: BrokerConfig)
     return octets if len(octets) <= PROPERTIES_BYTES_MAX else None
 
 
-def waits_for_medium(properties: Mapping[str, str]) -> bool:
-    """Whether the sender waits until its messages are on the medium."""
+def waits_for_disk(properties: Mapping[str, str]) -> bool:
+    """Whether the sender waits until its messages are on the disk."""
     wait = properties.get(names.WAIT)
     return wait is None or wait == "true" or wait.lower() == "true"
 

@@ -123,7 +123,7 @@ def _adopt_topics(state: BrokerState, now_ms: int) -> None:
         if made is not None and not keeps_batches(made.attributes):
             attributes = {**(made.attributes or {}), QUEUE_TYPE: BATCH_QUEUE}
             state.topics.put(structs.replace(made, attributes=attributes), now_ms)
-    state.topics.changed.clear()  # the first registration tells of all
+    state.topics.changed.clear()  # the first registration has all
 
 
 def _limit_queues(state: BrokerState, topic: TopicConfig, queue_count: int, now_ms: int) -> None:

@@ -48,7 +48,7 @@ def wanted_level(properties: Mapping[str, str]) -> int:
 
 
 def _delay(state: BrokerState, message: NewMessage, level: int) -> int:
-    """Make it a message of the schedule topic; tell its level, which may be lower."""
+    """Make it a message of the schedule topic; return its level, which may be lower."""
     properties = message.properties
     level = min(level, len(state.config.store.delay_levels_ms))
     for name in TIMER_NAMES:

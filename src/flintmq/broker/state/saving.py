@@ -3,8 +3,8 @@
 A snapshot is taken on the loop, where nothing changes meanwhile, and saved in a thread, where
 waiting for the disk holds up nobody.  Only what changed since the last one is in it.
 
-There are two kinds.  Names, the topics and groups, speak of no record and may be saved at any
-time.  Positions do, and must not be on disk before the records they speak of.
+There are two kinds.  Names, the topics and groups, refer to no record and may be saved at any
+time.  Positions do, and must not be on disk before the records they refer to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Snapshot:
     failure: DiskFailed | None = None
 
     def save(self) -> None:
-        """Write every table.  Never raises; ``failure`` tells what went wrong."""
+        """Write every table.  Never raises; ``failure`` says what went wrong."""
         try:
             for save in self.saves:
                 save()

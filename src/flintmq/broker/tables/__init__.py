@@ -1,1 +1,1 @@
-"""What a broker knows, a table for each kind of thing."""
+"""The tables of a broker: topics, groups, offsets, clients, filters, counters."""

@@ -6,7 +6,7 @@ long nobody touched it.  A window is the difference to the oldest boundary insid
 at most as long as its name says and at most one step shorter.
 
 Keys come from peers, so their number is limited: when the table is full, counters nobody
-touched for a day go, and if there are none, new keys are not counted.
+touched for a day are deleted, and if there are none, new keys are not counted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BY_KEY = (MINUTE, HOUR, DAY)
 _IN_TOTAL = (TEN_SECONDS, TEN_MINUTES, *_BY_KEY, TWO_DAYS)
 
 SPAN_MS_MIN = 1_000
-"""The rate of a counter younger than this is told as if it were this old."""
+"""The rate of a counter younger than this is computed as if it were this old."""
 
 
 class Growth(NamedTuple):
@@ -70,7 +70,7 @@ class Growth(NamedTuple):
 
     @property
     def counted(self) -> Growth:
-        """The same of the number of things."""
+        """How many things came in the last ``span_ms``."""
         return Growth(self.times, self.times, self.span_ms)
 
     @property
@@ -240,7 +240,7 @@ class Stats:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    # Letting go
+    # Deleting
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted."""
@@ -285,7 +285,7 @@ class Stats:
         return counters
 
     def _tidy(self, now_ms: int) -> bool:
-        """Make room, at most once an hour because it takes its time; tell if there is some."""
+        """Make room, at most once an hour because it is slow; return whether there is some."""
         if now_ms - self._tidied_ms >= DAY.step_ms:
             self._tidied_ms = now_ms
             self._of_pulls.clear()

@@ -1,4 +1,4 @@
-"""What a broker knows: its settings, its log, and a table for each kind of thing.
+"""The tables of a broker: its settings, its log, topics, groups, offsets, clients and so on.
 
 `BrokerState` adds the schedules that work on these tables.
 """
@@ -30,10 +30,10 @@ from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.store.message_log import MessageLog
 
 AfterWrite: TypeAlias = Callable[[DiskFailed | None], None]
-"""Told how the write of its turn ended: None when everything is stored."""
+"""Called with how the write of its turn ended: None when everything is stored."""
 
 
-class Told(NamedTuple):
+class RegisteredTopics(NamedTuple):
     """The encoded list of all topics that name servers got, and the state it was made of."""
 
     version: DataVersion
@@ -43,14 +43,14 @@ class Told(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class BrokerTables:
-    """What one broker knows, without its sockets and its schedules."""
+    """The tables of one broker, without its sockets and its schedules."""
 
     config: BrokerConfig
     """Replaced as a whole when an admin changes a setting."""
     address: str
-    """``host:port`` as clients are told."""
+    """``host:port`` as routes give it to clients."""
     host: Host
-    """The same as records and ids hold it."""
+    """That address as records and message ids hold it."""
     log: MessageLog
     topics: Topics
     groups: Groups
@@ -71,14 +71,14 @@ class BrokerTables:
     outbox: list[Tell] = field(default_factory=list)
     after_write: list[AfterWrite] = field(default_factory=list)
     pull_ms_max: int = 0
-    """How long the slowest pull took to be served."""
+    """How long the slowest pull took."""
     unsynced_count: int = 0
     unsynced_bytes: int = 0
-    """Sends that wait for the medium now."""
+    """Sends that wait for the disk now."""
     config_version: DataVersion = field(default_factory=DataVersion)
     """Which settings are in force, for tools that ask."""
-    told: Told | None = None
-    """What the name servers were told last, so that it need not be encoded again."""
+    registered_topics: RegisteredTopics | None = None
+    """The last registration of all topics, so that it need not be encoded again."""
     failed_saves: int = 0
     """How often names or tables could not be saved."""
     stalls: Stalls = field(default_factory=Stalls)
@@ -92,7 +92,7 @@ class BrokerTables:
         return self.topics.is_dirty or self.groups.is_dirty
 
     def carry(self, delta_ms: int) -> None:
-        """The clock is about to move by so much: what is alive stays as alive as it was."""
+        """The clock is about to move by so much: nothing expires because of that."""
         self.clients.carry(delta_ms)
         self.locks.carry(delta_ms)
         self.stats.carry(delta_ms)

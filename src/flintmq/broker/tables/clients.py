@@ -2,8 +2,8 @@
 
 A group exists here while it has a member, and a member is one connection in one group.  The
 subscriptions of a group are one table that every heartbeat of any member writes to, so members
-that want different things overwrite each other; such a conflict is logged, seldom where many
-members change, and listed by `conflicts`.
+with different subscriptions overwrite each other; such a conflict is logged, at a limited rate, and
+listed by `conflicts`.
 
 Invariant: ``_memberships`` names exactly the groups a connection is a member of.
 """
@@ -46,7 +46,7 @@ class Member(msgspec.Struct, gc=False):
     version: int
     seen_ms: int
     wishes: Wishes | None = None
-    """What this member said last that it wants; None when it never did."""
+    """The last subscriptions of this member; None when it never sent any."""
 
 
 @dataclass(slots=True)
@@ -62,12 +62,12 @@ class ConsumerGroupState:
     """By topic, as the last heartbeats said."""
     fingerprint: int = 0
     """Of the last heartbeat of any member; 0 is one of the old kind."""
-    told_ms: int = 0
-    """When the members were last told that the group changed."""
-    must_be_told: bool = False
+    notified_ms: int = 0
+    """When the members were last notified that the group changed."""
+    must_notify: bool = False
     """Whether it changed since then."""
     differences: Seldom = field(default_factory=Seldom)
-    """Members that came, or changed their mind, and want something else than another."""
+    """Members that joined or changed with other subscriptions than another member."""
 
     @property
     def client_ids(self) -> list[str]:
@@ -132,7 +132,7 @@ class Clients:
         return None if found is None else found.subscriptions.get(topic)
 
     def groups_subscribing(self, topic: str) -> list[str]:
-        """Groups with a member that want something of the topic."""
+        """Groups with a member that subscribe to the topic."""
         return [name for name, found in self._consumers.items() if topic in found.subscriptions]
 
     def producers(self, group: str) -> list[Member]:
@@ -167,7 +167,7 @@ class Clients:
                 found += conflicts_of(state.group, wishes[0], wishes[1:])
         return found
 
-    # Coming
+    # Joining
 
     def require_room(self, heartbeat: Heartbeat, peer: Peer) -> None:
         """Raise `Overloaded` when a connection would have too many groups, or a group members."""
@@ -232,12 +232,12 @@ class Clients:
             self._forget_producer_client(before)
         self._producer_clients[member.client_id] = member
 
-    # Going
+    # Leaving
 
     def unregister(
         self, peer: Peer, client_id: str, producer_group: str | None, consumer_group: str | None
     ) -> list[str]:
-        """Remove a client from its groups; the groups to notify come back."""
+        """Remove a client from its groups; returns the groups to notify."""
         groups = self._memberships.get(peer)
         if groups is None:
             return []
@@ -255,7 +255,7 @@ class Clients:
         return left
 
     def lost(self, peer: Peer) -> list[str]:
-        """A connection is gone; the groups to notify come back."""
+        """A connection was lost; returns the groups to notify."""
         groups = self._memberships.pop(peer, None)
         if groups is None:
             return []
@@ -310,7 +310,7 @@ class Clients:
 
 
 def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> bool:
-    """Put a member into its group; tell whether it is new there."""
+    """Put a member into its group; return whether it is new there."""
     found.consume_type = wishes.consume_type
     found.message_model = wishes.message_model
     found.consume_from_where = wishes.consume_from_where
@@ -329,7 +329,7 @@ def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> b
 def _subscribe(
     found: ConsumerGroupState, wishes: ConsumerGroup, member: Member, now_ms: int
 ) -> bool:
-    """Write a member's subscriptions into its group; tell whether topics came or went."""
+    """Write a member's subscriptions into its group; return whether its topics changed."""
     table = found.subscriptions
     changed = False
     for each in wishes.subscription_data_set:
@@ -349,7 +349,7 @@ def _subscribe(
 
 
 def _log_conflict(found: ConsumerGroupState, member: Member, now_ms: int) -> None:
-    """Say how a member that came, or changed its mind, differs from one that was there before.
+    """Log how a member that joined or changed differs from one that was there before.
 
     One other member is looked at, and the log is silent about the group for a while then: a
     group of thousands costs no more than one of two.

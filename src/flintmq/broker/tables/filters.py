@@ -1,12 +1,12 @@
 """The SQL92 filters of groups, and the bits they own in the bit map of a message.
 
-A heartbeat registers what its group wants of each topic.  The version of a subscription tells
-newer from older: an older one changes nothing, an equal one brings a dead filter back, and a
+A heartbeat registers what its group subscribes to in each topic.  The version of a subscription
+says which is newer: an older one changes nothing, an equal one brings a dead filter back, and a
 newer one replaces the text.  A filter whose group left, or no longer subscribes, is dead; it is
 kept for a day, because the group may come back to messages that were evaluated for it.  For
 the same reason dead filters go on being evaluated.
 
-    register ──► alive ── unsubscribed, unregistered, loaded ──► dead ── 24 h, at a save ──► gone
+    register ──► alive ── unsubscribed, unregistered, loaded ──► dead ── 24 h, at a save ──► deleted
                    ▲                                              │
                    └───────────────── register ───────────────────┘
 
@@ -44,7 +44,7 @@ LOADED_DEAD_MS = 30_000
 """A filter that was alive when the broker stopped counts as dead for so long."""
 
 FILTERS_MAX = 20_000
-"""Filters kept.  More are not taken, and pulls that need them are told so."""
+"""Filters kept.  More are not taken, and pulls that need them are refused."""
 
 
 FILTERS_CHARACTERS_MAX = 2 * 1024 * 1024
@@ -85,7 +85,7 @@ class ConsumerFilters:
         now_ms: int,
         may_compile: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """What a heartbeat says; filters of topics no longer subscribed are marked dead.
+        """Register filters of a heartbeat; those of topics no longer subscribed are marked dead.
 
         A text that ``may_compile`` says no to is left to the next heartbeat.
         """
@@ -186,14 +186,14 @@ class ConsumerFilters:
     # Saving
 
     def forget_dead(self, now_ms: int) -> None:
-        """Let go of what is dead for too long."""
+        """Delete filters that are dead for too long."""
         for topic, groups in list(self._topics.items()):
             for group, kept in list(groups.items()):
                 if kept.filter.dead and now_ms - kept.filter.dead_time >= DEAD_KEPT_MS:
                     self._remove(topic, group)
 
     def table(self, now_ms: int) -> FilterTable:
-        """All of it, to be saved, without what is dead for too long."""
+        """The whole table, to be saved, without filters that are dead for too long."""
         self.forget_dead(now_ms)
         return FilterTable(
             filter_data_by_topic={
@@ -247,11 +247,11 @@ class ConsumerFilters:
 
     def _remove(self, topic: str, group: str) -> None:
         groups = self._topics.get(topic, {})
-        gone = groups.pop(group, None)
-        if gone is None:
+        removed = groups.pop(group, None)
+        if removed is None:
             return
         self._count -= 1
-        self._characters -= len(gone.filter.expression)
+        self._characters -= len(removed.filter.expression)
         self._topics_of[group].discard(topic)
         if not self._topics_of[group]:
             del self._topics_of[group]

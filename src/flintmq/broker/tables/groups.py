@@ -138,7 +138,7 @@ class Groups:
         return 0 if topics is None else max(topics.get(topic, 0), 0)
 
     def table(self) -> GroupTable:
-        """All of it, to be saved or sent."""
+        """The whole table, to be saved or sent."""
         return replace(
             self._saved,
             data_version=self.version,

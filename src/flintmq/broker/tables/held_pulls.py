@@ -3,7 +3,7 @@
     add ──► held ─┬─ a wanted message arrived ──────────────────► grown
                   ├─ only unwanted ones did, and the sweep came ─► sweep
                   ├─ the deadline came, or its group was moved ──► due
-                  ├─ the connection is gone ────────────────────► drop, without an answer
+                  ├─ the connection is lost ────────────────────► drop, without an answer
                   └─ the broker stops ──────────────────────────► drain
 
 Whoever takes a pull out runs it once more and answers whatever comes out.  A pull that waits
@@ -53,7 +53,7 @@ class HeldPull(msgspec.Struct, gc=False, eq=False):
 
     @property
     def characters(self) -> int:
-        """Of the subscription that the pull brought."""
+        """Characters of the subscription that the pull brought."""
         return len(getattr(self.request.header, "subscription", None) or "")
 
 
@@ -73,7 +73,7 @@ class HeldPulls:
         self._serial = 0
         self._count = 0
         self.characters = 0
-        """Of all subscriptions that pulls brought."""
+        """Characters of all subscriptions that pulls brought."""
 
     def __len__(self) -> int:
         return self._count
@@ -135,7 +135,7 @@ class HeldPulls:
         return passed
 
     def drop(self, peer: Peer) -> None:
-        """A connection is gone: nobody waits any more."""
+        """A connection was lost: nobody waits any more."""
         for pull in list(self._peers.get(peer, ())):
             self._take(pull)
 

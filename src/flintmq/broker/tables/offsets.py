@@ -1,4 +1,4 @@
-"""How far every group has come in every queue.
+"""The offset of every group in every queue.
 
 A commit is stored as given, also when it is smaller than the last one; that is logged with
 both numbers and counted.  -1 counts as unknown.  A pending reset, the 5.x way of resetting,
@@ -121,7 +121,7 @@ class Offsets:
     # Resets
 
     def reset(self, group: str, topic: str, queue_id: int, offset: QueueOffset) -> None:
-        """Store an offset that the next pull is told."""
+        """Store an offset that the next pull gets."""
         if queue_id not in (queues := self._table.get((topic, group), NO_QUEUES)):
             self._require_room(group, topic, queues)
         self._store(group, topic, queue_id, offset)
@@ -143,7 +143,7 @@ class Offsets:
     # Removing and copying
 
     def clone(self, source: str, target: str, topics: Iterable[str]) -> None:
-        """Let a group stand where another one stands."""
+        """Copy the offsets of one group to another."""
         for topic in topics:
             queues = self._table.get((topic, source))
             if queues is not None:
@@ -166,7 +166,7 @@ class Offsets:
             self._remove(topic, group)
 
     def table(self, now_ms: int) -> ConsumerOffsets:
-        """All of it, to be saved or sent.  Only what changed since the last one is copied."""
+        """The whole table, to be saved or sent.  Only what changed since the last one is copied."""
         if self.is_dirty:
             self.version = self.version.next(now_ms)
         for topic, group in self._changed:
@@ -207,7 +207,7 @@ class Offsets:
             raise Overloaded("offsets of all groups", OFFSETS_MAX, "OFFSETS_MAX")
 
     def _remove(self, topic: str, group: str) -> None:
-        """Forget all about a group in a topic."""
+        """Delete every offset of a group in a topic."""
         place = (topic, group)
         queues = self._table.pop(place, None)
         pulled = self._pulled.pop(place, None)

@@ -71,7 +71,7 @@ class PutTimes:
         self._began_ms = now_ms
 
     def end(self, stop: int | None, began_ms: int, clock: Callable[[], int]) -> None:
-        """The turn is written.  Those who wait for the medium wait for it up to ``stop``.
+        """The turn is written.  Those who wait for the disk wait for it up to ``stop``.
 
         A turn that nothing but the clock began, began at ``began_ms``.
         """
@@ -87,7 +87,7 @@ class PutTimes:
             self._unsynced.append((stop, began_ms, count))
 
     def durable(self, durable_to: int, now_ms: int) -> None:
-        """The medium has everything up to there."""
+        """The disk has everything up to there."""
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= durable_to:
             _, began_ms, count = unsynced.popleft()

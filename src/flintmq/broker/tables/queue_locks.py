@@ -32,7 +32,7 @@ class QueueLocks:
     def lock(
         self, group: str, client_id: str, queues: Iterable[QueueRef], now_ms: int
     ) -> list[QueueRef]:
-        """Lock or renew; those that belong to the client now come back."""
+        """Lock or renew; returns the queues that belong to the client now."""
         held = self._table.get(group, {})
         granted = []
         for queue in queues:
@@ -74,7 +74,7 @@ class QueueLocks:
         return any(now_ms - renewed_ms <= self._lock_ms for _, renewed_ms in held.values())
 
     def forget_expired(self, now_ms: int) -> None:
-        """Let go of what nobody renews, so that the table stays small."""
+        """Delete locks that nobody renews, so that the table stays small."""
         for group, held in list(self._table.items()):
             for queue in [q for q, (_, ms) in held.items() if now_ms - ms > self._lock_ms]:
                 del held[queue]

@@ -1,8 +1,8 @@
-"""What a broker tells its name servers about itself, and what it learns from their answers.
+"""Registrations of a broker with its name servers, and what it takes from their answers.
 
 All topics go out at the start and at every interval, changed ones alone as soon as they change,
-as a 5.x broker does.  A broker whose permission is cut tells every topic without what it may
-not do.  Nothing here sends: the requests are made here and carried by `server`.
+as a 5.x broker does.  A broker whose permission is cut registers every topic without what
+it may not do.  Nothing here sends: the requests are built here and sent by `announcing`.
 
 The list of all topics is encoded once for each state it had.  More than a thousand go out in
 parts: ten thousand topics take tens of milliseconds, and nobody is served meanwhile.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from flintmq.broker.tables.broker_tables import BrokerTables, Told
+from flintmq.broker.tables.broker_tables import BrokerTables, RegisteredTopics
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, MalformedBody
 from flintmq.logs import logger
@@ -91,7 +91,7 @@ def unregister_request(state: BrokerTables) -> Command:
 def registering(
     state: BrokerTables, namesrv: str, command: Command, now_ms: int
 ) -> Conversation[None]:
-    """Tell one name server, and take over which topics it calls ordered."""
+    """Register with one name server, and take over which topics it calls ordered."""
     reply = yield Call(namesrv, command, state.config.register_timeout_ms)
     if reply.code != ResponseCode.SUCCESS:
         raise BrokerRefused(reply.code, reply.remark or "", namesrv)
@@ -110,13 +110,13 @@ def order_topics(answer: Command) -> list[str]:
 
 
 def _body_of_all(state: BrokerTables) -> bytes:
-    told = state.told
+    last = state.registered_topics
     version, permission = state.topics.version, state.config.permission
-    if told is None or told.version != version or told.permission != permission:
+    if last is None or last.version != version or last.permission != permission:
         table = state.topics.table()
         body = _encode(state, table, table.topic_config_table.values())
-        state.told = told = Told(version, permission, body)
-    return told.body
+        state.registered_topics = last = RegisteredTopics(version, permission, body)
+    return last.body
 
 
 def _body_of_some(state: BrokerTables, topics: Iterable[str]) -> bytes | None:

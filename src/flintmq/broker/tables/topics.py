@@ -1,8 +1,8 @@
-"""The topics of this broker: found, made from a template, changed, removed.
+"""The topics of this broker: found, created from a template, changed, removed.
 
 Every change gets a new `DataVersion`, is kept for the next save, and is named in ``changed``
-so that the name servers hear of it at once.  Names are checked by whoever takes them from a
-request; what the broker makes itself is not checked.
+so that it is registered with the name servers at once.  Names are checked by whoever takes them
+from a request; what the broker makes itself is not checked.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Topics:
         self._saved = saved or TopicTable()
         self.version = self._saved.data_version
         self.changed: set[str] = set()
-        """Topics the name servers have not been told about."""
+        """Topics that are not registered with the name servers yet."""
         self.is_dirty = saved is None
         self._full = Seldom()
         self._own_names = self._add_system_topics(now_ms)
-        self.changed.clear()  # the first registration tells of all
+        self.changed.clear()  # the first registration has all
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._table
@@ -96,7 +96,7 @@ class Topics:
         return self._own_names
 
     def table(self) -> TopicTable:
-        """All of it, to be saved or sent."""
+        """The whole table, to be saved or sent."""
         return replace(self._saved, data_version=self.version, topic_config_table=dict(self._table))
 
     # Changing
@@ -192,11 +192,11 @@ class Topics:
                 self.put(replace(found, order=True), now_ms)
 
     def renew_version(self, now_ms: int) -> None:
-        """Nothing changed, and yet name servers must take what they are told for new."""
+        """Make a new version without a change, so that name servers take the next registration."""
         self.version = self.version.next(now_ms)
 
     def announce_all(self, now_ms: int) -> None:
-        """Let the name servers hear of every topic again: what the broker may do has changed."""
+        """Register every topic again: the permission of the broker has changed."""
         self.version = self.version.next(now_ms)
         self.changed.update(self._table)
         self.is_dirty = True

@@ -34,7 +34,7 @@ def ignore(_request: Command) -> None:
 
 
 class BlockingChannel:
-    """One connection.  `net.blocking.connect` makes one."""
+    """One connection.  `blocking.connect` makes one."""
 
     def __init__(
         self,

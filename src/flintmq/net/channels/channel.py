@@ -6,7 +6,7 @@ Both ends are alike, so clients and servers use this one class.
     socket ◄─ one write per turn ◄─ queue ◄─ call, tell, answer, write
 
 It moves bytes and waits for answers.  What a frame means its `Session` decides; who connects
-is `net.aio`, who accepts is `net.server`.
+is `channel_pool`, who accepts is `servers.server`.
 
 Memory is bounded both ways.  In: one incomplete frame, which a server counts over all its
 connections and which is dropped at close.  Out: above ``write_high_bytes`` callers wait, each up
@@ -74,7 +74,7 @@ class Channel(asyncio.Protocol):
         self.why_closed = ""
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        """Done once the socket is gone."""
+        """Done once the socket is closed."""
         self._open_session = open_session
         self._accepted = accepted
         self._limits = limits
@@ -141,7 +141,7 @@ class Channel(asyncio.Protocol):
         self.tell_now(request)
 
     def tell_now(self, request: Command) -> None:
-        """The same without waiting.  Only ``write_bytes_max`` bounds what piles up."""
+        """Send a oneway request without waiting.  Only ``write_bytes_max`` bounds what piles up."""
         self._check_open()
         self.write((self._connection.tell(request),))
 
@@ -337,7 +337,7 @@ class Channel(asyncio.Protocol):
             transport.resume_reading()
 
     def _gone(self) -> None:
-        """The socket is gone.  Nothing refers to the session any more, so both are freed."""
+        """The socket is closed.  Nothing refers to the session any more, so both are freed."""
         if self.closed.done():
             return
         session, self._session = self._session, NO_SESSION

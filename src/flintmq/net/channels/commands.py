@@ -2,7 +2,7 @@
 
 Each request goes to one handler, a function that gives the answer, None for no answer, or
 an awaitable of either.  Awaitables run side by side, so answers leave in the order they are
-ready.  A request whose connection is lost is given up: nobody could be told.
+ready.  A request whose connection is lost is given up: nobody could be answered.
 
 The handler may raise: the peer is answered with code 1 and the error's text.
 """

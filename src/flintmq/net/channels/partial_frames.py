@@ -85,7 +85,7 @@ class PartialFrames:
             self.total_bytes -= held.bytes
 
     def sweep(self) -> None:
-        """Close who has not gone on with its frame.  The timer calls it, and tests may."""
+        """Close connections whose frame does not grow.  The timer calls it, and tests may."""
         now_ms = self._clock()
         for holder, held in list(self._held.items()):
             if held.bytes - held.then_bytes >= GROW_BYTES:

@@ -1,7 +1,7 @@
 """What the owner of a channel makes of it: the face that `Channel` calls.
 
 There is one session for each channel.  `NO_SESSION` stands in before there is one and after the
-connection is gone, so that neither keeps the other in memory.
+connection is closed, so that neither keeps the other in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Session(Protocol):
         """
 
     def lost(self) -> None:
-        """The connection is gone; nothing more can be sent."""
+        """The connection is closed; nothing more can be sent."""
 
     async def finish(self) -> None:
         """The channel is about to be closed: come back when nothing is owed to the peer.
@@ -31,13 +31,13 @@ class Session(Protocol):
 
 
 class NoSession:
-    """Stands for a session before there is one and when it is gone, so that it can be freed."""
+    """Stands for a session before there is one and after it has ended, so that it can be freed."""
 
     def frames(self, frames: list[Frame]) -> None:
         """Nobody is there to read them."""
 
     def lost(self) -> None:
-        """Nobody is there to be told."""
+        """Nobody is there to be informed."""
 
     async def finish(self) -> None:
         """Nothing is owed."""
