@@ -45,4 +45,4 @@ def note_moved(state: BrokerState, header: PullMessage, offset_new: int, now_ms:
     try:
         append(state, message, now_ms)
     except (Refusal, FlintError) as error:
-        log.warning("the moved offset of %s in %s is not recorded: %s", group, header.topic, error)
+        log.warning("the moved offset of %s in %s is not told: %s", group, header.topic, error)
