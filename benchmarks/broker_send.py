@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import Engine, Request
+from flintmq.broker.engine import BrokerEngine, Request
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import Sender, SentGroup
+from flintmq.broker.send.fast_send import FastSender, SentGroup
 from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
 from flintmq.protocol.codes import RequestCode
@@ -90,7 +90,7 @@ def run() -> list[Row]:
 
 
 @contextmanager
-def running() -> Iterator[Engine]:
+def running() -> Iterator[BrokerEngine]:
     """An engine on a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="flintmq-bench-") as scratch:
         store = StoreConfig(flush=Flush.ASYNC, commit_log_file_bytes=64 * 1024 * 1024)
@@ -102,14 +102,14 @@ def running() -> Iterator[Engine]:
             pick=random.Random(0).randrange,
             now_ms=NOW_MS,
         )
-        yield Engine(state, Nobody())
+        yield BrokerEngine(state, Nobody())
         state.log.close()
 
 
 def measure_quick(frames: list[Frame]) -> float:
     """Microseconds of each send that is like those before it, its answer and write included."""
     reader, peer = RequestReader(REQUEST_HEADERS), Peer(ADDRESS)
-    sender = Sender(peer)
+    sender = FastSender(peer)
     best = float("inf")
     with running() as engine:
         for frame in frames * 2:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import Engine
+from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append
@@ -90,12 +90,12 @@ def run() -> list[Row]:
         )
         port = Peers()
         try:
-            return measure(Engine(state, port), port)
+            return measure(BrokerEngine(state, port), port)
         finally:
             state.log.close()
 
 
-def measure(engine: Engine, port: Peers) -> list[Row]:
+def measure(engine: BrokerEngine, port: Peers) -> list[Row]:
     peers = [Peer(f"127.0.0.1:{10_000 + number}") for number in range(PEERS)]
     for number in range(HOLDS // QUEUES):
         engine.state.topics.ensure(f"topic-{number}", QUEUES, START_MS)
@@ -124,7 +124,7 @@ def measure(engine: Engine, port: Peers) -> list[Row]:
     ]
 
 
-def watched(engine: Engine, now_ms: int) -> tuple[float, int]:
+def watched(engine: BrokerEngine, now_ms: int) -> tuple[float, int]:
     """CPU seconds of some time in which only the clock goes on, and what time it is then."""
     until_ms = now_ms + WATCHED_S * 1_000
     start = time.process_time()
@@ -133,17 +133,19 @@ def watched(engine: Engine, now_ms: int) -> tuple[float, int]:
     return time.process_time() - start, now_ms
 
 
-def hold(engine: Engine, pulls: list[TypedRequest[Any]], peers: list[Peer], now_ms: int) -> None:
+def hold(
+    engine: BrokerEngine, pulls: list[TypedRequest[Any]], peers: list[Peer], now_ms: int
+) -> None:
     for number, pull in enumerate(pulls):
         engine.serve(pull, peers[number % PEERS], now_ms)
 
 
-def lose(engine: Engine, peers: list[Peer], now_ms: int) -> None:
+def lose(engine: BrokerEngine, peers: list[Peer], now_ms: int) -> None:
     for peer in peers:
         engine.lost(peer, now_ms)
 
 
-def arrivals(engine: Engine, now_ms: int) -> None:
+def arrivals(engine: BrokerEngine, now_ms: int) -> None:
     state = engine.state
     for number in range(ARRIVALS):
         message = NewMessage(

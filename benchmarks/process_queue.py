@@ -20,11 +20,11 @@ from flintmq.core.group.actions import (
     AskMembers,
     AskStartOffset,
     Deliver,
-    Heartbeat,
     LockQueues,
+    SendHeartbeat,
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
-from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.pull_answers import MessagesFound
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
@@ -84,7 +84,7 @@ def consume(messages: list[ReceivedMessage], batch_max: int, *, ordered: bool = 
     pull = begun(consumer)
     start = time.process_time()
     for at in range(0, len(messages), PULL_COUNT):
-        found = Found(QueueOffset(at + PULL_COUNT), messages=messages[at : at + PULL_COUNT])
+        found = MessagesFound(QueueOffset(at + PULL_COUNT), messages=messages[at : at + PULL_COUNT])
         actions = consumer.pull_answered(pull, found, 1)
         waiting: list[Deliver] = []
         for action in actions:
@@ -105,7 +105,7 @@ def consume(messages: list[ReceivedMessage], batch_max: int, *, ordered: bool = 
 
 def begun(consumer: GroupConsumer) -> Pull:
     """Bring a consumer to where its first pull is under way."""
-    consumer.heartbeat_done(only(consumer.start(0), Heartbeat), 0)
+    consumer.heartbeat_done(only(consumer.start(0), SendHeartbeat), 0)
     ask = only(consumer.route_known("orders", [QUEUE], 0), AskMembers)
     actions = consumer.members_known(ask, ["me"], 0)
     if consumer.settings.ordered:

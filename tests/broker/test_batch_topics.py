@@ -22,7 +22,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.fields import Header, read_header, write_header
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.common_headers import NoFields, OfTopic
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.headers.send import SendMessageV2
 from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from flintmq.protocol.records.properties import parse_properties
@@ -349,7 +349,9 @@ def test_the_same_header_again_and_again_is_taken_alike(world: World) -> None:
 def test_a_batch_that_is_given_back_is_refused_as_by_a_real_broker(world: World) -> None:
     """The Java client then sends the one message it has to its retry topic itself."""
     place = int(said(send(world, BATCH, "UNIQ_KEY\x01U\x02"))["msgId"][PLACE], 16)
-    header = SendBack(offset=place, group="g", delay_level=1, origin_msg_id="x", origin_topic="B")
+    header = SendBackHeader(
+        offset=place, group="g", delay_level=1, origin_msg_id="x", origin_topic="B"
+    )
 
     code, remark = refused(world, RequestCode.CONSUMER_SEND_MSG_BACK, header)
 

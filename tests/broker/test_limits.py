@@ -30,7 +30,7 @@ from flintmq.protocol.bodies.client import CheckClientConfig, Heartbeat
 from flintmq.protocol.bodies.group import GroupConfig, LockRequest
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common_headers import OfGroup
+from flintmq.protocol.headers.common_headers import GroupHeader
 from flintmq.protocol.headers.group import ForbidGroup
 from support.broker.admin import done, join, new_topic, refused
 from support.broker.heartbeats import consumer, heartbeat, wants
@@ -193,8 +193,8 @@ def test_admins_make_so_many_topics_only(tmp_path: Path) -> None:
 
 def test_so_many_groups_are_made_only_whoever_asks(tmp_path: Path) -> None:
     with small(tmp_path, groups_max=1) as world:
-        done(world, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, OfGroup(group="a"))
-        by_asking = refused(world, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, OfGroup(group="b"))
+        done(world, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="a"))
+        by_asking = refused(world, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="b"))
         by_admin = refused(
             world,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from flintmq import __version__
 from flintmq.cli.all_commands import app
-from flintmq.cli.main import PARTS, Part, make_app
+from flintmq.cli.main import PARTS, CommandPart, make_app
 
 COMMAND = Path(sys.executable).with_name("flintmq")
 
@@ -68,7 +68,9 @@ def test_help_and_unknown_words_load_every_command() -> None:
 
 
 @pytest.mark.parametrize(("name", "part"), PARTS.items(), ids=PARTS)
-def test_every_part_of_the_table_is_a_command_in_the_module_it_names(name: str, part: Part) -> None:
+def test_every_part_of_the_table_is_a_command_in_the_module_it_names(
+    name: str, part: CommandPart
+) -> None:
     """The parts are imported by name, so nothing but this table and its test leads to them."""
     found = getattr(import_module(part.module), part.attribute)
 

@@ -21,7 +21,7 @@ from flintmq.model.queue import QueueOffset
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.signature import verify
 from support.broker.heartbeats import consumer, heartbeat, wants
 
@@ -145,7 +145,7 @@ def die(admin: Admin, topic: str, group: str) -> BuriedMessage:
         receipt = producer.send(Message(topic, b"hopeless", tags="paid"))
     message = admin.message_at(receipt.offset_message_id)
     assert message is not None
-    header = SendBack(offset=message.log_offset, group=group, delay_level=-1)
+    header = SendBackHeader(offset=message.log_offset, group=group, delay_level=-1)
     address = admin.cluster().masters()[message.broker]
     with BlockingChannels() as channels:
         sent = request(RequestCode.CONSUMER_SEND_MSG_BACK, header)

@@ -6,7 +6,7 @@ import pytest
 
 from flintmq.core.routes import (
     BORROWED_QUEUES_MAX,
-    Found,
+    FoundRoute,
     NameServers,
     Routes,
     ask_name_servers,
@@ -141,14 +141,14 @@ def test_a_replica_is_found_by_its_id_the_next_one_or_any() -> None:
         ),
     )
 
-    assert routes.locate("a") == Found("a:0", 0)
-    assert routes.locate("a", 1) == Found("a:2", 2), "the next id stands in"
-    assert routes.locate("a", 5) == Found("a:0", 0)
+    assert routes.locate("a") == FoundRoute("a:0", 0)
+    assert routes.locate("a", 1) == FoundRoute("a:2", 2), "the next id stands in"
+    assert routes.locate("a", 5) == FoundRoute("a:0", 0)
     assert routes.locate("a", 5, only=True) is None
-    assert routes.locate("slave") == Found("s:3", 3)
+    assert routes.locate("slave") == FoundRoute("s:3", 3)
     assert routes.locate("slave", only=True) is None
     assert routes.locate("nobody") is None
-    assert Found("s:3", 3).is_slave
+    assert FoundRoute("s:3", 3).is_slave
     assert routes.address("slave") is None, "a producer needs a master"
     assert routes.brokers_of("slave") == {3: "s:3"}
 

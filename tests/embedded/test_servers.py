@@ -13,7 +13,7 @@ from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.route import Cluster
+from flintmq.protocol.bodies.route import ClusterMembers
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import PutSetting, SettingAnswer, SettingOf
 from support.embedded.asking import ask
@@ -86,7 +86,7 @@ def test_brokers_reach_their_name_servers_whatever_tls_is_asked_of_others(
         except Unreachable:
             plain = "refused"
         await servers.stop()
-        return dict(Cluster.from_body(reply.body).broker_addr_table), plain
+        return dict(ClusterMembers.from_body(reply.body).broker_addr_table), plain
 
     brokers, plain = asyncio.run(look())
 

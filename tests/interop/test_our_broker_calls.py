@@ -7,7 +7,7 @@ import pytest
 from flintmq import LitePullConsumer, Message, PullConsumer, PushConsumer
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.offsets.offset_store import RemoteOffsets
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_settings import PushConfig
@@ -57,7 +57,7 @@ def test_a_broker_that_did_not_tell_its_version_is_asked_by_nobody(each: Served)
     sql = TopicSubscription("untold", sql=SQL)
 
     async def main() -> None:
-        engine = Engine(ClientConfig(namesrv=each.namesrv, call_timeout_ms=CALL_MS))
+        engine = ClientEngine(ClientConfig(namesrv=each.namesrv, call_timeout_ms=CALL_MS))
         await engine.start()
         try:
             await engine.route("untold")

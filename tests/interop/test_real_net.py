@@ -11,7 +11,7 @@ from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls
-from flintmq.protocol.bodies.route import Cluster
+from flintmq.protocol.bodies.route import ClusterMembers
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.pull import PullAnswer, PullFlag, PullMessage
@@ -62,7 +62,7 @@ def pull(tags: str) -> Command:
 
 
 def check_cluster(reply: Command, broker: str) -> None:
-    cluster = Cluster.from_body(reply.body)
+    cluster = ClusterMembers.from_body(reply.body)
     assert cluster.broker_addr_table["broker-a"].broker_addrs == {0: broker}
 
 

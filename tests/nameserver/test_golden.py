@@ -17,7 +17,7 @@ import pytest
 from flintmq.nameserver.server import NameServer
 from flintmq.net.loop import run
 from flintmq.protocol.bodies.common_bodies import DataVersion, KvTable
-from flintmq.protocol.bodies.route import BrokerEntry, Cluster, TopicRoute
+from flintmq.protocol.bodies.route import BrokerEntry, ClusterMembers, TopicRoute
 from flintmq.protocol.bodies.topic import TopicConfig, TopicList, TopicTable
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
@@ -84,7 +84,7 @@ def know(server: NameServer, asked: Command, answered: Command) -> None:
             for broker in route.broker_datas:
                 know_broker(server, broker, topic_table([config, "other"]))
         case RequestCode.GET_BROKER_CLUSTER_INFO, 0:
-            for broker in Cluster.from_body(answered.body).broker_addr_table.values():
+            for broker in ClusterMembers.from_body(answered.body).broker_addr_table.values():
                 know_broker(server, broker, topic_table())
         case RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER | RequestCode.GET_TOPICS_BY_CLUSTER, 0:
             topics = TopicList.from_body(answered.body).topic_list
@@ -163,7 +163,7 @@ def test_a_recorded_oneway_registration_is_taken_and_not_answered(recorded: Exch
     found, topics = run(main())
 
     assert found.opaque == command(ASK_CLUSTER).opaque  # nothing came before it
-    assert list(Cluster.from_body(found.body).broker_addr_table) == ["broker-a"]
+    assert list(ClusterMembers.from_body(found.body).broker_addr_table) == ["broker-a"]
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a"} <= {*topics}
 
 

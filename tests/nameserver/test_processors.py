@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flintmq.nameserver.config import NameServerConfig, read_config
-from flintmq.nameserver.processors import PROCESSORS, Answer, not_served
+from flintmq.nameserver.processors import PROCESSORS, NamesrvAnswer, not_served
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
@@ -58,10 +58,10 @@ def process(
     *,
     version: int = 479,
     now_ms: int = 0,
-) -> Answer:
+) -> NamesrvAnswer:
     asked = TypedRequest(header=header, code=code, version=version, body=body)
     answer = PROCESSORS[code](asked, state, "p", now_ms)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NamesrvAnswer)
     return answer
 
 
@@ -80,7 +80,7 @@ def told(state: NameServerState, code: RequestCode, peer: str, address: str = AD
     body = register_body().to_body() if code == RequestCode.REGISTER_BROKER else b""
     asked = TypedRequest(header=header, code=code, version=479, body=body)
     answer = PROCESSORS[code](asked, state, peer, 0)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NamesrvAnswer)
     return answer.code
 
 
@@ -226,7 +226,7 @@ def test_keys_of_a_route_are_quoted_from_4_9_4_on_or_when_asked_for(
 
 def test_keys_of_a_cluster_and_its_members_are_always_bare() -> None:
     state = state_with(None, "orders", "bills")
-    header = headers.BrokerMembers(cluster_name="c", broker_name="broker-a")
+    header = headers.BrokerMembersHeader(cluster_name="c", broker_name="broker-a")
 
     cluster = process(state, RequestCode.GET_BROKER_CLUSTER_INFO)
     members = process(state, RequestCode.GET_BROKER_MEMBER_GROUP, header)
@@ -239,7 +239,7 @@ def test_keys_of_a_cluster_and_its_members_are_always_bare() -> None:
 
 
 def test_a_broker_nobody_knows_has_no_members() -> None:
-    header = headers.BrokerMembers(cluster_name="c", broker_name="x")
+    header = headers.BrokerMembersHeader(cluster_name="c", broker_name="x")
 
     done = process(state_with(), RequestCode.GET_BROKER_MEMBER_GROUP, header)
 
@@ -478,6 +478,6 @@ def test_a_missing_field_is_named() -> None:
 
 
 def test_a_code_nobody_serves_is_refused_in_rocketmqs_words() -> None:
-    assert not_served(10) == Answer(
+    assert not_served(10) == NamesrvAnswer(
         code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 10 not supported"
     )

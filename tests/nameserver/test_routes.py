@@ -14,7 +14,7 @@ from flintmq.errors import InvalidName, Overloaded
 from flintmq.model.topic import Permission, TopicFlag
 from flintmq.nameserver import replicas, routes
 from flintmq.nameserver.replicas import Registered, Registration
-from flintmq.nameserver.routes import MEMBER_TOPIC_PREFIX, Routes
+from flintmq.nameserver.routes import MEMBER_TOPIC_PREFIX, RouteTable
 from flintmq.protocol.bodies.route import QueueEntry
 from flintmq.protocol.bodies.topic import TopicConfig
 from support.nameserver.servers import registration, topic_table
@@ -22,24 +22,24 @@ from support.nameserver.servers import registration, topic_table
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
 
-def tables(*given: Registration) -> Routes:
+def tables(*given: Registration) -> RouteTable:
     """Tables in which these registered, each over a connection named by its address."""
-    found = Routes()
+    found = RouteTable()
     for one in given:
         assert found.register(one, one.address, 0) is not None
     return found
 
 
-def addresses(found: Routes, broker: str = "broker-a") -> dict[int, str]:
+def addresses(found: RouteTable, broker: str = "broker-a") -> dict[int, str]:
     return found.members("c", broker).broker_addrs
 
 
-def queues(found: Routes, topic: str = "orders") -> list[QueueEntry]:
+def queues(found: RouteTable, topic: str = "orders") -> list[QueueEntry]:
     route = found.route(topic)
     return [] if route is None else list(route.queue_datas)
 
 
-def permission(found: Routes, topic: str = "orders") -> int:
+def permission(found: RouteTable, topic: str = "orders") -> int:
     (entry,) = queues(found, topic)
     return entry.perm
 
@@ -115,7 +115,7 @@ def test_one_elected_earlier_also_loses_the_id_it_had() -> None:
 
 
 def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> None:
-    found = Routes()
+    found = RouteTable()
 
     told = found.register(registration(table=topic_table(["orders"])), "p", 0)
 
@@ -179,7 +179,7 @@ def test_a_slave_is_told_where_its_master_is_and_adds_no_topics() -> None:
 
 
 def test_a_slave_without_a_master_is_told_nothing() -> None:
-    found = Routes()
+    found = RouteTable()
 
     assert found.register(registration(broker_id=1), "p", 0) == Registered()
 
@@ -266,7 +266,7 @@ def test_goodbye_of_a_stranger_changes_nothing() -> None:
 
 
 def test_a_lost_connection_takes_every_broker_that_registered_over_it() -> None:
-    found = Routes()
+    found = RouteTable()
     found.register(registration("broker-a", 0, MASTER), "shared", 0)
     found.register(registration("broker-b", 0, SLAVE), "shared", 0)
     found.register(registration("broker-c", 0, OTHER), "own", 0)
@@ -277,7 +277,7 @@ def test_a_lost_connection_takes_every_broker_that_registered_over_it() -> None:
 
 
 def test_the_loss_of_an_old_connection_does_not_harm_a_broker_that_came_back() -> None:
-    found = Routes()
+    found = RouteTable()
     found.register(registration(), "old", 0)
     found.register(registration(), "new", 1)
 
@@ -287,7 +287,7 @@ def test_the_loss_of_an_old_connection_does_not_harm_a_broker_that_came_back() -
 
 
 def test_a_broker_expires_after_its_own_time_to_the_millisecond() -> None:
-    found = Routes()
+    found = RouteTable()
     found.register(registration(timeout_ms=1_000), "p", 5_000)
 
     assert found.expire(6_000) == []
@@ -297,7 +297,7 @@ def test_a_broker_expires_after_its_own_time_to_the_millisecond() -> None:
 
 
 def test_a_connection_that_others_use_is_not_given_up_with_one_silent_broker() -> None:
-    found = Routes()
+    found = RouteTable()
     found.register(registration("broker-a", 0, MASTER, timeout_ms=10), "shared", 0)
     found.register(registration("broker-b", 0, OTHER, timeout_ms=99), "shared", 0)
 
@@ -307,7 +307,7 @@ def test_a_connection_that_others_use_is_not_given_up_with_one_silent_broker() -
 
 
 def test_signs_of_life_and_a_moved_clock_keep_a_broker() -> None:
-    found = Routes()
+    found = RouteTable()
     found.register(registration(timeout_ms=1_000), "p", 0)
 
     found.refresh("c", MASTER, 900)
@@ -336,7 +336,7 @@ def test_write_permission_is_taken_and_given_for_all_topics_of_one_broker() -> N
 
 
 def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
-    def both() -> Routes:
+    def both() -> RouteTable:
         return tables(registration(), registration("broker-b", 0, OTHER, cluster="d"))
 
     in_one, in_none, everywhere = both(), both(), both()
@@ -422,7 +422,7 @@ def test_what_no_real_broker_tells_is_refused_and_changes_nothing(
 
 def test_one_connection_registers_so_many_brokers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "PEER_REPLICAS_MAX", 2)
-    found = Routes()
+    found = RouteTable()
     found.register(registration(), "p", 1)
     found.register(registration("broker-b", 0, OTHER), "p", 1)
 
@@ -499,7 +499,7 @@ class Tables(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = Routes()
+        self.found = RouteTable()
         self.now_ms = 0
         self.alive: dict[str, tuple[str, int, str, int]] = {}
 

@@ -16,7 +16,7 @@ from flintmq.net.channels.channel_pool import Channels, connect
 from flintmq.net.clock import wall_ms
 from flintmq.net.loop import run
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
-from flintmq.protocol.bodies.route import Cluster
+from flintmq.protocol.bodies.route import ClusterMembers
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.common_headers import PutSetting, SettingOf
@@ -344,7 +344,7 @@ def test_bytes_that_are_no_request_end_only_their_own_connection(bytes_: bytes) 
 
             cluster = await ask(channel, RequestCode.GET_BROKER_CLUSTER_INFO)
 
-            assert Cluster.from_body(cluster.body) == Cluster()
+            assert ClusterMembers.from_body(cluster.body) == ClusterMembers()
             await channel.close()
 
     run(main())

@@ -8,7 +8,7 @@ import pytest
 
 from flintmq.errors import Overloaded, Unreachable
 from flintmq.net.channels.channel_pool import connect
-from flintmq.net.limits import Limits
+from flintmq.net.limits import ChannelLimits
 from flintmq.net.servers.server import serve_commands
 from flintmq.protocol.command import request
 from support.net.support import (
@@ -28,7 +28,7 @@ ASK = request(10, body=b"hello")
 def test_more_calls_than_may_wait_are_refused(run: Run) -> None:
     async def main() -> None:
         async with await serve_commands(HERE, silent) as server:
-            channel = await connect(str(server.address), limits=Limits(calls_max=2))
+            channel = await connect(str(server.address), limits=ChannelLimits(calls_max=2))
             waiting = [asyncio.ensure_future(channel.call(ASK, CALL_MS)) for _ in range(2)]
             await until(lambda: len(channel._calls) == 2)
 
@@ -45,7 +45,7 @@ def test_more_calls_than_may_wait_are_refused(run: Run) -> None:
 
 def test_callers_wait_while_the_peer_does_not_read_and_memory_stays_bounded(run: Run) -> None:
     async def main() -> None:
-        limits = Limits(write_high_bytes=200_000, write_low_bytes=50_000)
+        limits = ChannelLimits(write_high_bytes=200_000, write_low_bytes=50_000)
         body = bytes(100_000)
         async with bare_listener() as listener:
             channel = await connect(listener.address, limits=limits)
@@ -94,7 +94,7 @@ def test_a_client_reads_on_while_it_cannot_write(run: Run) -> None:
 
 def test_callers_that_wait_for_room_end_with_the_connection(run: Run) -> None:
     async def main() -> None:
-        limits = Limits(write_high_bytes=100_000, write_low_bytes=0, calls_max=100)
+        limits = ChannelLimits(write_high_bytes=100_000, write_low_bytes=0, calls_max=100)
         async with bare_listener() as listener:
             channel = await connect(listener.address, limits=limits)
             peer = await listener.accept()
@@ -159,7 +159,7 @@ def test_a_channel_with_a_call_under_way_is_not_idle(run: Run) -> None:
 def test_the_idle_timer_really_runs(run: Run) -> None:
     async def main() -> None:
         async with bare_listener() as listener:
-            channel = await connect(listener.address, limits=Limits(idle_ms=20))
+            channel = await connect(listener.address, limits=ChannelLimits(idle_ms=20))
             peer = await listener.accept()
 
             assert await peer.closed()
@@ -237,4 +237,4 @@ def test_deadlines_of_finished_calls_do_not_pile_up(run: Run) -> None:
 
 def test_write_limits_that_do_not_rise_are_refused() -> None:
     with pytest.raises(ValueError, match="must rise"):
-        Limits(write_high_bytes=1, write_low_bytes=2)
+        ChannelLimits(write_high_bytes=1, write_low_bytes=2)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import FrameTooLarge, MalformedFrame
-from flintmq.net.receive_buffer import READ_BYTES, Inbox
+from flintmq.net.receive_buffer import READ_BYTES, ReceiveBuffer
 from flintmq.protocol.frame import FRAME_BYTES_MAX, Frame, FrameReader, HeaderForm, frame_prefix
 
 SIZES = st.sampled_from([0, 1, 7, 300, READ_BYTES - 20, READ_BYTES, 3 * READ_BYTES + 1])
@@ -53,7 +53,7 @@ def test_frames_come_out_whole_and_in_order(
     data = b"".join(written(frame) for frame in frames)
     least = len(data) // 1_000  # tiny pieces of large frames would only take time
     source = Source(data, (max(cut, least) for cut in cycle(cuts)))
-    inbox = Inbox(FRAME_BYTES_MAX)
+    inbox = ReceiveBuffer(FRAME_BYTES_MAX)
 
     found: list[Frame] = []
     while len(found) < len(frames):
@@ -66,7 +66,7 @@ def test_frames_come_out_whole_and_in_order(
 
 def test_what_was_read_survives_an_error_of_the_socket() -> None:
     data = written((0, b"{}", b"body"))
-    inbox = Inbox(FRAME_BYTES_MAX)
+    inbox = ReceiveBuffer(FRAME_BYTES_MAX)
     source = Source(data, iter([5, 100]))
 
     def fail(_room: memoryview) -> int:
@@ -82,11 +82,11 @@ def test_what_was_read_survives_an_error_of_the_socket() -> None:
 
 def test_the_end_of_the_stream_is_told() -> None:
     with pytest.raises(EOFError):
-        Inbox(FRAME_BYTES_MAX).receive(lambda _room: 0)
+        ReceiveBuffer(FRAME_BYTES_MAX).receive(lambda _room: 0)
 
 
 def test_nothing_is_set_aside_for_a_frame_over_the_cap() -> None:
-    inbox = Inbox(1_000_000)
+    inbox = ReceiveBuffer(1_000_000)
     source = Source((1_000_000).to_bytes(4, "big") + bytes(4), iter([8]))
 
     with pytest.raises(FrameTooLarge):
@@ -100,4 +100,4 @@ def test_nothing_is_set_aside_for_a_frame_over_the_cap() -> None:
 )
 def test_what_is_no_frame_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
-        Inbox(FRAME_BYTES_MAX).receive(Source(data, iter([8])).recv_into)
+        ReceiveBuffer(FRAME_BYTES_MAX).receive(Source(data, iter([8])).recv_into)

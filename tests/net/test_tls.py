@@ -15,7 +15,7 @@ from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.blocking import blocking
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
-from flintmq.net.limits import Limits
+from flintmq.net.limits import ChannelLimits
 from flintmq.net.servers.server import Server, ServerLimits, serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.command import Command, answer, request
@@ -273,7 +273,7 @@ def test_answers_over_tls_wait_for_a_peer_that_does_not_read(
     run: Run, authority: Authority
 ) -> None:
     async def main() -> None:
-        limits = Limits(write_high_bytes=300_000, write_low_bytes=100_000)
+        limits = ChannelLimits(write_high_bytes=300_000, write_low_bytes=100_000)
 
         def large(asked: Command, _channel: Channel) -> Command:
             return answer(asked, 0, body=bytes(500_000))

@@ -9,7 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from flintmq.errors import LocalProtocolError, MalformedFrame, MalformedHeader, Overloaded
 from flintmq.protocol.command import Command, answer, request
-from flintmq.protocol.connection import Answered, Asked, Connection, Lost, TimedOut, Unmatched
+from flintmq.protocol.connection import (
+    Answered,
+    Asked,
+    Connection,
+    ConnectionEnded,
+    TimedOut,
+    Unmatched,
+)
 from flintmq.protocol.frame import FrameReader, HeaderForm
 from flintmq.protocol.wire import decode_command, encode_command
 
@@ -173,7 +180,7 @@ def test_closing_ends_every_call() -> None:
     connection = Connection()
     numbers = [connection.call(request(105), 0, 500)[0] for _ in range(3)]
 
-    assert connection.close() == [Lost(opaque) for opaque in numbers]
+    assert connection.close() == [ConnectionEnded(opaque) for opaque in numbers]
     assert connection.close() == []
     assert connection.next_deadline_ms is None
 
@@ -255,7 +262,7 @@ def test_a_fault_behind_an_answer_loses_no_call() -> None:
     with pytest.raises(MalformedFrame):
         connection.feed(reply(opaque) + bytes(8))
 
-    assert connection.close() == [Lost(opaque)]
+    assert connection.close() == [ConnectionEnded(opaque)]
 
 
 def test_a_connection_says_how_it_is() -> None:

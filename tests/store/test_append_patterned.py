@@ -11,7 +11,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.protocol.records.record_draft import RecordPattern, packed_host
-from flintmq.store.append_patterned import Batch
+from flintmq.store.append_patterned import AppendedBatch
 from flintmq.store.message_log import MessageLog
 from support.store.stored import BORN, SMALL, START_MS, STORED, bodies, draft, draft_of, open_store
 
@@ -25,7 +25,7 @@ def append(log: MessageLog, body: bytes, now_ms: int = START_MS) -> tuple[int, i
     )
 
 
-def append_batch(log: MessageLog, *parts: bytes, queue_id: int = 0) -> Batch:
+def append_batch(log: MessageLog, *parts: bytes, queue_id: int = 0) -> AppendedBatch:
     return log.plain.append_batch(
         RecordPattern("T", queue_id=queue_id, born_host=BORN, store_host=STORED),
         BatchColumns(parts, [b""] * len(parts), [0] * len(parts)),

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from flintmq.broker.engine import Engine
+from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.failures import unsupported
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import Sender, SentGroup
+from flintmq.broker.send.fast_send import FastSender, SentGroup
 from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -46,7 +46,7 @@ class Owner(Protocol):
     """The server, as a session sees it."""
 
     @property
-    def engine(self) -> Engine: ...
+    def engine(self) -> BrokerEngine: ...
 
     @property
     def now_ms(self) -> Callable[[], int]: ...
@@ -67,7 +67,7 @@ class BrokerSession:
         self._channel = channel
         self._read = read
         self._peer = Peer(channel.peer)
-        self._sender = Sender(self._peer)
+        self._sender = FastSender(self._peer)
         owner.joined(self._peer, channel)
 
     def frames(self, frames: list[Frame]) -> None:

@@ -92,7 +92,7 @@ class _Parked(msgspec.Struct, gc=False):
         return len(self.request.body)
 
 
-class Engine:
+class BrokerEngine:
     """One broker at work."""
 
     def __init__(self, state: BrokerState, port: Port) -> None:

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from flintmq.broker.announcing import LEAVE_MS, Announcer
 from flintmq.broker.client_session import BrokerSession, ReadRequest
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import Engine, Request
+from flintmq.broker.engine import BrokerEngine, Request
 from flintmq.broker.listening import Listeners, listen_both
 from flintmq.broker.periodic import upkeep
 from flintmq.broker.requests.answers import encode_answer
@@ -89,7 +89,7 @@ class BrokerServer:
     ) -> None:
         self.state = state
         self._watch = LoopWatch(state.stalls)
-        self.engine = Engine(state, self)
+        self.engine = BrokerEngine(state, self)
         self.failed = asyncio.Event()
         """Set when nothing is ever stored again: `stop` it, and it raises why."""
         self.namesrv = tuple(str(address) for address in namesrv)

@@ -17,7 +17,7 @@ import typer
 from flintmq import __version__
 
 
-class Part(NamedTuple):
+class CommandPart(NamedTuple):
     """Where a command, or a group of commands, is defined."""
 
     module: str
@@ -25,19 +25,19 @@ class Part(NamedTuple):
 
 
 PARTS: Final = {
-    "demo": Part("flintmq.cli.demo.demo_command", "demo"),
-    "serve": Part("flintmq.cli.serve", "serve"),
-    "namesrv": Part("flintmq.cli.namesrv", "namesrv"),
-    "broker": Part("flintmq.cli.broker", "broker"),
-    "run": Part("flintmq.cli.run", "run"),
-    "send": Part("flintmq.cli.send", "send"),
-    "tail": Part("flintmq.cli.tail", "tail"),
-    "lake": Part("flintmq.cli.lake", "lake"),
-    "topic": Part("flintmq.cli.topic.topic_report_command", "app"),
-    "group": Part("flintmq.cli.group.group_commands", "app"),
-    "message": Part("flintmq.cli.message", "app"),
-    "dlq": Part("flintmq.cli.dlq.dlq_spark", "app"),
-    "store": Part("flintmq.cli.store", "app"),
+    "demo": CommandPart("flintmq.cli.demo.demo_command", "demo"),
+    "serve": CommandPart("flintmq.cli.serve", "serve"),
+    "namesrv": CommandPart("flintmq.cli.namesrv", "namesrv"),
+    "broker": CommandPart("flintmq.cli.broker", "broker"),
+    "run": CommandPart("flintmq.cli.run", "run"),
+    "send": CommandPart("flintmq.cli.send", "send"),
+    "tail": CommandPart("flintmq.cli.tail", "tail"),
+    "lake": CommandPart("flintmq.cli.lake", "lake"),
+    "topic": CommandPart("flintmq.cli.topic.topic_report_command", "app"),
+    "group": CommandPart("flintmq.cli.group.group_commands", "app"),
+    "message": CommandPart("flintmq.cli.message", "app"),
+    "dlq": CommandPart("flintmq.cli.dlq.dlq_spark", "app"),
+    "store": CommandPart("flintmq.cli.store", "app"),
 }
 """Commands, and groups of commands, by their names."""
 

@@ -26,8 +26,8 @@ from flintmq.errors import FlintError
 from flintmq.printable import printable
 from flintmq.store.check.findings import Severity
 from flintmq.store.check.show_store import Listing, show_store
+from flintmq.store.check.store_check import CheckReport, check_store
 from flintmq.store.check.store_check import Progress as Tell
-from flintmq.store.check.store_check import Report, check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
 from flintmq.store.files.store_config import StoreConfig
@@ -98,7 +98,7 @@ def _progress() -> Iterator[Tell]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _check_facts(report: Report) -> dict[str, object]:
+def _check_facts(report: CheckReport) -> dict[str, object]:
     return {
         "directory": report.directory,
         "good": report.is_good,
@@ -119,7 +119,7 @@ def _check_facts(report: Report) -> dict[str, object]:
 _COLOURS = {Severity.WRONG: "red", Severity.LOST: "yellow", Severity.NOTE: "dim"}
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: CheckReport) -> None:
     console = Console(soft_wrap=True, highlight=False)
     for finding in report.findings.kept:
         colour = _COLOURS[finding.severity]

@@ -84,7 +84,7 @@ def fetch_route(servers: NameServers, topic: str, timeout_ms: int) -> Conversati
     return TopicRoute.from_body(answer.body).to_route()
 
 
-class Found(NamedTuple):
+class FoundRoute(NamedTuple):
     """The address of a broker, and which of its replicas listens there."""
 
     address: str
@@ -168,19 +168,19 @@ class Routes:
 
     def locate(
         self, broker: str, broker_id: int = MASTER_ID, *, only: bool = False
-    ) -> Found | None:
+    ) -> FoundRoute | None:
         """Where to reach a replica; without ``only`` the next one, or any, stands in for it."""
         replicas = self._brokers.get(broker)
         if not replicas:
             return None
         if broker_id in replicas:
-            return Found(replicas[broker_id], broker_id)
+            return FoundRoute(replicas[broker_id], broker_id)
         if broker_id != MASTER_ID and broker_id + 1 in replicas:
-            return Found(replicas[broker_id + 1], broker_id + 1)
+            return FoundRoute(replicas[broker_id + 1], broker_id + 1)
         if only:
             return None
         other = min(replicas)
-        return Found(replicas[other], other)
+        return FoundRoute(replicas[other], other)
 
     def some_address(self, topic: str, pick: int) -> str | None:
         """A broker of the topic, the ``pick``-th modulo their number: master first, else a slave.

@@ -31,7 +31,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.client.engine.loop_thread import LoopThread
-from flintmq.embedded.clients import Clients
+from flintmq.embedded.clients import EmbeddedClients
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.servers import ANY_PORT, BrokerPlan, NameServerPlan, Servers
@@ -64,7 +64,7 @@ class _Running:
     temporary: tempfile.TemporaryDirectory[str] | None
 
 
-class EmbeddedBroker(Clients):
+class EmbeddedBroker(EmbeddedClients):
     """One name server and one broker, or several; usable with ``with`` and ``async with``.
 
     ``directory`` is the store of the one broker; several have a directory each in it.

@@ -28,7 +28,7 @@ from flintmq.client.run_app import App
 from flintmq.embedded.clock import MovableTiming
 
 
-class Clients(ABC):
+class EmbeddedClients(ABC):
     """What makes clients for servers that are somewhere.  Settings are those of each client."""
 
     def __init__(self) -> None:

@@ -2,9 +2,8 @@
 
 A processor may read and change the state.  It touches no socket, thread or clock;
 `server` does that on its behalf.  What a peer got wrong is raised as a `FlintError`
-and answered with code 1; codes that are not in the table are answered with 3.
-
-Remarks are RocketMQ's own where it has one.
+and answered with code 1; codes that are not in the table are answered with 3.  Remarks are
+RocketMQ's own where it has one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from flintmq.protocol.headers.route import (
     AddWritePermAnswer,
     BrokerHeartbeat,
     BrokerIdentity,
-    BrokerMembers,
+    BrokerMembersHeader,
     DataVersionAnswer,
     RegisterAnswer,
     RegisterBroker,
@@ -61,7 +60,7 @@ B = TypeVar("B", bound=Body)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NamesrvAnswer:
     """What a processor decided."""
 
     code: ResponseCode = ResponseCode.SUCCESS
@@ -70,17 +69,19 @@ class Answer:
     remark: str | None = None
 
 
-InParts: TypeAlias = Generator[None, None, Answer]
+InParts: TypeAlias = Generator[None, None, NamesrvAnswer]
 """An answer that takes long: each step takes a millisecond or two, the last one gives it."""
 
-Processor: TypeAlias = Callable[[TypedRequest[Any], NameServerState, Peer, int], Answer | InParts]
+Processor: TypeAlias = Callable[
+    [TypedRequest[Any], NameServerState, Peer, int], NamesrvAnswer | InParts
+]
 
-DONE = Answer()
+DONE = NamesrvAnswer()
 
 
 def put_setting(
     request: TypedRequest[PutSetting], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """PUT_KV_CONFIG (100): store a value of a namespace."""
     header = request.header
     state.settings.put(header.namespace, header.key, header.value)
@@ -89,19 +90,19 @@ def put_setting(
 
 def show_setting(
     request: TypedRequest[SettingOf], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_KV_CONFIG (101): one value of a namespace."""
     header = request.header
     value = state.settings.value(header.namespace, header.key)
     if value is None:
         where = f"Namespace: {_short(header.namespace)} Key: {_short(header.key)}"
         return _refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, {where}")
-    return Answer(header=SettingAnswer(value=value))
+    return NamesrvAnswer(header=SettingAnswer(value=value))
 
 
 def delete_setting(
     request: TypedRequest[SettingOf], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """DELETE_KV_CONFIG (102): delete a value of a namespace."""
     state.settings.delete(request.header.namespace, request.header.key)
     return DONE
@@ -109,24 +110,24 @@ def delete_setting(
 
 def list_settings(
     request: TypedRequest[SettingsOf], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_KVLIST_BY_NAMESPACE (219): all values of a namespace."""
     table = state.settings.namespace(request.header.namespace)
     if table is None:
         where = f"Namespace: {_short(request.header.namespace)}"
         return _refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, {where}")
-    return Answer(body=table.to_body())
+    return NamesrvAnswer(body=table.to_body())
 
 
 def register_broker(
     request: TypedRequest[RegisterBroker], state: NameServerState, peer: Peer, now_ms: int
-) -> Answer | InParts:
+) -> NamesrvAnswer | InParts:
     """REGISTER_BROKER (103): a broker registers its topics; many of them are read in parts."""
     registering = _registering(request, state, peer, now_ms)
     try:
         next(registering)
     except StopIteration as end:
-        answer: Answer = end.value
+        answer: NamesrvAnswer = end.value
         return answer
     return registering
 
@@ -159,7 +160,7 @@ def _registering(
     if done is None:
         return _refusal(ResponseCode.SYSTEM_ERROR, "register broker failed")
     orders = state.settings.order_table() if config.return_order_topic_config_to_broker else None
-    return Answer(
+    return NamesrvAnswer(
         header=RegisterAnswer(ha_server_addr=done.ha_address, master_addr=done.master_address),
         body=b"" if orders is None else orders.to_body(),
     )
@@ -167,7 +168,7 @@ def _registering(
 
 def unregister_broker(
     request: TypedRequest[BrokerIdentity], state: NameServerState, peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """UNREGISTER_BROKER (104): remove a broker from every route."""
     header = request.header
     if not state.may_speak_for(header.broker_name, header.broker_addr, peer):
@@ -178,13 +179,13 @@ def unregister_broker(
 
 def query_data_version(
     request: TypedRequest[BrokerIdentity], state: NameServerState, _peer: Peer, now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """QUERY_DATA_VERSION (322): whether a broker's table changed; also a sign of life."""
     place = request.header.cluster_name, request.header.broker_addr
     given = DataVersion.from_body(request.body)
     known = state.routes.known_version(*place)
     state.routes.refresh(*place, now_ms)
-    return Answer(
+    return NamesrvAnswer(
         header=DataVersionAnswer(changed=known is None or not known.matches(given)),
         body=b"" if known is None else known.to_body(),
     )
@@ -192,7 +193,7 @@ def query_data_version(
 
 def broker_heartbeat(
     request: TypedRequest[BrokerHeartbeat], state: NameServerState, _peer: Peer, now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """BROKER_HEARTBEAT (904): a broker is alive."""
     state.routes.refresh(request.header.cluster_name, request.header.broker_addr, now_ms)
     return DONE
@@ -200,7 +201,7 @@ def broker_heartbeat(
 
 def show_route(
     request: TypedRequest[RouteOf], state: NameServerState, _peer: Peer, now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_ROUTEINFO_BY_TOPIC (105): the route of a topic.
 
     Versions before 4.9.4 read only bare keys, unless they say otherwise.
@@ -214,43 +215,43 @@ def show_route(
     if body is None:
         remark = f"No topic route info in name server for the topic: {_short(topic)}"
         return _refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
-    return Answer(body=body)
+    return NamesrvAnswer(body=body)
 
 
 def show_cluster(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_BROKER_CLUSTER_INFO (106): every cluster and its brokers."""
-    return Answer(body=state.routes.cluster().to_body())
+    return NamesrvAnswer(body=state.routes.cluster().to_body())
 
 
 def show_members(
-    request: TypedRequest[BrokerMembers], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+    request: TypedRequest[BrokerMembersHeader], state: NameServerState, _peer: Peer, _now_ms: int
+) -> NamesrvAnswer:
     """GET_BROKER_MEMBER_GROUP (901): the addresses of one broker name."""
     members = state.routes.members(request.header.cluster_name, request.header.broker_name)
-    return Answer(body=MemberGroup(broker_member_group=members).to_body())
+    return NamesrvAnswer(body=MemberGroup(broker_member_group=members).to_body())
 
 
 def wipe_write_permission(
     request: TypedRequest[WritePermOf], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """WIPE_WRITE_PERM_OF_BROKER (205): take write permission from every topic of a broker."""
     count = state.routes.wipe_write_permission(request.header.broker_name)
-    return Answer(header=WipeWritePermAnswer(wipe_topic_count=count))
+    return NamesrvAnswer(header=WipeWritePermAnswer(wipe_topic_count=count))
 
 
 def add_write_permission(
     request: TypedRequest[WritePermOf], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """ADD_WRITE_PERM_OF_BROKER (327): give write permission back to every topic of a broker."""
     count = state.routes.add_write_permission(request.header.broker_name)
-    return Answer(header=AddWritePermAnswer(add_topic_count=count))
+    return NamesrvAnswer(header=AddWritePermAnswer(add_topic_count=count))
 
 
 def register_topic(
     request: TypedRequest[OfTopic], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """REGISTER_TOPIC_IN_NAMESRV (217): register the route of one topic.
 
     As in RocketMQ an unknown broker is no error, though nothing is done.
@@ -262,7 +263,7 @@ def register_topic(
 
 def delete_topic(
     request: TypedRequest[ForgetTopic], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """DELETE_TOPIC_IN_NAMESRV (216): remove a topic, from one cluster or from all."""
     state.routes.delete_topic(request.header.topic, request.header.cluster_name)
     return DONE
@@ -270,14 +271,14 @@ def delete_topic(
 
 def list_topics(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206): every topic."""
     return _topics(state.routes.topics(), state.config.enable_all_topic_list)
 
 
 def list_topics_of_cluster(
     request: TypedRequest[TopicsOfCluster], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_TOPICS_BY_CLUSTER (224): topics of a cluster; an unknown cluster has none."""
     topics = state.routes.topics_of_cluster(request.header.cluster)
     return _topics(topics, state.config.enable_topic_list)
@@ -285,16 +286,16 @@ def list_topics_of_cluster(
 
 def list_system_topics(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_SYSTEM_TOPIC_LIST_FROM_NS (304): clusters, brokers, and one to ask for the rest."""
     routes = state.routes
     topics = TopicList(broker_addr=routes.any_address(), topic_list=routes.system_topics())
-    return Answer(body=topics.to_body())
+    return NamesrvAnswer(body=topics.to_body())
 
 
 def list_unit_topics(
     request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """Topics by their flags: GET_UNIT_TOPIC_LIST (311), GET_HAS_UNIT_SUB_TOPIC_LIST (312) and
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST (313).
     """
@@ -304,7 +305,7 @@ def list_unit_topics(
 
 def change_config(
     request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """UPDATE_NAMESRV_CONFIG (318): change settings, all or none; RocketMQ skips unknown keys."""
     properties = read_properties(request.body)
     if properties.keys() & NEVER_OVER_THE_WIRE:
@@ -318,9 +319,9 @@ def change_config(
 
 def show_config(
     _request: TypedRequest[NoFields], state: NameServerState, _peer: Peer, _now_ms: int
-) -> Answer:
+) -> NamesrvAnswer:
     """GET_NAMESRV_CONFIG (319): every setting but paths."""
-    return Answer(body=config_text(state.config, state.address))
+    return NamesrvAnswer(body=config_text(state.config, state.address))
 
 
 _C = RequestCode
@@ -358,20 +359,20 @@ PROCESSORS: Final[Mapping[RequestCode, Processor]] = MappingProxyType(
 )
 
 
-def not_served(code: int) -> Answer:
+def not_served(code: int) -> NamesrvAnswer:
     """The answer to a code that is not in the table."""
     remark = f" request type {code} not supported"
     return _refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
-def _refusal(code: ResponseCode, remark: str) -> Answer:
-    return Answer(code=code, remark=remark)
+def _refusal(code: ResponseCode, remark: str) -> NamesrvAnswer:
+    return NamesrvAnswer(code=code, remark=remark)
 
 
-def _topics(topics: tuple[str, ...], enabled: bool) -> Answer:
+def _topics(topics: tuple[str, ...], enabled: bool) -> NamesrvAnswer:
     if not enabled:
         return _refusal(ResponseCode.SYSTEM_ERROR, "disable")
-    return Answer(body=TopicList(topic_list=topics).to_body())
+    return NamesrvAnswer(body=TopicList(topic_list=topics).to_body())
 
 
 def _registration_body(

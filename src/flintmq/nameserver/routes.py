@@ -47,7 +47,7 @@ from flintmq.nameserver.replicas import (
     with_acting_master,
 )
 from flintmq.protocol.bodies.common_bodies import DataVersion
-from flintmq.protocol.bodies.route import BrokerMembers, Cluster, QueueEntry, TopicRoute
+from flintmq.protocol.bodies.route import BrokerMembers, ClusterMembers, QueueEntry, TopicRoute
 
 log = logger(__name__)
 
@@ -55,7 +55,7 @@ MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Replicas use the routes of such topics to find each other, so ids in them stay true."""
 
 
-class Routes:
+class RouteTable:
     """The tables.  Times are given by the caller; nothing here waits or sends."""
 
     def __init__(self) -> None:
@@ -222,8 +222,8 @@ class Routes:
             queue_datas=tuple(queues.values()),
         )
 
-    def cluster(self) -> Cluster:
-        return Cluster(
+    def cluster(self) -> ClusterMembers:
+        return ClusterMembers(
             broker_addr_table={name: broker.entry(name) for name, broker in self._brokers.items()},
             cluster_addr_table={name: tuple(names) for name, names in self._clusters.items()},
         )

@@ -20,13 +20,13 @@ from typing import cast
 from flintmq.errors import BodyTooLarge, FlintError, LocalProtocolError, MalformedHeader
 from flintmq.logs import logger
 from flintmq.nameserver.config import NameServerConfig
-from flintmq.nameserver.processors import PROCESSORS, Answer, InParts, not_served
+from flintmq.nameserver.processors import PROCESSORS, InParts, NamesrvAnswer, not_served
 from flintmq.nameserver.settings import Save, Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
 from flintmq.net.channels.channel import Channel
 from flintmq.net.clock import wall_ms
-from flintmq.net.limits import LINGER_MS, Limits
+from flintmq.net.limits import LINGER_MS, ChannelLimits
 from flintmq.net.servers.server import Gate, Server, no_gate, serve
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -75,7 +75,7 @@ class NameServer:
             config.listen,
             lambda channel: gate(_Session(channel, state, clock), channel),
             tls=tls,
-            channel_limits=Limits(idle_ms=config.idle_ms),
+            channel_limits=ChannelLimits(idle_ms=config.idle_ms),
         )
         state.address = server.address
         return cls(server, state, clock)
@@ -158,7 +158,7 @@ class _Session:
             reply = processor(request, self._state, self._channel, now_ms)
         except Exception as error:
             reply = self._failure(request, error)
-        if isinstance(reply, Answer):
+        if isinstance(reply, NamesrvAnswer):
             self._reply(request, reply)
             return True
         self._work = request, reply
@@ -168,7 +168,7 @@ class _Session:
         """Go on with an answer in parts for as long as there is time."""
         assert self._work is not None
         request, steps = self._work
-        reply: Answer
+        reply: NamesrvAnswer
         try:
             next(steps)
             while self._channel.has_time():
@@ -183,7 +183,7 @@ class _Session:
         self._reply(request, reply)
         return True
 
-    def _reply(self, request: TypedRequest[Header] | Command, reply: Answer) -> None:
+    def _reply(self, request: TypedRequest[Header] | Command, reply: NamesrvAnswer) -> None:
         if request.is_oneway:
             return
         try:
@@ -192,16 +192,16 @@ class _Session:
             data = _encode(request.opaque, self._failure(request, error))
         self._channel.write((data,))
 
-    def _failure(self, request: TypedRequest[Header] | Command, error: Exception) -> Answer:
+    def _failure(self, request: TypedRequest[Header] | Command, error: Exception) -> NamesrvAnswer:
         if isinstance(error, FlintError):
             log.info("%s: request %d failed: %s", self._channel.peer, request.code, error)
         else:
             log.error("%s: request %d failed", self._channel.peer, request.code, exc_info=error)
         remark = f"{type(error).__name__}: {remark_of(error)}"
-        return Answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+        return NamesrvAnswer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
 
 
-def _encode(opaque: int, reply: Answer) -> bytes:
+def _encode(opaque: int, reply: NamesrvAnswer) -> bytes:
     return encode_command(
         Command(
             code=reply.code,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.replicas import Peer
-from flintmq.nameserver.routes import Routes
+from flintmq.nameserver.routes import RouteTable
 from flintmq.nameserver.settings import Settings
 from flintmq.net.address import Address
 
@@ -27,7 +27,7 @@ class NameServerState:
         self.started_ms = started_ms
         self.address = address
         """Where the server listens, when port 0 was asked for."""
-        self.routes = Routes()
+        self.routes = RouteTable()
         self._reserved: dict[str, str] = {}  # names of brokers, and where they are
         self._bodies: dict[tuple[str, bool], bytes] = {}
         self._bodies_of: tuple[int, int, NameServerConfig] | None = None

@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ChannelLimits:
     """What one channel may use.  The write limits are for channels on asyncio."""
 
     idle_ms: int = 120_000
@@ -42,4 +42,4 @@ class Limits:
             raise ValueError(f"write limits must rise from low over high to max: {self}")
 
 
-LIMITS = Limits()
+LIMITS = ChannelLimits()

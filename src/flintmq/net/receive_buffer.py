@@ -15,7 +15,7 @@ from flintmq.protocol.frame import PREFIX_BYTES, Frame, read_prefix
 READ_BYTES = 64 * 1024
 
 
-class Inbox:
+class ReceiveBuffer:
     """Bytes in, whole frames out."""
 
     def __init__(self, frame_bytes_max: int) -> None:

@@ -30,14 +30,14 @@ class StartedCall(Protocol):
         """Wait for its answer; `Unreachable` when there will be none."""
 
 
-class Line(Protocol):
+class CallLine(Protocol):
     """Connections of one thread, over which requests are sent without waiting."""
 
     def start(self, call: Call) -> StartedCall:
         """Send a request and do not wait."""
 
 
-def hold_all(line: Line, conversations: Sequence[Conversation[T]]) -> list[T | FlintError]:
+def hold_all(line: CallLine, conversations: Sequence[Conversation[T]]) -> list[T | FlintError]:
     """The result of each, or its error, in the order of the conversations."""
     results: list[T | FlintError] = []
     for start in range(0, len(conversations), AT_ONCE):
@@ -61,7 +61,7 @@ class _Held(Generic[T]):
         self._outcome: list[T | FlintError] = []
         self._go_on(None)
 
-    def ask(self, line: Line) -> None:
+    def ask(self, line: CallLine) -> None:
         assert self.call is not None
         try:
             self._started = line.start(self.call)

@@ -67,7 +67,7 @@ class TimedOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ConnectionEnded:
     """The connection ended before the answer came."""
 
     opaque: int
@@ -158,10 +158,10 @@ class Connection:
             ended.append(TimedOut(opaque))
         return ended
 
-    def close(self) -> list[Lost]:
+    def close(self) -> list[ConnectionEnded]:
         """The socket is gone: end every call that still waits."""
         self._closed = True
-        lost = [Lost(opaque) for opaque in self._waiting]
+        lost = [ConnectionEnded(opaque) for opaque in self._waiting]
         self._waiting.clear()
         self._deadlines.clear()
         return lost

@@ -20,7 +20,7 @@ from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.dispatch import Dispatch
 
 
-class Batch(NamedTuple):
+class AppendedBatch(NamedTuple):
     """Where the records of a batch will be, once their turn is written."""
 
     log_offsets: list[int]
@@ -93,7 +93,7 @@ class PlainAppend:
         tags_codes: Sequence[int],
         keys: Sequence[Sequence[str]],
         now_ms: int,
-    ) -> Batch:
+    ) -> AppendedBatch:
         """Write records of one queue, one after the other in the same file.
 
         ``common`` stands behind the properties of all.  Raises what `append` of the store does.
@@ -117,4 +117,4 @@ class PlainAppend:
         self._log.stage(records, now_ms)
         dispatch.add_all(growth, log_offsets, sizes, tags_codes, now_ms)
         dispatch.add_all_keys(pattern.topic, keys, log_offsets, now_ms)
-        return Batch(log_offsets, QueueOffset(queue_offset), LogOffset(stop))
+        return AppendedBatch(log_offsets, QueueOffset(queue_offset), LogOffset(stop))

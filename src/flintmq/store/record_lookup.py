@@ -25,7 +25,7 @@ from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.consume_queue import Bound, ConsumeQueue
 from flintmq.store.queues.queue_extension import ExtensionUnit
-from flintmq.store.queues.queue_set import Queues
+from flintmq.store.queues.queue_set import QueueSet
 
 
 class KeyMatches(NamedTuple):
@@ -36,7 +36,7 @@ class KeyMatches(NamedTuple):
     indexed_to: LogOffset
 
 
-class QueueEntry(NamedTuple):
+class LoggedUnit(NamedTuple):
     """One unit of a queue, with its extension when it has one."""
 
     log_offset: LogOffset
@@ -49,7 +49,7 @@ class Lookup:
     """Looks through one open store.  What lies further back than ``in_memory_bytes`` is old."""
 
     def __init__(
-        self, log: CommitLog, queues: Queues, index: KeyIndex, in_memory_bytes: int = 0
+        self, log: CommitLog, queues: QueueSet, index: KeyIndex, in_memory_bytes: int = 0
     ) -> None:
         self._log = log
         self._queues = queues
@@ -100,7 +100,7 @@ class Lookup:
 
     def entries(
         self, topic: str, queue_id: int, offset: QueueOffset, count_max: int
-    ) -> list[QueueEntry]:
+    ) -> list[LoggedUnit]:
         """Units of a queue from an offset on; none when it does not begin inside the queue."""
         queue = self._queues.find_any(topic, queue_id)
         if queue is None or offset < queue.min_offset:
@@ -108,14 +108,14 @@ class Lookup:
         if isinstance(queue, BatchQueue):
             return _batch_entries(queue, offset, count_max)
         extension = self._queues.find_extension(topic, queue_id)
-        entries: list[QueueEntry] = []
+        entries: list[LoggedUnit] = []
         while len(entries) < count_max:
             units = queue.units(QueueOffset(offset + len(entries)), count_max - len(entries))
             if not len(units):
                 break
             for log_offset, size_bytes, code in units.tolist():
                 extended = None if extension is None else extension.read(code)
-                entries.append(QueueEntry(LogOffset(log_offset), size_bytes, code, extended))
+                entries.append(LoggedUnit(LogOffset(log_offset), size_bytes, code, extended))
         return entries
 
     def _store_ms_of(self, queue: ConsumeQueue | BatchQueue, offset: QueueOffset) -> int | None:
@@ -140,9 +140,9 @@ class Lookup:
         return store_time_ms(view, 0)
 
 
-def _batch_entries(queue: BatchQueue, offset: QueueOffset, count_max: int) -> list[QueueEntry]:
+def _batch_entries(queue: BatchQueue, offset: QueueOffset, count_max: int) -> list[LoggedUnit]:
     """Units from the one with ``offset`` on that begin fewer than ``count_max`` offsets behind."""
-    entries: list[QueueEntry] = []
+    entries: list[LoggedUnit] = []
     if offset >= queue.max_offset:
         return entries
     number = queue.number_at(offset)
@@ -151,7 +151,7 @@ def _batch_entries(queue: BatchQueue, offset: QueueOffset, count_max: int) -> li
         if unit.base_offset - offset >= count_max:
             break
         entries.append(
-            QueueEntry(LogOffset(unit.log_offset), unit.size_bytes, unit.tags_code, None)
+            LoggedUnit(LogOffset(unit.log_offset), unit.size_bytes, unit.tags_code, None)
         )
     return entries
 

@@ -11,7 +11,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.tables.broker_stats import GROUP_GET_NUMS
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common_headers import OfGroup
+from flintmq.protocol.headers.common_headers import GroupHeader
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
 from support.broker.admin import done, refused
 from support.broker.world import SMALL_STORE, World
@@ -52,7 +52,7 @@ def test_a_group_is_made_and_shown_as_it_was_sent(world: World, body: bytes) -> 
     found = world.state.groups.find("g")
     assert found is not None
     assert (found.consume_enable, found.retry_max_times, found.retry_queue_nums) == (False, 3, 2)
-    assert done(world, ONE, OfGroup(group="g")) == body
+    assert done(world, ONE, GroupHeader(group="g")) == body
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_the_group_table_is_shown_as_it_is_saved(world: World) -> None:
 
 def test_an_unknown_group_is_made_by_asking_for_it_where_that_is_allowed(tmp_path: Path) -> None:
     with World(tmp_path / "a") as world:
-        shown = GroupConfig.from_body(done(world, ONE, OfGroup(group="g")))
+        shown = GroupConfig.from_body(done(world, ONE, GroupHeader(group="g")))
         assert shown.group_name == "g"
         assert "g" in world.state.groups
 
     with World(tmp_path / "b", BrokerConfig(store=SMALL_STORE, auto_create_group=False)) as world:
-        assert refused(world, ONE, OfGroup(group="g")) == (26, "No group in this broker")
+        assert refused(world, ONE, GroupHeader(group="g")) == (26, "No group in this broker")
 
 
 def test_reading_is_forbidden_and_allowed_again(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.protocol.bodies.client_call import ConsumerStatus, ResetOffsets
+from flintmq.protocol.bodies.client_call import ConsumerStatusTable, ResetOffsets
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.offset import (
     ConsumerOffsets,
@@ -357,12 +357,12 @@ def test_clients_that_are_too_old_are_not_told(old_world: World) -> None:
 # What clients say
 
 
-def status(client_addr: str | None = "") -> client_call.ConsumerStatus:
-    return client_call.ConsumerStatus(group="g", topic="T", client_addr=client_addr)
+def status(client_addr: str | None = "") -> client_call.ConsumerStatusRequest:
+    return client_call.ConsumerStatusRequest(group="g", topic="T", client_addr=client_addr)
 
 
 def say(table: dict[QueueRef, int]) -> Command:
-    return Command(body=ConsumerStatus(message_queue_table=table).to_body())
+    return Command(body=ConsumerStatusTable(message_queue_table=table).to_body())
 
 
 def test_each_client_is_asked_how_far_it_is(world: World) -> None:
@@ -399,7 +399,7 @@ def test_clients_that_say_nothing_or_nonsense_are_left_out(world: World) -> None
     answer = world.answer_to(opaque)
     assert answer is not None
     assert isinstance(answer.body, bytes)
-    assert ConsumerStatus.from_body(answer.body).consumer_table == {"c@3": {queue(1): 3}}
+    assert ConsumerStatusTable.from_body(answer.body).consumer_table == {"c@3": {queue(1): 3}}
 
 
 def test_one_client_is_asked_if_it_is_named(world: World) -> None:

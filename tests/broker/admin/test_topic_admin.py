@@ -14,7 +14,7 @@ from flintmq.protocol.bodies.group import GroupList
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigList, TopicList, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common_headers import OfGroup, OfTopic
+from flintmq.protocol.headers.common_headers import GroupHeader, OfTopic
 from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from support.broker.admin import code_of, done, join, make_topic, new_topic, refused, submit_send
@@ -371,7 +371,7 @@ def test_topics_and_subscriptions_of_a_group_are_shown(world: World) -> None:
     join(world, "g", "T")
     world.state.offsets.commit("g", "U", 0, 1, "test")
 
-    topics = done(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, OfGroup(group="g"))
+    topics = done(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader(group="g"))
     wanted = done(
         world,
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,

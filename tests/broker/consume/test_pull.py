@@ -23,7 +23,7 @@ from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import OFFSET_MOVED_TOPIC, Permission
 from flintmq.protocol.bodies.client import SQL92
 from flintmq.protocol.bodies.group import GroupConfig
-from flintmq.protocol.bodies.offset import OffsetMoved
+from flintmq.protocol.bodies.offset import OffsetMovedEvent
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pull import PullAnswer, PullRefusal
 from flintmq.protocol.records.properties import parse_properties
@@ -444,7 +444,7 @@ def test_a_moved_offset_is_written_down(tmp_path: Path) -> None:
         event = pull(world, topic=OFFSET_MOVED_TOPIC, subscription=GROUP)
 
         record = decode_record(body_of(event), 0)
-        assert OffsetMoved.from_body(bytes(record.body)) == OffsetMoved(
+        assert OffsetMovedEvent.from_body(bytes(record.body)) == OffsetMovedEvent(
             consumer_group=GROUP,
             message_queue=QueueRef(TOPIC, "b1", 0),
             offset_new=1,

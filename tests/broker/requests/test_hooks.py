@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from flintmq.broker.requests.hooks import Sending, Sent, SentBack
+from flintmq.broker.requests.hooks import BrokerSend, BrokerSent, SentBack
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.errors import DiskFailed
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.headers.send import SendAnswer, SendMessage, SendRefusal
 from flintmq.protocol.records.batch import BatchEntry, encode_batch
 from support.broker.heartbeats import heartbeat
@@ -23,21 +23,21 @@ from support.broker.world import World, header_of
 
 
 def test_a_hook_before_a_send_sees_it_as_it_came(tmp_path: Path) -> None:
-    seen: list[Sending] = []
+    seen: list[BrokerSend] = []
     with World(tmp_path) as world:
         world.state.hooks.before_send.append(seen.append)
 
         answer = ask(world, "T", b"body", queue_id=-1, properties="a\x011\x02")
 
         assert answer.code == ResponseCode.SUCCESS
-        assert seen == [Sending(world.peer, "producers", "T", -1, b"body", {"a": "1"})]
+        assert seen == [BrokerSend(world.peer, "producers", "T", -1, b"body", {"a": "1"})]
 
 
 def test_a_hook_before_a_send_may_refuse_it(tmp_path: Path) -> None:
-    def refuse(_: Sending) -> None:
+    def refuse(_: BrokerSend) -> None:
         raise Refusal(ResponseCode.NO_PERMISSION, "not today")
 
-    later: list[Sending] = []
+    later: list[BrokerSend] = []
     with World(tmp_path) as world:
         world.state.hooks.before_send += [refuse, later.append]
 
@@ -66,7 +66,7 @@ def test_a_hook_that_fails_is_logged_and_changes_nothing(
 
 
 def test_a_hook_after_a_send_is_told_once_its_record_is_written(tmp_path: Path) -> None:
-    seen: list[Sent] = []
+    seen: list[BrokerSent] = []
     with World(tmp_path) as world:
         world.state.hooks.after_send.append(seen.append)
         header = SendMessage(
@@ -85,7 +85,7 @@ def test_a_hook_after_a_send_is_told_once_its_record_is_written(tmp_path: Path) 
 
 
 def test_a_batch_is_told_as_one(tmp_path: Path) -> None:
-    seen: list[Sent] = []
+    seen: list[BrokerSent] = []
     with World(tmp_path) as world:
         world.state.hooks.after_send.append(seen.append)
 
@@ -98,7 +98,7 @@ def test_a_batch_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_hook_after_a_send_is_told_of_refusals(tmp_path: Path) -> None:
-    seen: list[Sent] = []
+    seen: list[BrokerSent] = []
     with World(tmp_path) as world:
         world.state.hooks.after_send.append(seen.append)
 
@@ -114,7 +114,7 @@ def test_a_hook_after_a_send_is_told_when_the_disk_refused(
     def refuse() -> None:
         raise DiskFailed("file", "write", "full", errno.ENOSPC)
 
-    seen: list[Sent] = []
+    seen: list[BrokerSent] = []
     with World(tmp_path) as world:
         world.state.hooks.after_send.append(seen.append)
         with monkeypatch.context() as patch:
@@ -147,8 +147,8 @@ def test_a_reply_is_a_send_to_hooks(tmp_path: Path) -> None:
         world.asked[0].then(Command(code=0, flag=1))
 
         before, after = seen
-        assert isinstance(before, Sending)
-        assert isinstance(after, Sent)
+        assert isinstance(before, BrokerSend)
+        assert isinstance(after, BrokerSent)
         assert (after.code, after.count, after.message_id[:16]) == (0, 1, "7F00000100002A9F")
 
 
@@ -157,8 +157,8 @@ def test_a_hook_hears_of_what_came_back(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.state.hooks.on_send_back.append(seen.append)
         ask(world, "T")
-        back = SendBack(offset=0, group="g", delay_level=0)
-        dead = SendBack(offset=0, group="g", delay_level=-1)
+        back = SendBackHeader(offset=0, group="g", delay_level=0)
+        dead = SendBackHeader(offset=0, group="g", delay_level=-1)
 
         world.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
         world.ask(RequestCode.CONSUMER_SEND_MSG_BACK, dead)
@@ -179,7 +179,7 @@ def test_nobody_hears_of_what_was_not_stored(
     with World(tmp_path) as world:
         world.state.hooks.on_send_back.append(seen.append)
         ask(world, "T")
-        back = SendBack(offset=0, group="g", delay_level=0)
+        back = SendBackHeader(offset=0, group="g", delay_level=0)
         with monkeypatch.context() as patch:
             patch.setattr(world.state.log._log, "write", refuse)
 

@@ -31,7 +31,7 @@ from flintmq.model.topic import (
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.headers.transaction import ResumeCheck
 from flintmq.protocol.records.properties import encode_properties
@@ -392,7 +392,7 @@ def test_the_log_shows_invented_destinations_without_their_control_characters_an
 
 
 def send_back(world: World, record: Record, group: str, *, delay_level: int) -> Answer:
-    header = SendBack(
+    header = SendBackHeader(
         offset=record.log_offset,
         group=group,
         delay_level=delay_level,

@@ -20,7 +20,7 @@ from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.headers.send import SendAnswer
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Record, Version, decode_record
@@ -39,7 +39,7 @@ def sent(world: World, **more: Any) -> LogOffset:
 
 def give_back(world: World, offset: int, version: int = 479, **fields: Any) -> Answer:
     given: dict[str, Any] = {"offset": offset, "group": "g", "delay_level": 0} | fields
-    answer = world.ask(RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(**given), version=version)
+    answer = world.ask(RequestCode.CONSUMER_SEND_MSG_BACK, SendBackHeader(**given), version=version)
     assert answer is not None
     return answer
 
@@ -301,7 +301,7 @@ def test_the_answer_waits_for_the_medium(tmp_path: Path) -> None:
     store = replace(SMALL_STORE, flush=Flush.SYNC)
     with World(tmp_path, BrokerConfig(store=store)) as world:
         offset = sent(world)
-        header = SendBack(offset=offset, group="g", delay_level=0)
+        header = SendBackHeader(offset=offset, group="g", delay_level=0)
         opaque = world.submit(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
         world.engine.end_turn(world.now_ms)

@@ -8,7 +8,7 @@ from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.model.host import Host
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from support.broker.sends import last_record
 from support.broker.world import World
 
@@ -22,7 +22,7 @@ def test_the_store_host_is_our_own(tmp_path: Path) -> None:
         world.settle()
         before = last_record(world, "T", 0)
 
-        header = SendBack(offset=before.log_offset, group="g", delay_level=1)
+        header = SendBackHeader(offset=before.log_offset, group="g", delay_level=1)
         world.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
         after = last_record(world, SCHEDULE_TOPIC, 0)

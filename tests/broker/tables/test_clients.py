@@ -11,7 +11,11 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.tables import clients as clients_module
 from flintmq.broker.tables.clients import Clients, HeartbeatResult
-from flintmq.broker.tables.subscription_conflicts import SubscriptionConflict, Wishes, conflicts_of
+from flintmq.broker.tables.subscription_conflicts import (
+    SubscriptionConflict,
+    SubscriptionWishes,
+    conflicts_of,
+)
 from flintmq.errors import Overloaded
 from flintmq.model.group import MessageModel
 from flintmq.protocol.bodies.client import Heartbeat
@@ -323,7 +327,7 @@ def test_many_members_that_differ_are_one_line_and_a_count(
     compared: list[str] = []
 
     def counted(
-        group: str, wishes: Wishes, others: Iterable[Wishes]
+        group: str, wishes: SubscriptionWishes, others: Iterable[SubscriptionWishes]
     ) -> Iterator[SubscriptionConflict]:
         others = list(others)
         compared.extend(other.client_id for other in others)

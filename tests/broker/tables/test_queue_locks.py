@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from flintmq.broker.tables import queue_locks
-from flintmq.broker.tables.queue_locks import QueueLocks
+from flintmq.broker.tables.queue_locks import BrokerQueueLocks
 from flintmq.errors import Overloaded
 from flintmq.model.queue import QueueRef
 
@@ -18,7 +18,7 @@ Q0, Q1 = QueueRef("T", "broker-a", 0), QueueRef("T", "broker-a", 1)
 
 
 def test_a_free_queue_is_granted_and_a_taken_one_is_not() -> None:
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS)
 
     granted = locks.lock("G", "c2", [Q0, Q1], NOW_MS)
@@ -29,7 +29,7 @@ def test_a_free_queue_is_granted_and_a_taken_one_is_not() -> None:
 
 
 def test_groups_do_not_know_of_each_other() -> None:
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS)
 
     assert locks.lock("H", "c2", [Q0], NOW_MS) == [Q0]
@@ -38,7 +38,7 @@ def test_groups_do_not_know_of_each_other() -> None:
 
 @pytest.mark.parametrize(("ms", "is_free"), [(59_500, False), (60_000, False), (60_001, True)])
 def test_a_lock_lives_sixty_seconds_after_its_last_renewal(ms: int, is_free: bool) -> None:
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS - 1_000)
     locks.lock("G", "c1", [Q0], NOW_MS)
 
@@ -52,7 +52,7 @@ def test_a_lock_lives_sixty_seconds_after_its_last_renewal(ms: int, is_free: boo
 
 
 def test_only_the_owner_gives_a_lock_up() -> None:
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS)
 
     locks.unlock("G", "c2", [Q0, Q1])
@@ -65,7 +65,7 @@ def test_only_the_owner_gives_a_lock_up() -> None:
 
 
 def test_locks_stay_as_fresh_as_they_were_when_the_clock_moves() -> None:
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS)
 
     locks.carry(1_000_000)
@@ -76,7 +76,7 @@ def test_locks_stay_as_fresh_as_they_were_when_the_clock_moves() -> None:
 
 def test_a_group_may_not_lock_endless_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_locks, "GROUP_LOCKS_MAX", 2)
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0, Q1], NOW_MS)
 
     with pytest.raises(Overloaded):
@@ -89,7 +89,7 @@ def test_a_group_may_not_lock_endless_queues(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_all_groups_together_may_not_lock_endless_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_locks, "LOCKS_MAX", 2)
-    locks = QueueLocks(LOCK_MS)
+    locks = BrokerQueueLocks(LOCK_MS)
     locks.lock("G", "c1", [Q0], NOW_MS)
     locks.lock("H", "c1", [Q0], NOW_MS)
 
@@ -112,7 +112,7 @@ class LocksAgainstAModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.locks = QueueLocks(LOCK_MS)
+        self.locks = BrokerQueueLocks(LOCK_MS)
         self.model: dict[tuple[str, QueueRef], tuple[str, int]] = {}
         self.now_ms = NOW_MS
 

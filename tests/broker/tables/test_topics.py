@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.tables.topics import Topics
+from flintmq.broker.tables.topics import BrokerTopics
 from flintmq.model.topic import AUTO_CREATE_TOPIC, SCHEDULE_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.store.files.store_config import StoreConfig, parse_delay_levels
@@ -33,8 +33,8 @@ SYSTEM_TOPICS = {
 }
 
 
-def new(**settings: object) -> Topics:
-    return Topics(replace(BrokerConfig(), **settings), None, NOW_MS)  # type: ignore[arg-type]
+def new(**settings: object) -> BrokerTopics:
+    return BrokerTopics(replace(BrokerConfig(), **settings), None, NOW_MS)  # type: ignore[arg-type]
 
 
 def saved(*topics: TopicConfig) -> TopicTable:
@@ -86,7 +86,7 @@ def test_saved_topics_stay_as_they_were() -> None:
     own = TopicConfig(topic_name="BenchmarkTest", read_queue_nums=2, write_queue_nums=2, perm=4)
     mine = TopicConfig(topic_name="mine", perm=2)
 
-    topics = Topics(BrokerConfig(), saved(own, mine), NOW_MS)
+    topics = BrokerTopics(BrokerConfig(), saved(own, mine), NOW_MS)
 
     assert topics.find("BenchmarkTest") == own
     assert topics.find("mine") == mine
@@ -94,11 +94,11 @@ def test_saved_topics_stay_as_they_were() -> None:
 
 def test_the_template_may_be_inherited_from_exactly_while_topics_may_be_made() -> None:
     template = TopicConfig(topic_name=AUTO_CREATE_TOPIC, perm=7)
-    off = Topics(BrokerConfig(auto_create_topic=False), saved(template), NOW_MS)
+    off = BrokerTopics(BrokerConfig(auto_create_topic=False), saved(template), NOW_MS)
     closed = off.find(AUTO_CREATE_TOPIC)
     assert closed is not None
 
-    on = Topics(BrokerConfig(), off.table(), NOW_MS)
+    on = BrokerTopics(BrokerConfig(), off.table(), NOW_MS)
     opened = on.find(AUTO_CREATE_TOPIC)
 
     assert closed.perm == 6
@@ -110,8 +110,8 @@ def test_the_schedule_topic_has_a_queue_for_every_level() -> None:
     store = StoreConfig(delay_levels_ms=parse_delay_levels("1s " * 20))
     old = TopicConfig(topic_name=SCHEDULE_TOPIC, read_queue_nums=18, write_queue_nums=18)
 
-    more = Topics(BrokerConfig(store=store), saved(old), NOW_MS).find(SCHEDULE_TOPIC)
-    fewer = Topics(
+    more = BrokerTopics(BrokerConfig(store=store), saved(old), NOW_MS).find(SCHEDULE_TOPIC)
+    fewer = BrokerTopics(
         BrokerConfig(store=StoreConfig(delay_levels_ms=(1_000,))), saved(old), NOW_MS
     ).find(SCHEDULE_TOPIC)
 
@@ -230,7 +230,7 @@ def test_a_table_read_again_is_the_same_and_needs_no_saving() -> None:
     first = new()
     first.create_by_send("T", None, 4, NOW_MS)
 
-    again = Topics(BrokerConfig(), first.table(), NOW_MS + 1)
+    again = BrokerTopics(BrokerConfig(), first.table(), NOW_MS + 1)
 
     assert list(again) == list(first)
     assert again.version == first.version
@@ -265,7 +265,7 @@ def test_the_topics_of_a_real_broker_are_kept() -> None:
     for text in texts:
         table = TopicTable.from_file(text)
 
-        topics = Topics(BrokerConfig(), table, NOW_MS)
+        topics = BrokerTopics(BrokerConfig(), table, NOW_MS)
 
         for topic in table.topic_config_table.values():
             found = topics.find(topic.topic_name)

@@ -9,13 +9,13 @@ import pytest
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.offsets.offset_store import RemoteOffsets
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.conversation import PausingConversation
 from flintmq.core.group.actions import COPY_TIMEOUT_MS, SendBack
-from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.pull_answers import MessagesFound
 from flintmq.core.group.retry_copy import copy_to_retry
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.producer.publisher import Publisher
@@ -51,7 +51,7 @@ class Codes:
         """Nothing depends on the answer."""
 
 
-def all_calls(engine: Engine) -> list[BrokerCalls]:
+def all_calls(engine: ClientEngine) -> list[BrokerCalls]:
     """The calls of a pull consumer and those of a push consumer."""
     calls = BrokerCalls(engine, GROUP)
     store = RemoteOffsets(GROUP, call=engine.make, address_of=calls.master)
@@ -89,7 +89,7 @@ def test_a_broker_that_told_its_version_filters_for_all(broker: EmbeddedBroker) 
             for calls in all_calls(engine):
                 sql = TopicSubscription(queue.topic, sql="TAGS IS NULL")
                 answer = await calls.pull(Pull(queue, START, sql, 32))
-                assert isinstance(answer, Found)
+                assert isinstance(answer, MessagesFound)
 
     run(main())
 

@@ -8,7 +8,7 @@ from flintmq import aio
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.client_call import ConsumerStatus as StatusBody
+from flintmq.protocol.bodies.client_call import ConsumerStatusTable as StatusBody
 from flintmq.protocol.bodies.client_call import (
     DirectOutcome,
     DirectResult,
@@ -19,7 +19,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.client_call import (
     ConsumeDirectly,
-    ConsumerStatus,
+    ConsumerStatusRequest,
     DescribeConsumer,
     ResetOffset,
 )
@@ -62,7 +62,7 @@ def test_an_admin_is_told_all_about_a_consumer(broker: EmbeddedBroker) -> None:
             assert told.properties["PROP_CLIENT_VERSION"] == "ours"
             assert consumer.stacks == [True]
 
-            status = ConsumerStatus(topic="told", group="told")
+            status = ConsumerStatusRequest(topic="told", group="told")
             reply = await ask(
                 broker.broker, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, status
             )

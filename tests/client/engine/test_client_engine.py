@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import State
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, Unreachable, WrongState
@@ -27,7 +27,7 @@ from support.net.support import closed_port, until
 
 def test_it_can_do_nothing_before_its_start_and_after_its_stop(broker: EmbeddedBroker) -> None:
     async def main() -> None:
-        engine = Engine(ClientConfig(namesrv=broker.namesrv), what="consumer 'g'")
+        engine = ClientEngine(ClientConfig(namesrv=broker.namesrv), what="consumer 'g'")
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: engine.call("h:1", request(105)),
             lambda: engine.tell("h:1", request(105)),
@@ -55,7 +55,7 @@ def test_a_start_that_fails_can_be_tried_again(
 ) -> None:
     async def main() -> None:
         monkeypatch.delenv("NAMESRV_ADDR", raising=False)
-        engine = Engine(ClientConfig())
+        engine = ClientEngine(ClientConfig())
         with pytest.raises(InvalidSetting, match="no name server is set"):
             await engine.start()
         states = [engine.state]
@@ -70,7 +70,7 @@ def test_a_start_that_fails_can_be_tried_again(
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
     async def main() -> None:
-        engine = Engine(ClientConfig(namesrv="h:1"))
+        engine = ClientEngine(ClientConfig(namesrv="h:1"))
         await engine.stop()
         assert engine.state is State.STOPPED
 
@@ -79,7 +79,7 @@ def test_one_that_was_never_started_can_be_stopped() -> None:
 
 def test_stopping_while_a_call_waits_ends_the_call(broker: EmbeddedBroker) -> None:
     async def main() -> None:
-        engine = Engine(ClientConfig(namesrv=broker.namesrv))
+        engine = ClientEngine(ClientConfig(namesrv=broker.namesrv))
         await engine.start()
         task = asyncio.create_task(engine.route("endless"))
         await asyncio.sleep(0)
@@ -298,7 +298,7 @@ def test_two_consumers_of_one_group_and_id_are_refused_in_one_process(
     async def main() -> None:
         config = ClientConfig(namesrv=broker.namesrv, instance_name="same")
         async with running(broker, Consumer("twice"), config=config):
-            second = Engine(config)
+            second = ClientEngine(config)
             second.add_consumer(Consumer("twice"))
             with pytest.raises(InvalidSetting, match="already has a consumer"):
                 await second.start()
@@ -388,7 +388,7 @@ def test_every_request_is_signed_after_the_hooks(broker: EmbeddedBroker) -> None
 
 def test_a_peer_that_is_not_there_is_unreachable() -> None:
     async def main() -> None:
-        engine = Engine(ClientConfig(namesrv=closed_port()))
+        engine = ClientEngine(ClientConfig(namesrv=closed_port()))
         await engine.start()
         with pytest.raises(Unreachable):
             await engine.call(engine.name_servers[0], request(106))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.errors import RemoteProtocolError
 from flintmq.model.route import BROKERS_MAX, QUEUES_MAX
 from flintmq.net.channels.channel import Channel
@@ -47,7 +47,7 @@ def test_a_route_over_the_limit_is_an_error_of_the_peer(route: TopicRoute) -> No
 
     async def main() -> None:
         async with await serve_commands(HERE, tell) as name_server:
-            engine = Engine(ClientConfig(namesrv=str(name_server.address)))
+            engine = ClientEngine(ClientConfig(namesrv=str(name_server.address)))
             await engine.start()
             try:
                 with pytest.raises(RemoteProtocolError, match="more than"):

@@ -34,7 +34,7 @@ from flintmq.client.producer.trace_hooks import ConsumeTrace, SendTrace
 from flintmq.client.producer.tracer import BATCH_RECORDS, RECORDS_MAX, Tracer
 from flintmq.core.group.listener_results import ReturnKind
 from flintmq.core.producer.trace_records import (
-    Consumed,
+    ConsumedRecord,
     Consuming,
     Happening,
     MessageKind,
@@ -195,7 +195,7 @@ def test_a_consumed_message_leaves_what_came_before_and_after(broker: EmbeddedBr
     found = records(broker, sent.message_id)
     assert [type(each) for each in found[:1]] == [Published]
     before = [each for each in found if isinstance(each, Consuming)]
-    after = [each for each in found if isinstance(each, Consumed)]
+    after = [each for each in found if isinstance(each, ConsumedRecord)]
     assert [each.retry_times for each in before] == [0, 1]
     assert [each.request_id for each in before] == [each.request_id for each in after]
     assert before[0].request_id != before[1].request_id
@@ -230,7 +230,7 @@ def test_a_batch_on_the_loop_leaves_a_record_for_each_message(broker: EmbeddedBr
     for message_id in run(main()):
         assert [type(each) for each in records(broker, message_id, "own-traces")] == [
             Consuming,
-            Consumed,
+            ConsumedRecord,
         ]
         assert not records(broker, message_id)
 
@@ -253,7 +253,7 @@ def test_what_is_polled_leaves_records_too(broker: EmbeddedBroker) -> None:
 
     before, after = records(broker, sent.message_id)
     assert isinstance(before, Consuming)
-    assert isinstance(after, Consumed)
+    assert isinstance(after, ConsumedRecord)
     assert (before.group, after.request_id) == ("pollers", before.request_id)
     assert after.success
 

@@ -12,15 +12,15 @@ from flintmq.core.group.actions import (
     AskStartOffset,
     CommitOffset,
     Deliver,
-    Heartbeat,
     QueuesChanged,
-    Report,
+    ReportEvent,
     SendBack,
+    SendHeartbeat,
     SendToRetry,
     Unregister,
 )
 from flintmq.core.group.listener_results import Retry
-from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, OffsetMoved
+from flintmq.core.group.pull_answers import MessagesFound, NoneMatched, NoNewMessage, OffsetMoved
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, Unreachable
@@ -48,7 +48,7 @@ def test_the_brokers_are_told_first_and_nobody_is_asked_before() -> None:
     consuming.do(consuming.machine.start(0))
     consuming.do(consuming.machine.route_known("orders", QUEUES, 0))
 
-    heartbeat = consuming.one(Heartbeat)
+    heartbeat = consuming.one(SendHeartbeat)
 
     assert [each.topic for each in heartbeat.section.subscription_data_set] == [
         "orders",
@@ -77,7 +77,7 @@ def test_a_changed_share_gives_the_subscription_a_new_version_that_pulls_name_wh
 
     _, pull = consuming.take(Pull)
     assert pull.sub_version == WALL_MS
-    heartbeat = consuming.one(Heartbeat)
+    heartbeat = consuming.one(SendHeartbeat)
     assert heartbeat.section.subscription_data_set[0].sub_version == WALL_MS + 50
     consuming.do(consuming.machine.heartbeat_done(heartbeat, 60))
     consuming.do(consuming.machine.pull_answered(pull, NoNewMessage(at(7)), 61))
@@ -200,13 +200,13 @@ def test_a_failed_pull_is_made_again_after_three_seconds() -> None:
 @pytest.mark.parametrize("code", [24, 25, 27, 28])
 def test_a_broker_that_does_not_know_the_subscription_is_told_at_once(code: int) -> None:
     consuming = Consuming().working(7)
-    consuming.to(2_000).take(Report)
+    consuming.to(2_000).take(ReportEvent)
 
     for queue in QUEUES:
         pull = consuming.pull_of(queue)
         consuming.do(consuming.machine.pull_failed(pull, BrokerRefused(code, "?"), 2_000))
 
-    assert len(consuming.take(Heartbeat)) == 1
+    assert len(consuming.take(SendHeartbeat)) == 1
 
 
 def test_a_full_cache_stops_the_pulls_until_half_of_it_is_settled() -> None:
@@ -355,7 +355,7 @@ def test_a_retried_message_has_the_topic_it_was_first_sent_to() -> None:
         for offset, topic in enumerate(["orders", "orders", "orders", "bills"])
     ]
 
-    answer = Found(at(4), messages=messages)
+    answer = MessagesFound(at(4), messages=messages)
     consuming.do(consuming.machine.pull_answered(consuming.pull_of(RETRY_QUEUE), answer, 1))
 
     batches = consuming.take(Deliver)
@@ -373,7 +373,7 @@ def test_listeners_see_no_namespace() -> None:
     consuming = Consuming(namespace="shop")
     queue = QueueRef("shop%orders", "broker-a", 0)
     consuming.do(consuming.machine.start(0))
-    consuming.do(consuming.machine.heartbeat_done(consuming.one(Heartbeat), 0))
+    consuming.do(consuming.machine.heartbeat_done(consuming.one(SendHeartbeat), 0))
     consuming.do(consuming.machine.route_known("shop%orders", [queue], 0))
     consuming.members("me").located(0)
 
@@ -397,7 +397,7 @@ def test_a_queue_that_another_member_takes_is_committed_and_its_results_are_igno
 
     assert commits(consuming) == [(Q1, 1)]
     assert consuming.one(QueuesChanged).own == (Q0,)
-    assert len(consuming.take(Heartbeat)) == 1
+    assert len(consuming.take(SendHeartbeat)) == 1
     consuming.do(consuming.machine.consumed(second, None, 6))
     consuming.do(consuming.machine.consumed(second, Retry(), 6))
     assert consuming.take(SendBack) == []

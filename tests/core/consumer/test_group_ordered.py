@@ -12,7 +12,7 @@ from flintmq.core.group.actions import (
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.group.pull_answers import Found, NoNewMessage
+from flintmq.core.group.pull_answers import MessagesFound, NoNewMessage
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
@@ -53,7 +53,7 @@ def test_an_ordered_queue_gives_out_one_batch_after_the_other() -> None:
 
     consuming.do(
         consuming.machine.pull_answered(
-            consuming.pull_of(), Found(at(3), messages=[received(n) for n in range(3)]), 1
+            consuming.pull_of(), MessagesFound(at(3), messages=[received(n) for n in range(3)]), 1
         )
     )
     (first,) = consuming.take(Deliver)

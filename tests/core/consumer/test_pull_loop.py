@@ -17,15 +17,21 @@ from flintmq.core.consumer.pull_loop import (
     QUICK_MS,
     WARN_EVERY,
     Awaiting,
+    CacheLimits,
     Gate,
-    Limits,
     PullLoop,
+    PullWaiting,
     Reason,
-    Waiting,
 )
-from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Report
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, ReportEvent
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
-from flintmq.core.group.pull_answers import Found, NoneMatched, NoNewMessage, PullAnswer, Unreadable
+from flintmq.core.group.pull_answers import (
+    MessagesFound,
+    NoneMatched,
+    NoNewMessage,
+    PullAnswer,
+    Unreadable,
+)
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError, MalformedRecord, Unreachable
@@ -42,14 +48,14 @@ class Pulling:
     def __init__(self, start: int = 7, *, ordered: bool = False, **settings: Any) -> None:
         self.settings = ConsumerSettings(**{"group": "billing", **settings})
         self.cached = ProcessQueue()
-        limits = Limits.of(self.settings, 1, ordered=ordered)
+        limits = CacheLimits.of(self.settings, 1, ordered=ordered)
         self.loop = PullLoop(QUEUE, QueueOffset(start), self.cached, self.settings, limits, 0)
-        self.reports: list[Report] = []
+        self.reports: list[ReportEvent] = []
         self.bad: Sequence[BadRecord] = ()
 
     def look(self, now_ms: int = 0, **gate: Any) -> Pull | None:
         found = self.loop.look(Gate(**{"subscription": ALL, **gate}), now_ms)
-        self.reports += [each for each in found if isinstance(each, Report)]
+        self.reports += [each for each in found if isinstance(each, ReportEvent)]
         pulls = [each for each in found if isinstance(each, Pull)]
         assert len(pulls) <= 1
         return pulls[0] if pulls else None
@@ -69,7 +75,7 @@ class Pulling:
 
     @property
     def waits(self) -> tuple[Reason, int]:
-        assert isinstance(self.loop.state, Waiting)
+        assert isinstance(self.loop.state, PullWaiting)
         return self.loop.state.reason, self.loop.state.until_ms
 
 
@@ -168,9 +174,9 @@ def test_a_queue_without_its_lock_or_subscription_waits_as_after_an_error() -> N
 def test_a_topic_s_limits_are_shared_out_among_its_queues() -> None:
     settings = ConsumerSettings(group="g", topic_count_max=100, topic_mib_max=10)
 
-    assert Limits.of(settings, 3, ordered=False) == Limits(33, 3 * MIB, 2_000)
-    assert Limits.of(settings, 1_000, ordered=True) == Limits(1, MIB, None)
-    assert Limits.of(ConsumerSettings(group="g"), 3, ordered=False) == Limits(
+    assert CacheLimits.of(settings, 3, ordered=False) == CacheLimits(33, 3 * MIB, 2_000)
+    assert CacheLimits.of(settings, 1_000, ordered=True) == CacheLimits(1, MIB, None)
+    assert CacheLimits.of(ConsumerSettings(group="g"), 3, ordered=False) == CacheLimits(
         1_000, 100 * MIB, 2_000
     )
 
@@ -230,7 +236,7 @@ def test_a_reason_that_is_gone_is_waited_out_no_longer() -> None:
 def test_what_was_found_is_taken_and_the_next_pull_is_due_at_once() -> None:
     pulling = Pulling()
 
-    found = pulling.answer(pulling.pulled(), Found(at(9), messages=several(7, 8)), 4)
+    found = pulling.answer(pulling.pulled(), MessagesFound(at(9), messages=several(7, 8)), 4)
 
     assert found == [7, 8]
     assert (pulling.loop.next_offset, pulling.waits) == (9, (Reason.READY, 4))
@@ -239,9 +245,9 @@ def test_what_was_found_is_taken_and_the_next_pull_is_due_at_once() -> None:
 def test_a_pull_interval_is_kept_after_messages_only() -> None:
     pulling = Pulling(pull_interval_ms=100)
 
-    pulling.answer(pulling.pulled(), Found(at(9), messages=several(7, 8)), 4)
+    pulling.answer(pulling.pulled(), MessagesFound(at(9), messages=several(7, 8)), 4)
     assert pulling.waits == (Reason.INTERVAL, 104)
-    pulling.loop.state = Waiting(Reason.READY, 0)
+    pulling.loop.state = PullWaiting(Reason.READY, 0)
     pulling.answer(pulling.pulled(), NoNewMessage(at(9)), 4)
     assert pulling.waits == (Reason.READY, 4)
 
@@ -260,7 +266,7 @@ def test_a_broker_that_keeps_no_pull_is_not_asked_at_full_speed() -> None:
     for _ in range(QUICK_MAX):
         pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
         assert pulling.waits == (Reason.READY, 5)
-        pulling.loop.state = Waiting(Reason.READY, 0)
+        pulling.loop.state = PullWaiting(Reason.READY, 0)
 
     pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
     assert pulling.waits == (Reason.INTERVAL, 5 + QUICK_MS)
@@ -271,19 +277,19 @@ def test_a_broker_that_keeps_no_pull_is_not_asked_at_full_speed() -> None:
     [
         (NoNewMessage(at(7)), QUICK_MS),
         (NoNewMessage(at(8)), 5),
-        (Found(at(8), messages=several(7)), 5),
+        (MessagesFound(at(8), messages=several(7)), 5),
     ],
     ids=["kept for a while", "leads on", "a message"],
 )
 def test_what_a_broker_kept_or_led_on_is_asked_again_at_once(
-    answer: NoNewMessage | Found, now_ms: int
+    answer: NoNewMessage | MessagesFound, now_ms: int
 ) -> None:
     pulling = Pulling()
     for _ in range(QUICK_MAX):
         pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
-        pulling.loop.state = Waiting(Reason.READY, 0)
+        pulling.loop.state = PullWaiting(Reason.READY, 0)
     pulling.answer(pulling.pulled(), answer, now_ms)
-    pulling.loop.state = Waiting(Reason.READY, 0)
+    pulling.loop.state = PullWaiting(Reason.READY, 0)
 
     pulling.answer(pulling.pulled(), NoNewMessage(at(7)), 5)
 
@@ -297,7 +303,7 @@ def test_the_suggested_broker_is_asked_next_and_the_master_after_a_failure() -> 
     pull = pulling.pulled()
     assert pull.broker_id == 1
     pulling.loop.failed(pull, Unreachable("b", "gone"), 0)
-    pulling.loop.state = Waiting(Reason.READY, 0)
+    pulling.loop.state = PullWaiting(Reason.READY, 0)
 
     assert pulling.pulled().broker_id == 0
 
@@ -308,20 +314,20 @@ def test_tags_are_compared_again_by_their_text() -> None:
     pull = pulling.pulled(subscription=TopicSubscription("orders", "Aa"))
     messages = [received(7, tags="Aa"), received(8, tags="BB"), received(9)]
 
-    assert pulling.answer(pull, Found(at(10), messages=messages)) == [7]
+    assert pulling.answer(pull, MessagesFound(at(10), messages=messages)) == [7]
 
 
 def test_sql_is_not_compared_again() -> None:
     pulling = Pulling()
     pull = pulling.pulled(subscription=TopicSubscription("orders", sql="a = 1"))
 
-    assert pulling.answer(pull, Found(at(8), messages=several(7))) == [7]
+    assert pulling.answer(pull, MessagesFound(at(8), messages=several(7))) == [7]
 
 
 def test_messages_before_the_requested_offset_are_dropped_and_told_with_both_numbers() -> None:
     pulling = Pulling(start=7)
 
-    found = pulling.answer(pulling.pulled(), Found(at(9), messages=several(5, 6, 7, 8)))
+    found = pulling.answer(pulling.pulled(), MessagesFound(at(9), messages=several(5, 6, 7, 8)))
 
     assert found == [7, 8]
     assert pulling.loop.next_offset == 9
@@ -336,7 +342,7 @@ def test_an_answer_that_leads_nowhere_is_not_asked_for_again_at_once(
 ) -> None:
     pulling = Pulling(start=7)
 
-    answer = Found(at(7), messages=several(*messages))
+    answer = MessagesFound(at(7), messages=several(*messages))
 
     assert pulling.answer(pulling.pulled(), answer) == found
     assert (pulling.loop.next_offset, pulling.waits) == (next_offset, (Reason.FAILED, 3_000))
@@ -364,7 +370,7 @@ def test_a_slave_that_does_not_have_the_offset_is_not_asked_again_and_again_at_f
 
 def test_records_that_cannot_be_read_are_told() -> None:
     pulling = Pulling()
-    answer = Found(at(8), messages=several(7), fault=MalformedRecord(99, "bad magic"))
+    answer = MessagesFound(at(8), messages=several(7), fault=MalformedRecord(99, "bad magic"))
 
     assert pulling.answer(pulling.pulled(), answer) == [7]
     assert "bad magic" in pulling.reports[0].text
@@ -383,7 +389,9 @@ def test_the_queue_goes_on_behind_bad_records_and_each_is_told_once(rule: str) -
     pulling = Pulling(on_bad_record=rule)
     records = [bad(7), bad(9)]
 
-    found = pulling.answer(pulling.pulled(), Found(at(11), messages=several(8, 10), bad=records))
+    found = pulling.answer(
+        pulling.pulled(), MessagesFound(at(11), messages=several(8, 10), bad=records)
+    )
 
     assert found == [8, 10]
     assert pulling.bad == records
@@ -396,7 +404,7 @@ def test_the_queue_goes_on_behind_bad_records_and_each_is_told_once(rule: str) -
 
 def test_a_queue_that_stops_gives_what_is_before_and_pulls_no_more() -> None:
     pulling = Pulling(on_bad_record="stop")
-    answer = Found(at(11), messages=several(7, 9, 10), bad=[bad(8)])
+    answer = MessagesFound(at(11), messages=several(7, 9, 10), bad=[bad(8)])
 
     assert pulling.answer(pulling.pulled(), answer) == [7]
     assert pulling.bad == []
@@ -410,7 +418,9 @@ def test_a_queue_that_stops_gives_what_is_before_and_pulls_no_more() -> None:
 def test_a_missing_package_stops_a_queue_that_would_skip_and_loses_nothing() -> None:
     pulling = Pulling(on_bad_record="skip")
 
-    pulling.answer(pulling.pulled(), Found(at(9), messages=several(8), bad=[bad(7, missing="lz4")]))
+    pulling.answer(
+        pulling.pulled(), MessagesFound(at(9), messages=several(8), bad=[bad(7, missing="lz4")])
+    )
 
     assert pulling.loop.next_offset == 7
     assert pulling.look() is None
@@ -420,7 +430,9 @@ def test_a_missing_package_stops_a_queue_that_would_skip_and_loses_nothing() -> 
 def test_bad_records_before_the_offset_that_was_asked_are_dropped() -> None:
     pulling = Pulling()
 
-    assert pulling.answer(pulling.pulled(), Found(at(9), messages=several(8), bad=[bad(6)])) == [8]
+    assert pulling.answer(
+        pulling.pulled(), MessagesFound(at(9), messages=several(8), bad=[bad(6)])
+    ) == [8]
     assert pulling.bad == []
     assert pulling.loop.bad_count == 0
 
@@ -428,7 +440,7 @@ def test_bad_records_before_the_offset_that_was_asked_are_dropped() -> None:
 def test_an_answer_that_leads_nowhere_but_has_a_bad_record_leads_behind_it() -> None:
     pulling = Pulling()
 
-    pulling.answer(pulling.pulled(), Found(at(7), messages=[], bad=[bad(7)]))
+    pulling.answer(pulling.pulled(), MessagesFound(at(7), messages=[], bad=[bad(7)]))
 
     assert pulling.loop.next_offset == 8
 
@@ -454,7 +466,7 @@ def test_answers_without_a_frame_count_only_in_a_row() -> None:
     broken = Unreadable(at(39), fault=MalformedRecord(0, "bad magic"))
     for _ in range(2):
         pulling.answer(pulling.pulled(), broken)
-    pulling.answer(pulling.pulled(), Found(at(8), messages=several(7)))
+    pulling.answer(pulling.pulled(), MessagesFound(at(8), messages=several(7)))
 
     pulling.answer(pulling.pulled(), broken)
 
@@ -511,4 +523,4 @@ def test_a_clock_that_is_moved_makes_no_answer_late() -> None:
 
     assert not pulling.loop.is_lost(3_600_000 + IDLE_MS_MAX - 1)
     assert pulling.loop.is_lost(3_600_000 + IDLE_MS_MAX)
-    assert pulling.answer(pull, Found(at(9), messages=several(7, 8)), 3_600_000) == [7, 8]
+    assert pulling.answer(pull, MessagesFound(at(9), messages=several(7, 8)), 3_600_000) == [7, 8]

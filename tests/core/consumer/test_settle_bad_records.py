@@ -10,12 +10,12 @@ import pytest
 from flintmq.core.bad_record_rule import broken_frame
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.settle_bad_records import AGAIN_MS, REFUSED_MAX, BadAction, BadSettling
-from flintmq.core.group.actions import DeadLetterRecord, Report
+from flintmq.core.group.actions import DeadLetterRecord, ReportEvent
 from flintmq.core.group.requests import dead_letter_request
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from support.core.messages import QUEUE
 
 BAD = replace(
@@ -60,7 +60,7 @@ def test_without_an_answer_it_is_asked_again_as_often_as_it_takes(
     for number in range(3 * REFUSED_MAX):
         now_ms = number * AGAIN_MS
         [report] = settling.failed(ask, "no answer", now_ms)
-        assert isinstance(report, Report)
+        assert isinstance(report, ReportEvent)
         assert settling.next_due_ms() == now_ms + AGAIN_MS
         assert settling.tick(now_ms + AGAIN_MS - 1) == []
         ask = asked(settling.tick(now_ms + AGAIN_MS))
@@ -78,7 +78,7 @@ def test_a_broker_that_refuses_again_and_again_makes_it_skipped_and_that_is_told
 
     [report] = settling.refused(ask, "look message by offset failed", 0)
 
-    assert isinstance(report, Report)
+    assert isinstance(report, ReportEvent)
     assert (report.kind, report.level) == ("bad record", logging.ERROR)
     assert "at 7 cannot be decoded: no zlib stream" in report.text
     assert "look message by offset failed" in report.text
@@ -112,7 +112,7 @@ def test_what_no_broker_could_copy_is_settled_at_once(
 def test_the_request_names_the_place_of_the_record_and_asks_for_the_dead_letters() -> None:
     ask = DeadLetterRecord(QUEUE, BAD, 0, None)
 
-    header = dead_letter_request(ask, "billing", 16).header(SendBack)
+    header = dead_letter_request(ask, "billing", 16).header(SendBackHeader)
 
     assert (header.offset, header.group, header.delay_level) == (1_024, "billing", -1)
     assert header.origin_msg_id == "0A00000100002A9F0000000000000400"

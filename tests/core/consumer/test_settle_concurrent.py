@@ -10,7 +10,7 @@ import pytest
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.running_batches import EXPIRED_MAX
 from flintmq.core.consumer.settle_concurrent import AGAIN_MS, ConcurrentSettling, SettleAction
-from flintmq.core.group.actions import Action, Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.actions import Action, Deliver, ReportEvent, SendBack, SendToRetry
 from flintmq.core.group.listener_results import Ack, DeadLetter, Retry, outcomes_of
 from support.core.messages import QUEUE, RULES, offsets_of, received, several
 
@@ -32,7 +32,7 @@ class Settling:
 
     def copy(self, ask: SendBack) -> SendToRetry:
         report, copy = self.settling.send_back_failed(ask, "gone", 0)
-        assert isinstance(report, Report)
+        assert isinstance(report, ReportEvent)
         assert isinstance(copy, SendToRetry)
         return copy
 
@@ -143,7 +143,7 @@ def test_in_broadcasting_what_fails_is_dropped_with_a_warning() -> None:
 
     (report,) = settling.run(settling.batches[0], ValueError("no"))
 
-    assert isinstance(report, Report)
+    assert isinstance(report, ReportEvent)
     assert "dropped" in report.text
     assert "no" in report.text
     assert settling.cached.settled_to == 2
@@ -171,7 +171,7 @@ def test_a_message_that_nobody_takes_comes_again_after_five_seconds() -> None:
 
     reports = settling.settling.copy_failed(copy.ask, "all gone", 100)
 
-    assert kinds(reports) == [Report, Report]
+    assert kinds(reports) == [ReportEvent, ReportEvent]
     assert settling.settling.next_due_ms() == 100 + AGAIN_MS == 5_100
     assert settling.settling.tick(5_099) == []
     (batch,) = settling.settling.tick(5_100)
@@ -188,7 +188,7 @@ def test_in_groups_with_locks_a_copy_would_be_a_dead_letter_so_there_is_none() -
 
     reports = settling.settling.send_back_failed(ask, "gone", 0)
 
-    assert kinds(reports) == [Report, Report]
+    assert kinds(reports) == [ReportEvent, ReportEvent]
     assert settling.settling.next_due_ms() == AGAIN_MS
 
 

@@ -10,7 +10,7 @@ import pytest
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.settle_concurrent import SettleAction
 from flintmq.core.consumer.settle_orderly import Idle, OrderlySettling, SendingBack, Suspended
-from flintmq.core.group.actions import Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.actions import Deliver, ReportEvent, SendBack, SendToRetry
 from flintmq.core.group.consumer_settings import UNLIMITED
 from flintmq.core.group.listener_results import Ack, DeadLetter, Retry, outcomes_of
 from support.core.messages import QUEUE, RULES, offsets_of, received, several
@@ -158,12 +158,12 @@ def test_a_dead_letter_that_nobody_takes_is_tried_again_in_place() -> None:
     ask = settling.ask([None, DeadLetter("bad"), None])
 
     report, copy = settling.settling.send_back_failed(ask, "gone", 0)
-    assert isinstance(report, Report)
+    assert isinstance(report, ReportEvent)
     assert isinstance(copy, SendToRetry)
     assert copy.topic == "%RETRY%billing"
     (told,) = settling.settling.copy_failed(ask, "all gone", 50)
 
-    assert isinstance(told, Report)
+    assert isinstance(told, ReportEvent)
     assert settling.cached.settled_to == 2
     assert settling.settling.state == Suspended(1_050)
     settling.settling.tick(1_050)
@@ -175,7 +175,7 @@ def test_in_broadcasting_a_dead_letter_is_dropped_with_a_warning() -> None:
 
     (report,) = settling.run(DeadLetter("bad"))
 
-    assert isinstance(report, Report)
+    assert isinstance(report, ReportEvent)
     assert "dropped: bad" in report.text
     assert settling.cached.settled_to == 2
 

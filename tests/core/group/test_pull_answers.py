@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flintmq.core.group.pull_answers import (
-    Found,
+    MessagesFound,
     NoneMatched,
     NoNewMessage,
     OffsetMoved,
@@ -68,7 +68,7 @@ def test_an_answer_without_messages_says_where_to_go_on(code: int, kind: type[ob
 def test_messages_come_with_the_queue_that_was_asked() -> None:
     answer = read_pull_answer(reply(0, body=record(7) + record(8)), QUEUE, "b:1")
 
-    assert isinstance(answer, Found)
+    assert isinstance(answer, MessagesFound)
     assert [message.queue_offset for message in answer.messages] == [7, 8]
     assert answer.messages[0].broker == "broker-a"
     assert answer.messages[0].properties["MAX_OFFSET"] == "40"
@@ -78,7 +78,7 @@ def test_messages_come_with_the_queue_that_was_asked() -> None:
 def test_what_follows_a_broken_record_is_pulled_again() -> None:
     answer = read_pull_answer(reply(0, body=record(7) + b"\0" * 100), QUEUE, "b:1")
 
-    assert isinstance(answer, Found)
+    assert isinstance(answer, MessagesFound)
     assert (len(answer.messages), answer.next_offset) == (1, 8)
     assert answer.fault is not None
 
@@ -97,7 +97,7 @@ def test_bad_records_come_beside_the_messages_and_the_answer_leads_past_them() -
 
     answer = read_pull_answer(reply(0, body=record(7) + bytes(wrong)), QUEUE, "b:1")
 
-    assert isinstance(answer, Found)
+    assert isinstance(answer, MessagesFound)
     assert ([m.queue_offset for m in answer.messages], answer.next_offset) == ([7], 9)
     assert [(bad.queue_offset, bad.broker) for bad in answer.bad] == [(8, "broker-a")]
     assert answer.fault is None
@@ -109,7 +109,7 @@ def test_a_broken_frame_behind_a_bad_record_is_pulled_again_from_there() -> None
 
     answer = read_pull_answer(reply(0, body=bytes(wrong) + b"\0" * 100), QUEUE, "b:1")
 
-    assert isinstance(answer, Found)
+    assert isinstance(answer, MessagesFound)
     assert (len(answer.bad), answer.next_offset) == (1, 8)
     assert answer.fault is not None
 
@@ -133,7 +133,7 @@ def test_a_small_answer_with_more_behind_it_is_a_part() -> None:
 
     def is_part(next_offset: int, body: bytes) -> bool:
         answer = read_pull_answer(reply(0, next_offset, body), QUEUE, "b:1")
-        assert isinstance(answer, Found)
+        assert isinstance(answer, MessagesFound)
         return answer.is_part
 
     assert is_part(8, few)

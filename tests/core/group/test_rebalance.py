@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flintmq.core.group.actions import AskMembers, Report
+from flintmq.core.group.actions import AskMembers, ReportEvent
 from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.rebalance import AGAIN_MS, MEMBERS_MAX, Rebalance, Share
 from flintmq.model.queue import QueueRef
@@ -27,15 +27,15 @@ def asked(made: Rebalance, now_ms: int = 0) -> AskMembers:
     return ask
 
 
-def share(found: Sequence[Share | Report]) -> Share:
+def share(found: Sequence[Share | ReportEvent]) -> Share:
     (only,) = found
     assert isinstance(only, Share)
     return only
 
 
-def report(found: Sequence[Share | Report]) -> Report:
+def report(found: Sequence[Share | ReportEvent]) -> ReportEvent:
     (only,) = found
-    assert isinstance(only, Report)
+    assert isinstance(only, ReportEvent)
     return only
 
 

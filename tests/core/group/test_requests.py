@@ -24,8 +24,7 @@ from flintmq.protocol.bodies.client import ConsumerIds
 from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common_headers import OfConsumerGroup
-from flintmq.protocol.headers.group import SendBack as SendBackHeader
-from flintmq.protocol.headers.group import UnregisterClient
+from flintmq.protocol.headers.group import SendBackHeader, UnregisterClient
 from flintmq.protocol.headers.pull import PullMessage
 from flintmq.protocol.version import SQL92_SINCE
 from support.core.consuming import Q0, Q1

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.producer.broker_faults import BROKERS_MAX, RULES_4, RULES_5, Avoidance, Faults
+from flintmq.core.producer.broker_faults import (
+    BROKERS_MAX,
+    RULES_4,
+    RULES_5,
+    Avoidance,
+    BrokerFaults,
+)
 
 NOW_MS = 1_000_000
 
@@ -51,7 +57,7 @@ def test_the_table_of_5(latency_ms: int, pause_ms: int) -> None:
     ("avoidance", "pause_ms"), [(Avoidance.RELEASE_4, 600_000), (Avoidance.RELEASE_5, 10_000)]
 )
 def test_a_failure_counts_as_a_very_slow_answer(avoidance: Avoidance, pause_ms: int) -> None:
-    faults = Faults(avoidance)
+    faults = BrokerFaults(avoidance)
     faults.failed("a", 3, NOW_MS, reachable=False)
 
     assert not faults.is_available("a", NOW_MS + pause_ms - 1)
@@ -60,7 +66,7 @@ def test_a_failure_counts_as_a_very_slow_answer(avoidance: Avoidance, pause_ms: 
 
 
 def test_a_quick_answer_makes_a_broker_available_again() -> None:
-    faults = Faults(Avoidance.RELEASE_5)
+    faults = BrokerFaults(Avoidance.RELEASE_5)
     faults.failed("a", 3, NOW_MS, reachable=False)
     faults.answered("a", 20, NOW_MS + 1)
 
@@ -70,7 +76,7 @@ def test_a_quick_answer_makes_a_broker_available_again() -> None:
 
 
 def test_the_least_bad_is_one_of_the_better_half_in_turn() -> None:
-    faults = Faults(Avoidance.RELEASE_4)
+    faults = BrokerFaults(Avoidance.RELEASE_4)
     for number, broker in enumerate("abcd"):
         faults.failed(broker, 1_000 * (number + 1), NOW_MS, reachable=True)
 
@@ -80,7 +86,7 @@ def test_the_least_bad_is_one_of_the_better_half_in_turn() -> None:
 
 
 def test_available_ones_are_better_than_quick_ones() -> None:
-    faults = Faults(Avoidance.RELEASE_4)
+    faults = BrokerFaults(Avoidance.RELEASE_4)
     faults.failed("quick", 1, NOW_MS, reachable=True)
     faults.answered("slow", 540, NOW_MS)
 
@@ -88,7 +94,7 @@ def test_available_ones_are_better_than_quick_ones() -> None:
 
 
 def test_without_trouble_nobody_is_least_bad() -> None:
-    faults = Faults(Avoidance.RELEASE_4)
+    faults = BrokerFaults(Avoidance.RELEASE_4)
 
     assert faults.least_bad(NOW_MS) is None
     faults.answered("a", 1, NOW_MS)
@@ -98,7 +104,7 @@ def test_without_trouble_nobody_is_least_bad() -> None:
 
 
 def test_the_broker_heard_of_least_lately_is_forgotten_first() -> None:
-    faults = Faults(Avoidance.RELEASE_5)
+    faults = BrokerFaults(Avoidance.RELEASE_5)
     for number in range(BROKERS_MAX):
         faults.failed(f"b{number}", 1, NOW_MS, reachable=True)
     faults.failed("b0", 1, NOW_MS, reachable=True)
@@ -109,6 +115,6 @@ def test_the_broker_heard_of_least_lately_is_forgotten_first() -> None:
 
 
 def test_it_says_whether_it_is_on() -> None:
-    assert not Faults(Avoidance.OFF).is_on
-    assert Faults(Avoidance.RELEASE_4).is_on
-    assert repr(Faults(Avoidance.RELEASE_5)) == "<Faults 5.x, 0 brokers>"
+    assert not BrokerFaults(Avoidance.OFF).is_on
+    assert BrokerFaults(Avoidance.RELEASE_4).is_on
+    assert repr(BrokerFaults(Avoidance.RELEASE_5)) == "<Faults 5.x, 0 brokers>"

@@ -13,7 +13,7 @@ from flintmq.core.producer.send_draft import DraftRules, draft_half, draft_messa
 from flintmq.core.producer.trace_records import (
     BODY_BYTES_MAX,
     KEYS_BYTES_MAX,
-    Consumed,
+    ConsumedRecord,
     Consuming,
     Happening,
     MessageKind,
@@ -55,7 +55,7 @@ CONSUMING = Consuming(
     retry_times=2,
     keys=None,
 )
-CONSUMED = Consumed(
+CONSUMED = ConsumedRecord(
     request_id="R1",
     message_id="AC11",
     spent_ms=3,
@@ -136,7 +136,7 @@ NUMBERS = st.integers(0, 2**40)
         success=st.booleans(),
     ),
     st.builds(
-        Consumed,
+        ConsumedRecord,
         request_id=TEXTS,
         message_id=TEXTS,
         spent_ms=NUMBERS,
@@ -147,7 +147,7 @@ NUMBERS = st.integers(0, 2**40)
         group=TEXTS | st.none(),
     ),
 )
-def test_what_is_written_is_read(published: Published, consumed: Consumed) -> None:
+def test_what_is_written_is_read(published: Published, consumed: ConsumedRecord) -> None:
     assert read_records(write_record(published) + write_record(consumed)) == [published, consumed]
 
 
@@ -156,7 +156,7 @@ def test_what_is_written_is_read(published: Published, consumed: Consumed) -> No
     list(enumerate(["SUCCESS", "TIME_OUT", "EXCEPTION", "RETURNNULL", "FAILED"])),
 )
 def test_how_a_listener_ended_is_a_number(number: int, kind: str) -> None:
-    record = Consumed("r", "m", 0, True, None, ReturnKind(kind), 0, "g")
+    record = ConsumedRecord("r", "m", 0, True, None, ReturnKind(kind), 0, "g")
 
     assert fields(record)[6] == str(number)
 

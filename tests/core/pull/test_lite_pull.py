@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.core.consumer.pull_loop import WARN_EVERY
-from flintmq.core.group.actions import AskStartOffset, Report
+from flintmq.core.group.actions import AskStartOffset, ReportEvent
 from flintmq.core.group.pull_answers import (
-    Found,
+    MessagesFound,
     NoneMatched,
     NoNewMessage,
     OffsetMoved,
@@ -68,9 +68,9 @@ def message(queue: QueueRef, offset: int, *, size: int = 1, tag: str = "paid") -
     )
 
 
-def found(queue: QueueRef, start: int, stop: int, **more: Any) -> Found:
+def found(queue: QueueRef, start: int, stop: int, **more: Any) -> MessagesFound:
     messages = [message(queue, offset, **more) for offset in range(start, stop)]
-    return Found(QueueOffset(stop), messages=messages)
+    return MessagesFound(QueueOffset(stop), messages=messages)
 
 
 class World:
@@ -82,7 +82,7 @@ class World:
         self.pulls: dict[QueueRef, Pull] = {}
         self.asks: dict[QueueRef, AskStartOffset] = {}
         self.released: list[Release] = []
-        self.reports: list[Report] = []
+        self.reports: list[ReportEvent] = []
 
     def take_in(self, actions: list[LiteAction]) -> None:
         for action in actions:
@@ -304,7 +304,7 @@ def test_tags_are_compared_again() -> None:
     world.own(Q0, wish=PAID)
 
     mixed = [message(Q0, 0), message(Q0, 1, tag="same hash"), message(Q0, 2)]
-    world.answer(Q0, Found(QueueOffset(3), messages=mixed))
+    world.answer(Q0, MessagesFound(QueueOffset(3), messages=mixed))
 
     assert world.poll() == [0, 2]
 

@@ -12,7 +12,7 @@ from flintmq.errors import Overloaded, Unreachable
 from flintmq.net.blocking import blocking
 from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import LIMITS, Limits
+from flintmq.net.limits import LIMITS, ChannelLimits
 from flintmq.protocol.command import answer, request
 from flintmq.protocol.wire import encode_command
 from support.net.support import (
@@ -30,7 +30,7 @@ ASK = request(10, body=b"hello")
 
 @contextmanager
 def pair(
-    *, limits: Limits = LIMITS, clock: Clock = monotonic_ms
+    *, limits: ChannelLimits = LIMITS, clock: Clock = monotonic_ms
 ) -> Iterator[tuple[BlockingChannel, socket.socket]]:
     """A channel and its peer, a bare socket."""
     ours, theirs = socket.socketpair()
@@ -228,7 +228,7 @@ def test_an_interrupt_while_sending_ends_the_channel(monkeypatch: pytest.MonkeyP
 
 
 def test_more_calls_than_may_be_started_are_refused() -> None:
-    with pair(limits=Limits(calls_max=1)) as (channel, _):
+    with pair(limits=ChannelLimits(calls_max=1)) as (channel, _):
         channel.start(ASK, CALL_MS)
 
         with pytest.raises(Overloaded, match="calls_max"):

@@ -12,7 +12,7 @@ from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
-from flintmq.net.limits import Limits
+from flintmq.net.limits import ChannelLimits
 from flintmq.net.servers.server import ServerLimits, serve, serve_commands
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.frame import Frame
@@ -143,7 +143,7 @@ def test_a_peer_that_leaves_inside_a_frame_is_forgotten(run: Run) -> None:
 
 def test_a_peer_that_does_not_read_is_not_served_more(run: Run) -> None:
     async def main() -> None:
-        limits = Limits(write_high_bytes=300_000, write_low_bytes=100_000)
+        limits = ChannelLimits(write_high_bytes=300_000, write_low_bytes=100_000)
         served = 0
 
         def large(asked: Command, _channel: Channel) -> Command:
@@ -188,7 +188,7 @@ def test_a_peer_that_does_not_read_is_not_served_more(run: Run) -> None:
 
 def test_a_peer_over_the_hard_cap_is_cut_off(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        limits = Limits(write_high_bytes=1_000, write_low_bytes=0, write_bytes_max=1_000_000)
+        limits = ChannelLimits(write_high_bytes=1_000, write_low_bytes=0, write_bytes_max=1_000_000)
 
         def flood(asked: Command, channel: Channel) -> None:
             for _ in range(1_000):

@@ -6,7 +6,7 @@ import pytest
 
 from flintmq.errors import MalformedBody
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.client_call import ConsumerStatus, ResetOffsets, RunningConsumer
+from flintmq.protocol.bodies.client_call import ConsumerStatusTable, ResetOffsets, RunningConsumer
 from flintmq.protocol.bodies.common_bodies import ANY_QUEUE_ID
 from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.bodies.offset import LocalOffsets
@@ -68,12 +68,12 @@ def test_a_listed_queue_that_is_none_is_refused() -> None:
 
 
 def test_a_client_is_asked_for_one_table_and_a_broker_for_many() -> None:
-    answer = ConsumerStatus.from_body(
+    answer = ConsumerStatusTable.from_body(
         ('{"consumerTable":{"c1":{' + KEY_0 + ':5},"c2":{}},"messageQueueTable":{}}').encode()
     )
 
     assert answer.consumer_table == {"c1": {ORDERS_0: 5}, "c2": {}}
-    assert ConsumerStatus(message_queue_table={ORDERS_0: 5}).to_body().decode() == (
+    assert ConsumerStatusTable(message_queue_table={ORDERS_0: 5}).to_body().decode() == (
         '{"messageQueueTable":{' + KEY_0 + ":5}}"
     )
 

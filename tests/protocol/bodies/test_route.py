@@ -8,7 +8,13 @@ from flintmq.errors import MalformedBody
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import QUEUES_MAX, BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import READ_WRITE
-from flintmq.protocol.bodies.route import BrokerEntry, Cluster, MemberGroup, QueueEntry, TopicRoute
+from flintmq.protocol.bodies.route import (
+    BrokerEntry,
+    ClusterMembers,
+    MemberGroup,
+    QueueEntry,
+    TopicRoute,
+)
 
 ROUTE = Route(
     brokers=(BrokerReplicas("c", "a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}),),
@@ -61,7 +67,7 @@ def test_an_order_that_cannot_be_read_is_refused() -> None:
 
 
 def test_a_cluster_is_read_by_name_and_id() -> None:
-    cluster = Cluster.from_body(
+    cluster = ClusterMembers.from_body(
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1",1:"h:2"},"brokerName":"a",'
         b'"cluster":"c"}},"clusterAddrTable":{"c":["a"]}}'
     )

@@ -22,7 +22,7 @@ from flintmq import (
 from flintmq.client.engine import broker_calls
 from flintmq.client.push.push_status import QueueStatus
 from flintmq.core.bad_record_rule import FRAME_TRIES, OnBadRecord
-from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable, read_pull_answer
+from flintmq.core.group.pull_answers import MessagesFound, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
 from flintmq.model.group import dead_letter_topic
@@ -432,7 +432,7 @@ def test_a_pull_without_an_intact_frame_is_made_again_and_then_leads_one_further
 
     def broken(reply: Command, asked: QueueRef, address: str) -> PullAnswer:
         answer = read_pull_answer(reply, asked, address)
-        assert isinstance(answer, Found)
+        assert isinstance(answer, MessagesFound)
         offsets.append(answer.messages[0].queue_offset)
         if offsets[-1] != 1:
             return answer

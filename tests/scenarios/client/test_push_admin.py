@@ -13,7 +13,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.bodies.client_call import (
-    ConsumerStatus,
+    ConsumerStatusTable,
     DirectOutcome,
     DirectResult,
     RunningConsumer,
@@ -114,7 +114,7 @@ def test_offsets_are_told_and_reset() -> None:
         with consumer:
             wait_for(lambda: _settled(consumer) == 8)
             wait_for(lambda: committed(servers, "resetters", "reset") == {0: 8})
-            status = client_call.ConsumerStatus(topic="reset", group="resetters")
+            status = client_call.ConsumerStatusRequest(topic="reset", group="resetters")
             reply = asked(servers, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, status)
             header = client_call.ResetOffset(
                 group="resetters", topic="reset", timestamp=0, is_force=True
@@ -124,7 +124,7 @@ def test_offsets_are_told_and_reset() -> None:
         with reader(servers, "resetters", again).subscribe("reset"):
             again.wait_for(8)
 
-    table = ConsumerStatus.from_body(reply.body).consumer_table
+    table = ConsumerStatusTable.from_body(reply.body).consumer_table
     assert table == {consumer.client_id: {QueueRef("reset", "broker-a", 0): 8}}
     assert "begins anew at 0" in consumer.events("reset")[-1].text
     assert sorted(again.bodies) == numbered(8)

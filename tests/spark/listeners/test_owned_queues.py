@@ -10,7 +10,7 @@ from flintmq.core.group.actions import (
     AskStartOffset,
     CommitOffset,
     LockQueues,
-    Report,
+    ReportEvent,
     UnlockQueues,
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
@@ -138,7 +138,7 @@ def test_a_commit_that_failed_is_made_again() -> None:
     machine.plan([span(5, 9)])
     (commit,) = of(CommitOffset, machine.finish(stops(9), 0))
 
-    (report,) = of(Report, machine.commit_failed(commit, "no answer", 0))
+    (report,) = of(ReportEvent, machine.commit_failed(commit, "no answer", 0))
     assert "was not committed" in report.text
     (again,) = of(CommitOffset, machine.tick(AGAIN_MS))
 

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import flintmq.spark
-from flintmq.broker.requests.hooks import Sending
+from flintmq.broker.requests.hooks import BrokerSend
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
@@ -220,7 +220,7 @@ def test_a_batch_that_is_run_again_gives_its_rows_the_same_names_and_queues(
     options = {"topic": target, "batchBytes": "4096"}
     hooks = broker.call(lambda servers: servers.brokers[BROKER].state.hooks.before_send)
 
-    def refuse(sending: Sending) -> None:
+    def refuse(sending: BrokerSend) -> None:
         if sending.topic == target and b"1-150" in sending.body:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the disk broke")
 

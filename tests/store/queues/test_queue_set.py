@@ -9,19 +9,19 @@ import pytest
 from flintmq.errors import InvalidName
 from flintmq.model.queue import QueueOffset
 from flintmq.store.files.disk import Disk
-from flintmq.store.queues.queue_set import Queues, check_directory_name
+from flintmq.store.queues.queue_set import QueueSet, check_directory_name
 from support.store.stored import SMALL, open_store, store
 
 
 def test_asking_for_a_queue_makes_none(tmp_path: Path) -> None:
-    queues = Queues(Disk(), tmp_path, SMALL)
+    queues = QueueSet(Disk(), tmp_path, SMALL)
 
     assert queues.find("T", 0) is None
     assert len(queues) == 0
 
 
 def test_a_queue_is_the_same_whenever_it_is_opened(tmp_path: Path) -> None:
-    queues = Queues(Disk(), tmp_path, SMALL)
+    queues = QueueSet(Disk(), tmp_path, SMALL)
 
     queue = queues.open("T", 3)
 
@@ -35,7 +35,7 @@ def test_queues_of_a_directory_are_found_again(tmp_path: Path) -> None:
     for topic, queue_id in (("A", 0), ("A", 11), ("%RETRY%g", 0)):
         store(log, topic=topic, queue_id=queue_id)
     log.close()
-    queues = Queues(Disk(), tmp_path, SMALL)
+    queues = QueueSet(Disk(), tmp_path, SMALL)
 
     complaints = queues.load()
 
@@ -51,7 +51,7 @@ def test_queues_of_a_directory_are_found_again(tmp_path: Path) -> None:
 def test_light_queues_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "consumequeue" / "%LMQ%x" / "0"
     path.mkdir(parents=True)
-    queues = Queues(Disk(), tmp_path, SMALL)
+    queues = QueueSet(Disk(), tmp_path, SMALL)
 
     queues.load()
 
@@ -61,7 +61,7 @@ def test_light_queues_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../x", "a\0b", "x" * 256, "\ud800"])
 def test_a_topic_that_is_no_name_of_a_directory_is_refused(tmp_path: Path, topic: str) -> None:
-    queues = Queues(Disk(), tmp_path, SMALL)
+    queues = QueueSet(Disk(), tmp_path, SMALL)
 
     with pytest.raises(InvalidName):
         queues.open(topic, 0)

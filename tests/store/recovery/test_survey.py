@@ -16,12 +16,12 @@ from flintmq.errors import StoreRefused
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
-from flintmq.store.recovery.survey import Survey, TimerProgress, survey, timer_progress
+from flintmq.store.recovery.survey import StoreSurvey, TimerProgress, survey, timer_progress
 from support.store.real_stores import ALL, EXTENDED, unpack_store
 from support.store.stored import SMALL, START_MS, bodies, draft_of, open_store, store
 
 
-def look(directory: Path, config: StoreConfig = SMALL) -> Survey:
+def look(directory: Path, config: StoreConfig = SMALL) -> StoreSurvey:
     return survey(Disk(), directory, config)
 
 
@@ -47,7 +47,7 @@ def refusal(directory: Path) -> str:
 def test_a_new_directory_takes_the_sizes_it_is_given(tmp_path: Path) -> None:
     found = look(tmp_path / "new")
 
-    assert found == Survey(SMALL, (), ())
+    assert found == StoreSurvey(SMALL, (), ())
 
 
 @pytest.mark.parametrize("name", ALL)

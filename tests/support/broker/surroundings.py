@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flintmq.broker.engine import Engine
+from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.requests.peer import Peer
 from flintmq.net.channels.channel import Channel
 from support.broker.world import World
@@ -16,7 +16,7 @@ class Surroundings:
     world: World
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> BrokerEngine:
         return self.world.engine
 
     @property

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import Engine
+from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.opening import open_state
@@ -81,7 +81,7 @@ class World:
             now_ms=start_ms,
             disk=disk,
         )
-        self.engine = Engine(self.state, self)
+        self.engine = BrokerEngine(self.state, self)
         self.peer = Peer("127.0.0.1:40000")
         self.answers: list[tuple[Peer, int, Answer]] = []
         self.told: list[Told] = []

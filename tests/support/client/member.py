@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.members import TransactionCheck
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
@@ -70,8 +70,8 @@ class Producer:
 @asynccontextmanager
 async def running(
     servers: EmbeddedBroker, *members: Consumer | Producer, config: ClientConfig | None = None
-) -> AsyncIterator[Engine]:
-    engine = Engine(config or ClientConfig(namesrv=servers.namesrv))
+) -> AsyncIterator[ClientEngine]:
+    engine = ClientEngine(config or ClientConfig(namesrv=servers.namesrv))
     for member in members:
         if isinstance(member, Consumer):
             engine.add_consumer(member)
@@ -102,7 +102,7 @@ async def members_of(address: str, group: str) -> tuple[str, ...]:
     return ConsumerIds.from_body(reply.body).consumer_id_list
 
 
-def engine_handler(engine: Engine) -> Callable[[Command], Any]:
+def engine_handler(engine: ClientEngine) -> Callable[[Command], Any]:
     """What the engine answers a broker with."""
     served: Any = engine._links._channels._dialer._handler
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from flintmq.core.consumer.consumer_status import QueueStatus
+from flintmq.core.consumer.consumer_status import AssignedQueueStatus
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import (
     Action,
     AskMembers,
     AskStartOffset,
     Deliver,
-    Heartbeat,
     LockQueues,
     QueuesChanged,
-    Report,
+    ReportEvent,
     SendBack,
+    SendHeartbeat,
 )
 from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import ConsumerSettings
-from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.pull_answers import MessagesFound
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.reading.pull_request import Pull
@@ -70,9 +70,11 @@ class Consuming:
         return found
 
     def texts(self) -> list[str]:
-        return [f"{report.kind} {report.subject}: {report.text}" for report in self.take(Report)]
+        return [
+            f"{report.kind} {report.subject}: {report.text}" for report in self.take(ReportEvent)
+        ]
 
-    def queue(self, queue: QueueRef = Q0) -> QueueStatus:
+    def queue(self, queue: QueueRef = Q0) -> AssignedQueueStatus:
         (found,) = [each for each in self.machine.status().queues if each.queue == queue]
         return found
 
@@ -91,7 +93,7 @@ class Consuming:
     def introduced(self) -> Consuming:
         """Started, with its heartbeat delivered and its route known."""
         self.do(self.machine.start(self.now_ms))
-        self.do(self.machine.heartbeat_done(self.one(Heartbeat), self.now_ms))
+        self.do(self.machine.heartbeat_done(self.one(SendHeartbeat), self.now_ms))
         self.do(self.machine.route_known("orders", QUEUES, self.now_ms))
         return self
 
@@ -115,12 +117,12 @@ class Consuming:
         """All the way to pulls that are under way; the way there is forgotten."""
         self.introduced().members(*members).lock().located(offset)
         self.confirm()
-        self.take(Report)
+        self.take(ReportEvent)
         self.take(QueuesChanged)
         return self
 
     def confirm(self) -> None:
-        for heartbeat in self.take(Heartbeat):
+        for heartbeat in self.take(SendHeartbeat):
             self.do(self.machine.heartbeat_done(heartbeat, self.now_ms))
 
     def pull_of(self, queue: QueueRef = Q0) -> Pull:
@@ -132,7 +134,7 @@ class Consuming:
     def found(self, *offsets: int, queue: QueueRef = Q0, **more: Any) -> list[Deliver]:
         """Messages for a queue; the batches that come of them."""
         messages = several(*offsets, queue=queue, **more)
-        answer = Found(QueueOffset(offsets[-1] + 1), messages=messages)
+        answer = MessagesFound(QueueOffset(offsets[-1] + 1), messages=messages)
         self.do(self.machine.pull_answered(self.pull_of(queue), answer, self.now_ms))
         return self.take(Deliver)
 

@@ -12,7 +12,7 @@ from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.route import BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import READ_WRITE, Permission
-from flintmq.protocol.bodies.route import BrokerEntry, Cluster, TopicRoute
+from flintmq.protocol.bodies.route import BrokerEntry, ClusterMembers, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.fields import Header
@@ -86,7 +86,7 @@ def cluster(addresses: dict[str, str | dict[int, str]] | None = None) -> Command
         ids = {0: where} if isinstance(where, str) else where
         table[name] = BrokerEntry(broker_name=name, cluster="shop", broker_addrs=ids)
     names = {"shop": tuple(table)}
-    return ok(body=Cluster(broker_addr_table=table, cluster_addr_table=names).to_body())
+    return ok(body=ClusterMembers(broker_addr_table=table, cluster_addr_table=names).to_body())
 
 
 def route(

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import Engine
+from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append
@@ -129,7 +129,7 @@ class SimulatedBroker:
         self._ports = count(20_000)
         self._connections: dict[Peer, Connection] = {}
         self._served: dict[int, Callable[[Command], None]] = {}
-        self.engine: Engine | None = None
+        self.engine: BrokerEngine | None = None
         self._tick_ms = 0
         self.start()
         self._save()
@@ -151,7 +151,7 @@ class SimulatedBroker:
             now_ms=self.now_ms,
             disk=QuickDisk(),
         )
-        self.engine = Engine(state, self)
+        self.engine = BrokerEngine(state, self)
         self._wake(self.engine.tick(self.now_ms))
 
     def stop(self, *, saved: bool) -> None:

@@ -25,9 +25,9 @@ from flintmq.core.group.actions import (
     CommitOffset,
     ConfirmOffset,
     Deliver,
-    Heartbeat,
     LockQueues,
     SendBack,
+    SendHeartbeat,
     SendToRetry,
     UnlockQueues,
     Unregister,
@@ -250,7 +250,7 @@ class Member:
             self._clock.after(INTERVAL_MS, self._beat)
 
     def _beat_now(self) -> None:
-        self._do_heartbeat(Heartbeat(self.consumer.subscriptions.section()))
+        self._do_heartbeat(SendHeartbeat(self.consumer.subscriptions.section()))
 
     def _routes(self) -> None:
         """What a name server would say, which is never wrong here."""
@@ -289,7 +289,7 @@ class Member:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Heartbeat():
+            case SendHeartbeat():
                 self._do_heartbeat(action)
             case AskMembers():
                 self._do_ask_members(action)
@@ -318,7 +318,7 @@ class Member:
     def _tell(self, wanted: Command) -> None:
         self._call(wanted, 1_000, lambda _: None, lambda _: None)
 
-    def _do_heartbeat(self, action: Heartbeat) -> None:
+    def _do_heartbeat(self, action: SendHeartbeat) -> None:
         now, consumer = self._clock, self.consumer
         body = heartbeat_body(consumer.client_id, (), (action.section,))
 

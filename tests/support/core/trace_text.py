@@ -11,7 +11,7 @@ from flintmq.core.producer.trace_records import (
     FIELD_END,
     NOTHING,
     RECORD_END,
-    Consumed,
+    ConsumedRecord,
     Consuming,
     Published,
     Record,
@@ -21,7 +21,7 @@ from flintmq.core.producer.trace_records import (
 KINDS: dict[str, type[Any]] = {
     "Pub": Published,
     "SubBefore": Consuming,
-    "SubAfter": Consumed,
+    "SubAfter": ConsumedRecord,
     "EndTransaction": TransactionEnded,
 }
 assert set(KINDS.values()) == set(get_args(Record))

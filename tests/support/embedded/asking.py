@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.tls import ClientTls
-from flintmq.protocol.bodies.route import Cluster, TopicRoute
+from flintmq.protocol.bodies.route import ClusterMembers, TopicRoute
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
@@ -30,7 +30,7 @@ def ask(
 def cluster(namesrv: str) -> dict[str, str]:
     """The master of each broker name."""
     reply = ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
-    table = Cluster.from_body(reply.body).broker_addr_table
+    table = ClusterMembers.from_body(reply.body).broker_addr_table
     return {name: entry.broker_addrs[0] for name, entry in table.items()}
 
 

@@ -18,7 +18,7 @@ from typing import cast
 from flintmq.broker.client_session import BrokerSession
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.nameserver.config import NameServerConfig
-from flintmq.nameserver.processors import PROCESSORS, Answer
+from flintmq.nameserver.processors import PROCESSORS, NamesrvAnswer
 from flintmq.nameserver.settings import Settings
 from flintmq.nameserver.state import NameServerState
 from flintmq.net.address import Address
@@ -122,7 +122,7 @@ def check_name_server(data: bytes) -> None:
         if isinstance(request, Command) or request.code not in PROCESSORS:
             continue
         reply = PROCESSORS[RequestCode(request.code)](request, _name_server(), "p", 0)
-        while not isinstance(reply, Answer):
+        while not isinstance(reply, NamesrvAnswer):
             try:
                 next(reply)
             except StopIteration as end:

@@ -8,7 +8,7 @@ from flintmq.broker.requests.large_answers import Work, answered
 from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
-from flintmq.broker.tables.clients import Member
+from flintmq.broker.tables.clients import ConnectedMember
 from flintmq.errors import InvalidName
 from flintmq.model.message_id import parse_offset_id
 from flintmq.protocol.bodies.client import (
@@ -99,7 +99,7 @@ def all_producers(
     return answered(work(), state.clients.producer_count)
 
 
-def _producer(member: Member) -> ConnectedProducer:
+def _producer(member: ConnectedMember) -> ConnectedProducer:
     return ConnectedProducer(
         client_id=member.client_id,
         language=_language(member),
@@ -109,7 +109,7 @@ def _producer(member: Member) -> ConnectedProducer:
     )
 
 
-def _connection(member: Member) -> ClientConnection:
+def _connection(member: ConnectedMember) -> ClientConnection:
     return ClientConnection(
         client_addr=member.peer.address,
         client_id=member.client_id,
@@ -118,7 +118,7 @@ def _connection(member: Member) -> ClientConnection:
     )
 
 
-def _language(member: Member) -> str | None:
+def _language(member: ConnectedMember) -> str | None:
     """Java tools know a fixed list of languages."""
     return member.language if member.language in NAMES else None
 
@@ -168,7 +168,7 @@ def _record(state: BrokerState, message_id: str) -> bytes:
     return bytes(view)
 
 
-def _member(state: BrokerState, group: str, client_id: str | None) -> Member:
+def _member(state: BrokerState, group: str, client_id: str | None) -> ConnectedMember:
     """The client that is meant, or any of its group when none is named."""
     online = state.clients.consumer_group(group)
     member = None
@@ -188,7 +188,7 @@ def _member(state: BrokerState, group: str, client_id: str | None) -> Member:
     return member
 
 
-def _passed_on(group: str, member: Member, command: Command) -> Ask:
+def _passed_on(group: str, member: ConnectedMember, command: Command) -> Ask:
     """Ask a client, and give its answer as it is."""
 
     def then(reply: Command | None) -> Outcome:

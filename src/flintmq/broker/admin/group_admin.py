@@ -14,7 +14,7 @@ from flintmq.logs import logger
 from flintmq.protocol.bodies.group import GroupConfig, GroupForbidden
 from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common_headers import NoFields, OfGroup
+from flintmq.protocol.headers.common_headers import GroupHeader, NoFields
 from flintmq.protocol.headers.group import DeleteGroup, ForbidGroup
 from flintmq.protocol.typed_request import TypedRequest
 
@@ -85,7 +85,7 @@ def all_groups(
 
 
 def one_group(
-    request: TypedRequest[OfGroup], state: BrokerState, _peer: Peer, now_ms: int
+    request: TypedRequest[GroupHeader], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
     """GET_SUBSCRIPTIONGROUP_CONFIG (352): the settings of a group, created if need be."""
     found = state.groups.find_or_create(request.header.group, now_ms)

@@ -44,7 +44,7 @@ from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.queues.batch_reader import NO_BATCH
 from flintmq.store.queues.consume_queue import Bound
 from flintmq.store.queues.queue_extension import ExtensionUnit, is_address
-from flintmq.store.record_lookup import QueueEntry
+from flintmq.store.record_lookup import LoggedUnit
 
 UNIQUE_KEY_COUNT_MAX = 32
 """Records a query by unique id may find, whatever it asks for; RocketMQ's number."""
@@ -182,7 +182,7 @@ def query_queue(
 
 
 def _unit(
-    entry: QueueEntry, subscription: Subscription | None, found: GroupFilter | None
+    entry: LoggedUnit, subscription: Subscription | None, found: GroupFilter | None
 ) -> QueueUnit:
     log_offset, size_bytes, code, extension = entry
     if extension is None:

@@ -16,7 +16,7 @@ from flintmq.broker.requests.large_answers import Work, answered
 from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal, Tell
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
-from flintmq.broker.tables.clients import Member
+from flintmq.broker.tables.clients import ConnectedMember
 from flintmq.errors import MalformedBody
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -26,7 +26,7 @@ from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.command import request as client_request
-from flintmq.protocol.headers.client_call import ConsumerStatus, ResetOffset
+from flintmq.protocol.headers.client_call import ConsumerStatusRequest, ResetOffset
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.protocol.version import CLIENT_RESET_SINCE, version_name
 from flintmq.store.queues.consume_queue import Bound
@@ -181,12 +181,12 @@ def _reset_by_clients(
     return Answer(body=body, remark=NOT_SET)
 
 
-def _members(state: BrokerState, group: str) -> Sequence[Member]:
+def _members(state: BrokerState, group: str) -> Sequence[ConnectedMember]:
     online = state.clients.consumer_group(group)
     return () if online is None else list(online.members.values())
 
 
-def _require_version(member: Member) -> None:
+def _require_version(member: ConnectedMember) -> None:
     if member.version < CLIENT_RESET_SINCE:
         version = version_name(member.version)
         remark = f"the client does not support this feature. version={version}"
@@ -197,7 +197,7 @@ def _require_version(member: Member) -> None:
 
 
 def consumer_status(
-    request: TypedRequest[ConsumerStatus], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[ConsumerStatusRequest], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): ask members of a group for offsets.
 
@@ -216,22 +216,24 @@ def consumer_status(
     asked = [member for member in members if not wanted or member.client_id == wanted]
     question = client_request(
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-        ConsumerStatus(topic=header.topic, group=header.group),
+        ConsumerStatusRequest(topic=header.topic, group=header.group),
     )
     return _ask_next(asked, question, {})
 
 
 def _ask_next(
-    members: Sequence[Member], question: Command, heard: dict[str, dict[QueueRef, int]]
+    members: Sequence[ConnectedMember], question: Command, heard: dict[str, dict[QueueRef, int]]
 ) -> Outcome:
     if not members:
-        return Answer(body=reset.ConsumerStatus(consumer_table=heard).to_body(), remark=NOT_SET)
+        return Answer(
+            body=reset.ConsumerStatusTable(consumer_table=heard).to_body(), remark=NOT_SET
+        )
     member = members[0]
 
     def then(reply: Command | None) -> Outcome:
         if reply is not None and reply.code == ResponseCode.SUCCESS and reply.body:
             try:
-                said = reset.ConsumerStatus.from_body(reply.body)
+                said = reset.ConsumerStatusTable.from_body(reply.body)
                 heard[member.client_id] = said.message_queue_table
             except MalformedBody as error:
                 log.warning("%s: its status cannot be read: %s", member.peer.address, error)

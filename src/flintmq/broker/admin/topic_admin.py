@@ -28,7 +28,7 @@ from flintmq.protocol.bodies.in_parts import table_in_parts
 from flintmq.protocol.bodies.stats import QueueExtent, TopicStats
 from flintmq.protocol.bodies.topic import SINGLE_TAG, TopicConfig, TopicConfigList, TopicList
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.common_headers import NoFields, OfGroup, OfTopic
+from flintmq.protocol.headers.common_headers import GroupHeader, NoFields, OfTopic
 from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
 from flintmq.protocol.typed_request import TypedRequest
@@ -264,7 +264,7 @@ def system_topics(
 
 
 def topics_of_group(
-    request: TypedRequest[OfGroup], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[GroupHeader], state: BrokerState, _peer: Peer, _now_ms: int
 ) -> Outcome:
     """QUERY_TOPICS_BY_CONSUMER (343): topics in which a group has offsets."""
     topics = tuple(state.offsets.topics_of(request.header.group))

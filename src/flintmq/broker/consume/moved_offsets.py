@@ -14,7 +14,7 @@ from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
-from flintmq.protocol.bodies.offset import OffsetMoved
+from flintmq.protocol.bodies.offset import OffsetMovedEvent
 from flintmq.protocol.headers.pull import PullMessage
 
 log = logger(__name__)
@@ -27,7 +27,7 @@ def note_moved(state: BrokerState, header: PullMessage, offset_new: int, now_ms:
         "%s in %s queue %d: offset %d becomes %d",
         group, header.topic, header.queue_id, header.queue_offset, offset_new,
     )  # fmt: skip
-    event = OffsetMoved(
+    event = OffsetMovedEvent(
         consumer_group=group,
         message_queue=QueueRef(header.topic, state.config.broker_name, header.queue_id),
         offset_new=offset_new,

@@ -22,7 +22,7 @@ log = logger(__name__)
 E = TypeVar("E")
 
 
-class Sending(msgspec.Struct, frozen=True, gc=False):
+class BrokerSend(msgspec.Struct, frozen=True, gc=False):
     """A producer wants to store a message, or a batch of them."""
 
     peer: Peer
@@ -33,13 +33,13 @@ class Sending(msgspec.Struct, frozen=True, gc=False):
     properties: dict[str, str]
 
 
-class Sent(msgspec.Struct, frozen=True, gc=False):
+class BrokerSent(msgspec.Struct, frozen=True, gc=False):
     """How a send ended: its records are written, or it was refused with ``code``.
 
     ``message_id`` is for a batch all ids, joined by commas; a refusal has none.
     """
 
-    sending: Sending
+    sending: BrokerSend
     code: int
     message_id: str
     count: int
@@ -74,13 +74,13 @@ class SentBack(msgspec.Struct, frozen=True, gc=False):
 class Hooks:
     """Functions to call, in their order."""
 
-    before_send: list[Callable[[Sending], None]] = field(default_factory=list)
-    after_send: list[Callable[[Sent], None]] = field(default_factory=list)
+    before_send: list[Callable[[BrokerSend], None]] = field(default_factory=list)
+    after_send: list[Callable[[BrokerSent], None]] = field(default_factory=list)
     on_pull: list[Callable[[Pulled], None]] = field(default_factory=list)
     on_send_back: list[Callable[[SentBack], None]] = field(default_factory=list)
 
 
-def run_before_send(hooks: Sequence[Callable[[Sending], None]], sending: Sending) -> None:
+def run_before_send(hooks: Sequence[Callable[[BrokerSend], None]], sending: BrokerSend) -> None:
     """Call hooks that may refuse a send."""
     for hook in hooks:
         try:

@@ -34,7 +34,7 @@ from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.offset import DelayOffsets
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.store.queues.queue_extension import is_address
-from flintmq.store.record_lookup import QueueEntry
+from flintmq.store.record_lookup import LoggedUnit
 
 log = logger(__name__)
 
@@ -57,7 +57,7 @@ class _Level:
         self.reached = self.position
         """The position once the turn under way is written."""
         self.retry_ms = 0
-        self._ahead: list[QueueEntry] = []
+        self._ahead: list[LoggedUnit] = []
         self._at = 0
 
     @property
@@ -65,7 +65,7 @@ class _Level:
         """Whether the next unit has to be looked for in the queue."""
         return self._at == len(self._ahead)
 
-    def first(self, state: BrokerTables) -> QueueEntry | None:
+    def first(self, state: BrokerTables) -> LoggedUnit | None:
         """The first unit that is not delivered."""
         if self._at == len(self._ahead):
             stop = state.log.max_offset(SCHEDULE_TOPIC, self.queue_id)
@@ -91,7 +91,7 @@ class _Level:
         self.reached = self.position
         self._ahead, self._at = [], 0
 
-    def due_ms(self, state: BrokerTables, unit: QueueEntry, now_ms: int) -> int:
+    def due_ms(self, state: BrokerTables, unit: LoggedUnit, now_ms: int) -> int:
         """When a unit of this level is due."""
         due_ms = unit.tags_code if unit.extension is None else unit.extension.tags_code
         if is_address(due_ms):  # the extension is lost; the record knows when it was stored
@@ -219,7 +219,7 @@ class DelaySchedule:
         self,
         state: BrokerTables,
         level: _Level,
-        unit: QueueEntry,
+        unit: LoggedUnit,
         sent: dict[str, list[int]],
         now_ms: int,
     ) -> None:
@@ -245,7 +245,7 @@ class DelaySchedule:
             counts[0] += 1
             counts[1] += stored.size_bytes
 
-    def _skip(self, level: _Level, unit: QueueEntry, reason: str) -> None:
+    def _skip(self, level: _Level, unit: LoggedUnit, reason: str) -> None:
         self.unreadable_count += 1
         log.error(
             "delay level %d: the record at queue offset %d, log offset %d %s; it is skipped",

@@ -18,7 +18,7 @@ from flintmq.protocol.records.record import Record
 
 if TYPE_CHECKING:
     from flintmq.model.queue import QueueOffset
-    from flintmq.store.record_lookup import QueueEntry
+    from flintmq.store.record_lookup import LoggedUnit
 
 RETRY_MS = 100
 """When something is tried again that the store refused."""
@@ -69,7 +69,7 @@ def home_of(properties: dict[str, str]) -> Home | None:
 
 
 def record_of(
-    state: BrokerTables, unit: QueueEntry, topic: str, queue_id: int, offset: QueueOffset
+    state: BrokerTables, unit: LoggedUnit, topic: str, queue_id: int, offset: QueueOffset
 ) -> Record | None:
     """The record of a unit; nothing when there is none that is this one."""
     record = state.log.lookup.record_at(unit.log_offset)

@@ -68,7 +68,7 @@ _read = RequestReader(
 _text_of = msgspec.json.Decoder(str).decode
 
 
-class Sender:
+class FastSender:
     """A connection, and the headers it wrote last."""
 
     __slots__ = ("born_host", "head_bytes", "moulds", "peer", "true_for")
@@ -76,11 +76,13 @@ class Sender:
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.born_host = packed_host(peer.host)
-        self.moulds: dict[bytes, tuple[SendMould, _Known, _Text]] = {}
+        self.moulds: dict[bytes, tuple[SendMould, _KnownHeader, _KnownText]] = {}
         self.head_bytes = 0
         self.true_for: object = None
 
-    def note(self, mould: SendMould, known: _Known, text: _Text, true_for: object) -> None:
+    def note(
+        self, mould: SendMould, known: _KnownHeader, text: _KnownText, true_for: object
+    ) -> None:
         """A header was taken; the next one may be like it."""
         if self.true_for is not true_for or len(self.moulds) >= MOULDS_MAX:
             self.moulds.clear()
@@ -108,7 +110,7 @@ class SentGroup:
         return sum(map(len, self.sizes.values())) + len(self.batches)
 
 
-class _Known:
+class _KnownHeader:
     """A header that was seen before: what it stands for."""
 
     __slots__ = ("answer", "is_batch", "is_oneway", "pattern")
@@ -122,7 +124,7 @@ class _Known:
         self.is_batch = is_batch
 
 
-class _Text:
+class _KnownText:
     """Properties that were seen before, around a unique id of ``id_bytes``."""
 
     __slots__ = ("after", "before", "found_by", "id_bytes", "keys", "tags_code")
@@ -144,9 +146,9 @@ class QuickSends:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._plain = state.log.plain
-        self._known: dict[tuple[int, bytes], _Known] = {}
+        self._known: dict[tuple[int, bytes], _KnownHeader] = {}
         self._seen: set[int] = set()  # of headers, by hash
-        self._texts: dict[bytes, _Text | None] = {}  # None: they ask for something special
+        self._texts: dict[bytes, _KnownText | None] = {}  # None: they ask for something special
         self._true_for: tuple[object, object] = (None, None)  # settings and topics
         self._body_bytes_max = 0
 
@@ -165,7 +167,7 @@ class QuickSends:
             or not self._plain.has_room
         )
 
-    def take(self, frame: Frame, sender: Sender, group: SentGroup, now_ms: int) -> bool:
+    def take(self, frame: Frame, sender: FastSender, group: SentGroup, now_ms: int) -> bool:
         """Take a send if its header is known; else the normal path has to serve it."""
         true_for = self._true_for
         body = frame[2]
@@ -218,11 +220,11 @@ class QuickSends:
 
     def _take_batch(
         self,
-        known: _Known,
-        text: _Text,
+        known: _KnownHeader,
+        text: _KnownText,
         values: tuple[bytes, bytes, bytes],
         body: bytes,
-        sender: Sender,
+        sender: FastSender,
         group: SentGroup,
         now_ms: int,
     ) -> bool:
@@ -256,7 +258,9 @@ class QuickSends:
             group.frames.append(known.answer.fill(ids, queue_offset, unique_id, opaque))
         return True
 
-    def _find(self, frame: Frame, cut: SendCut, sender: Sender) -> tuple[_Known, _Text] | None:
+    def _find(
+        self, frame: Frame, cut: SendCut, sender: FastSender
+    ) -> tuple[_KnownHeader, _KnownText] | None:
         shape, _, before, unique_id, after, _ = cut
         known = self._known.get((len(sender.born_host), shape))
         if known is None:
@@ -270,7 +274,7 @@ class QuickSends:
 
     # Learning
 
-    def learn(self, frame: Frame, request: TypedRequest[SendMessageV2], sender: Sender) -> None:
+    def learn(self, frame: Frame, request: TypedRequest[SendMessageV2], sender: FastSender) -> None:
         """A send took the normal path: if it is plain and came before, know its header from now on.
 
         Those that are signed differ every time, and learning costs more than a send.
@@ -310,7 +314,7 @@ class QuickSends:
         if len(self._known) >= HEADERS_MAX:
             self._known.clear()
         answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
-        self._known[key] = _Known(
+        self._known[key] = _KnownHeader(
             pattern, answer, is_oneway=request.is_oneway, is_batch=header.is_batch
         )
 
@@ -329,14 +333,14 @@ class QuickSends:
             and header.topic not in self._state.log.batched
         )
 
-    def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> _Text | None:
+    def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> _KnownText | None:
         """What properties mean; nothing when they ask for something special."""
         if len(self._texts) >= TEXTS_MAX:
             self._texts.clear()
         known = self._texts[before + after] = self._plain_text(before, unique_id, after)
         return known
 
-    def _plain_text(self, before: bytes, unique_id: bytes, after: bytes) -> _Text | None:
+    def _plain_text(self, before: bytes, unique_id: bytes, after: bytes) -> _KnownText | None:
         config = self._state.config
         try:
             text = _text_of(b'"' + before + unique_id + after + b'"')
@@ -352,10 +356,10 @@ class QuickSends:
         if parts is None or parts[1] != unique_id:
             return None
         start = parts[0] + UNIQUE_ID_START
-        return _Text(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
+        return _KnownText(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
 
 
-_UNKNOWN = _Text(b"", b"", -1, {})
+_UNKNOWN = _KnownText(b"", b"", -1, {})
 
 
 def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[SendMessageV2]) -> bool:

@@ -9,7 +9,7 @@ those who look later.  So a reply that cannot be stored is handed over all the s
 
 from __future__ import annotations
 
-from flintmq.broker.requests.hooks import Sending, Sent, run_hooks
+from flintmq.broker.requests.hooks import BrokerSend, BrokerSent, run_hooks
 from flintmq.broker.requests.outcome import SUCCESS, Answer, Ask, Outcome, Refusal, Stored
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, illegal
@@ -42,7 +42,7 @@ NO_ID = "0"
 class Reply:
     """A reply that passed the checks: what becomes of its record, and how it is answered."""
 
-    def __init__(self, state: BrokerState, queue_id: int, sending: Sending | None) -> None:
+    def __init__(self, state: BrokerState, queue_id: int, sending: BrokerSend | None) -> None:
         self._state = state
         self._queue_id = queue_id
         self._sending = sending
@@ -71,7 +71,7 @@ class Reply:
         answer = self._answer(remark)
         if self._sending is not None:
             size_bytes = appended.size_bytes if appended else 0
-            event = Sent(self._sending, answer.code, self._id, 1, size_bytes)
+            event = BrokerSent(self._sending, answer.code, self._id, 1, size_bytes)
             run_hooks(self._state.hooks.after_send, event)
         if appended is None:
             return answer
@@ -116,12 +116,12 @@ def send_reply(given: SendRequest, state: BrokerState, peer: Peer, now_ms: int) 
         if isinstance(error, Refusal) and error.header is None:
             error.header = refusal_header(state)
         if sending is not None:
-            run_hooks(state.hooks.after_send, Sent(sending, code_of(error), "", 0, 0))
+            run_hooks(state.hooks.after_send, BrokerSent(sending, code_of(error), "", 0, 0))
         raise
 
 
 def _hand_over(
-    given: SendRequest, state: BrokerState, peer: Peer, now_ms: int, sending: Sending | None
+    given: SendRequest, state: BrokerState, peer: Peer, now_ms: int, sending: BrokerSend | None
 ) -> Outcome:
     header = given.header
     topic = check_send(given, state, peer, now_ms)

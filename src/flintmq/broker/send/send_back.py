@@ -32,7 +32,7 @@ from flintmq.model.queue import LogOffset
 from flintmq.model.topic import SCHEDULE_TOPIC, Permission, TopicFlag
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.headers.group import SendBack
+from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Record
 from flintmq.protocol.typed_request import TypedRequest
@@ -41,7 +41,7 @@ FIRST_LEVEL = 3
 """The delay before the first of several tries; every further one is a level higher."""
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
+class SendBackTarget(msgspec.Struct, frozen=True, gc=False):
     """The topic of a message that was sent back, and its delay."""
 
     topic: str
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def send_back(
-    request: TypedRequest[SendBack], state: BrokerState, peer: Peer, now_ms: int
+    request: TypedRequest[SendBackHeader], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """CONSUMER_SEND_MSG_BACK (36): store a message once more for its group."""
     header = request.header
@@ -79,11 +79,13 @@ def send_back(
     else:
         level = header.delay_level or FIRST_LEVEL + record.reconsume_times
         home = Home(retry_topic(header.group), queue_id)
-    target = Target(*destination(state, home, now_ms), level)
+    target = SendBackTarget(*destination(state, home, now_ms), level)
     return _store_again(record, target, header, state, peer, now_ms)
 
 
-def _retry_queue(header: SendBack, group: GroupConfig, state: BrokerState, now_ms: int) -> int:
+def _retry_queue(
+    header: SendBackHeader, group: GroupConfig, state: BrokerState, now_ms: int
+) -> int:
     """A queue of the group's retry topic, which is there then."""
     name = retry_topic(header.group)
     topic = state.topics.ensure(
@@ -99,8 +101,8 @@ def _retry_queue(header: SendBack, group: GroupConfig, state: BrokerState, now_m
 
 def _store_again(
     record: Record,
-    target: Target,
-    header: SendBack,
+    target: SendBackTarget,
+    header: SendBackHeader,
     state: BrokerState,
     peer: Peer,
     now_ms: int,

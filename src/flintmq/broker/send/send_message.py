@@ -10,7 +10,7 @@ a body is a batch.  Hooks cost nothing while there are none.
 from __future__ import annotations
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.requests.hooks import Sending, Sent, run_before_send, run_hooks
+from flintmq.broker.requests.hooks import BrokerSend, BrokerSent, run_before_send, run_hooks
 from flintmq.broker.requests.outcome import Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append, illegal
@@ -170,12 +170,12 @@ def _is_half(message: NewMessage, state: BrokerState) -> bool:
     return True
 
 
-def begin_hooks(request: SendRequest, state: BrokerState, peer: Peer) -> Sending | None:
+def begin_hooks(request: SendRequest, state: BrokerState, peer: Peer) -> BrokerSend | None:
     """Ask the hooks if a send may go on; nothing comes back when there are none."""
     hooks, header = state.hooks, request.header
     if not (hooks.before_send or hooks.after_send):
         return None
-    sending = Sending(
+    sending = BrokerSend(
         peer,
         header.producer_group or "",
         header.topic,
@@ -198,13 +198,13 @@ def _with_hooks(request: SendRequest, state: BrokerState, peer: Peer, now_ms: in
     try:
         sent = _take(request, state, peer, now_ms)
     except Exception as error:
-        run_hooks(hooks, Sent(sending, code_of(error), "", 0, 0))
+        run_hooks(hooks, BrokerSent(sending, code_of(error), "", 0, 0))
         raise
 
     def tell(failure: DiskFailed | None) -> None:
-        event = Sent(sending, sent.answer.code, sent.message_ids, sent.count, sent.size_bytes)
+        event = BrokerSent(sending, sent.answer.code, sent.message_ids, sent.count, sent.size_bytes)
         if failure is not None:
-            event = Sent(sending, code_of(failure), "", 0, 0)
+            event = BrokerSent(sending, code_of(failure), "", 0, 0)
         run_hooks(hooks, event)
 
     state.after_write.append(tell)

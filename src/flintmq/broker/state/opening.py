@@ -30,8 +30,8 @@ from flintmq.broker.tables.held_pulls import HeldPulls
 from flintmq.broker.tables.offsets import Offsets
 from flintmq.broker.tables.own_ids import OwnIds
 from flintmq.broker.tables.put_times import PutTimes
-from flintmq.broker.tables.queue_locks import QueueLocks
-from flintmq.broker.tables.topics import Topics
+from flintmq.broker.tables.queue_locks import BrokerQueueLocks
+from flintmq.broker.tables.topics import BrokerTopics
 from flintmq.logs import logger
 from flintmq.model.host import Host
 from flintmq.model.route import QUEUES_MAX
@@ -68,11 +68,11 @@ def open_state(
             address=address,
             host=host,
             log=messages,
-            topics=Topics(config, tables.topics.load(), now_ms),
+            topics=BrokerTopics(config, tables.topics.load(), now_ms),
             groups=Groups(config, tables.groups.load(), now_ms),
             offsets=Offsets(tables.consumer_offsets.load()),
             clients=Clients(config),
-            locks=QueueLocks(config.lock_ms),
+            locks=BrokerQueueLocks(config.lock_ms),
             filters=ConsumerFilters(tables.filters.load(), now_ms),
             held=HeldPulls(messages),
             delays=DelaySchedule(tables.delay_offsets.load()),

@@ -21,8 +21,8 @@ from flintmq.broker.tables.held_pulls import HeldPulls
 from flintmq.broker.tables.offsets import Offsets
 from flintmq.broker.tables.own_ids import OwnIds
 from flintmq.broker.tables.put_times import PutTimes
-from flintmq.broker.tables.queue_locks import QueueLocks
-from flintmq.broker.tables.topics import Topics
+from flintmq.broker.tables.queue_locks import BrokerQueueLocks
+from flintmq.broker.tables.topics import BrokerTopics
 from flintmq.errors import DiskFailed
 from flintmq.model.host import Host
 from flintmq.net.channels.watchdog import Stalls
@@ -52,11 +52,11 @@ class BrokerTables:
     host: Host
     """That address as records and message ids hold it."""
     log: MessageLog
-    topics: Topics
+    topics: BrokerTopics
     groups: Groups
     offsets: Offsets
     clients: Clients
-    locks: QueueLocks
+    locks: BrokerQueueLocks
     filters: ConsumerFilters
     held: HeldPulls
     stats: Stats

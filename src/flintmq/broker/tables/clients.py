@@ -21,7 +21,7 @@ from flintmq.broker.limits.log_rate import Seldom
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.tables.subscription_conflicts import (
     SubscriptionConflict,
-    Wishes,
+    SubscriptionWishes,
     conflicts_of,
     wishes_of,
 )
@@ -37,7 +37,7 @@ CONNECTION_GROUPS_MAX = 1_000
 and a topic, and so many take 30 ms."""
 
 
-class Member(msgspec.Struct, gc=False):
+class ConnectedMember(msgspec.Struct, gc=False):
     """One connection of a client in one group."""
 
     peer: Peer
@@ -45,7 +45,7 @@ class Member(msgspec.Struct, gc=False):
     language: str
     version: int
     seen_ms: int
-    wishes: Wishes | None = None
+    wishes: SubscriptionWishes | None = None
     """The last subscriptions of this member; None when it never sent any."""
 
 
@@ -57,7 +57,7 @@ class ConsumerGroupState:
     consume_type: ConsumeType
     message_model: MessageModel
     consume_from_where: ConsumeFromWhere
-    members: dict[Peer, Member] = field(default_factory=dict)
+    members: dict[Peer, ConnectedMember] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     """By topic, as the last heartbeats said."""
     fingerprint: int = 0
@@ -73,7 +73,7 @@ class ConsumerGroupState:
     def client_ids(self) -> list[str]:
         return [member.client_id for member in self.members.values()]
 
-    def member_of_client(self, client_id: str) -> Member | None:
+    def member_of_client(self, client_id: str) -> ConnectedMember | None:
         """A connection of a client, or nothing when it has none in this group."""
         found = (member for member in self.members.values() if member.client_id == client_id)
         return next(found, None)
@@ -114,8 +114,8 @@ class Clients:
         self._timeout_ms = config.client_timeout_ms
         self._members_max = config.group_members_max
         self._consumers: dict[str, ConsumerGroupState] = {}
-        self._producers: dict[str, dict[Peer, Member]] = {}
-        self._producer_clients: dict[str, Member] = {}
+        self._producers: dict[str, dict[Peer, ConnectedMember]] = {}
+        self._producer_clients: dict[str, ConnectedMember] = {}
         self._memberships: dict[Peer, _Membership] = {}
         self._turn = 0
 
@@ -135,7 +135,7 @@ class Clients:
         """Groups with a member that subscribe to the topic."""
         return [name for name, found in self._consumers.items() if topic in found.subscriptions]
 
-    def producers(self, group: str) -> list[Member]:
+    def producers(self, group: str) -> list[ConnectedMember]:
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> Sequence[str]:
@@ -146,11 +146,11 @@ class Clients:
         """Members of all producer groups."""
         return sum(map(len, self._producers.values()))
 
-    def producer_of_client(self, client_id: str) -> Member | None:
+    def producer_of_client(self, client_id: str) -> ConnectedMember | None:
         """The connection of a producer by its client id, for replies."""
         return self._producer_clients.get(client_id)
 
-    def next_producer(self, group: str) -> Member | None:
+    def next_producer(self, group: str) -> ConnectedMember | None:
         """Producers of a group in turn, for transaction checks."""
         members = self.producers(group)
         if not members:
@@ -210,21 +210,21 @@ class Clients:
             elif found.fingerprint != fingerprint:
                 subscription_changed = True
             found.fingerprint = fingerprint
-            member = Member(peer, heartbeat.client_id, language, version, now_ms)
+            member = ConnectedMember(peer, heartbeat.client_id, language, version, now_ms)
             is_new = _join(found, each, member)
             is_other = not without_subscriptions and _subscribe(found, each, member, now_ms)
             if is_new or is_other:
                 changed.append(each.group_name)
             groups.consumer.add(each.group_name)
         for producer in heartbeat.producer_data_set:
-            member = Member(peer, heartbeat.client_id, language, version, now_ms)
+            member = ConnectedMember(peer, heartbeat.client_id, language, version, now_ms)
             self._join_producers(producer.group_name, member)
             groups.producer.add(producer.group_name)
         if not groups.is_empty:
             self._memberships[peer] = groups
         return HeartbeatResult(tuple(changed), subscription_changed)
 
-    def _join_producers(self, group: str, member: Member) -> None:
+    def _join_producers(self, group: str, member: ConnectedMember) -> None:
         members = self._producers.setdefault(group, {})
         before = members.get(member.peer)
         members[member.peer] = member
@@ -277,7 +277,7 @@ class Clients:
         for member in self._members():
             member.seen_ms += delta_ms
 
-    def _members(self) -> Iterator[Member]:
+    def _members(self) -> Iterator[ConnectedMember]:
         for found in self._consumers.values():
             yield from found.members.values()
         for members in self._producers.values():
@@ -296,7 +296,7 @@ class Clients:
             del self._producers[group]
         self._forget_producer_client(member)
 
-    def _forget_producer_client(self, member: Member) -> None:
+    def _forget_producer_client(self, member: ConnectedMember) -> None:
         """Answers no longer go to a member that left; another group of its client may stand in."""
         if self._producer_clients.get(member.client_id) is not member:
             return
@@ -309,7 +309,7 @@ class Clients:
                 return
 
 
-def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> bool:
+def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: ConnectedMember) -> bool:
     """Put a member into its group; return whether it is new there."""
     found.consume_type = wishes.consume_type
     found.message_model = wishes.message_model
@@ -327,7 +327,7 @@ def _join(found: ConsumerGroupState, wishes: ConsumerGroup, member: Member) -> b
 
 
 def _subscribe(
-    found: ConsumerGroupState, wishes: ConsumerGroup, member: Member, now_ms: int
+    found: ConsumerGroupState, wishes: ConsumerGroup, member: ConnectedMember, now_ms: int
 ) -> bool:
     """Write a member's subscriptions into its group; return whether its topics changed."""
     table = found.subscriptions
@@ -348,7 +348,7 @@ def _subscribe(
     return changed
 
 
-def _log_conflict(found: ConsumerGroupState, member: Member, now_ms: int) -> None:
+def _log_conflict(found: ConsumerGroupState, member: ConnectedMember, now_ms: int) -> None:
     """Log how a member that joined or changed differs from one that was there before.
 
     One other member is looked at, and the log is silent about the group for a while then: a

@@ -18,7 +18,7 @@ LOCKS_MAX = 200_000
 """Queues all groups may have locked at once; about 60 MB."""
 
 
-class QueueLocks:
+class BrokerQueueLocks:
     """Locks of all groups."""
 
     def __init__(self, lock_ms: int) -> None:

@@ -24,7 +24,7 @@ KEPT_CHARACTERS = 200
 """Of one text, for every member: a member that lists thousands of tags costs no more."""
 
 
-class Wishes(msgspec.Struct, frozen=True, gc=False):
+class SubscriptionWishes(msgspec.Struct, frozen=True, gc=False):
     """What one client wants, by topic."""
 
     client_id: str
@@ -48,14 +48,16 @@ class SubscriptionConflict(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-def wishes_of(group: str, client_id: str, subscriptions: Iterable[Subscription]) -> Wishes:
+def wishes_of(
+    group: str, client_id: str, subscriptions: Iterable[Subscription]
+) -> SubscriptionWishes:
     own_retries = retry_topic(group)
     texts = {each.topic: _text(each) for each in subscriptions if each.topic != own_retries}
-    return Wishes(client_id, texts)
+    return SubscriptionWishes(client_id, texts)
 
 
 def conflicts_of(
-    group: str, wishes: Wishes, others: Iterable[Wishes]
+    group: str, wishes: SubscriptionWishes, others: Iterable[SubscriptionWishes]
 ) -> Iterator[SubscriptionConflict]:
     """How a client differs from others: every other meaning of a topic once.
 

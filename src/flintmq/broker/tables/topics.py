@@ -43,7 +43,7 @@ _INHERIT = int(Permission.INHERIT)
 log = logger(__name__)
 
 
-class Topics:
+class BrokerTopics:
     """Topics by name.  A `TopicConfig` in here is never changed, only replaced."""
 
     def __init__(self, config: BrokerConfig, saved: TopicTable | None, now_ms: int) -> None:

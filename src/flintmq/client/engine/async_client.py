@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.event_log import Event
 from flintmq.client.engine.lifecycle import Life, State
 
@@ -20,7 +20,7 @@ from flintmq.client.engine.lifecycle import Life, State
 class AsyncClient(ABC):
     """The base of `flintmq.aio` clients: one group, one engine, one life."""
 
-    def __init__(self, group: str, engine: Engine, life: Life | None = None) -> None:
+    def __init__(self, group: str, engine: ClientEngine, life: Life | None = None) -> None:
         """``life`` is given by a client that replaces its engine when it is started again."""
         self._group = group
         self._engine = engine

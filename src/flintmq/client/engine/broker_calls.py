@@ -10,7 +10,7 @@ is `NoRoute`.  A broker of unknown version is not asked to filter by SQL92.
 
 from __future__ import annotations
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.ask import refusal
 from flintmq.core.group.actions import (
     COPY_TIMEOUT_MS,
@@ -36,7 +36,7 @@ from flintmq.core.producer.publisher import Publisher
 from flintmq.core.producer.send_draft import draft_copy
 from flintmq.core.reading.broker_offsets import extent, max_offset, min_offset, offset_at
 from flintmq.core.reading.pull_request import Pull, check_filter, pull_request
-from flintmq.core.routes import Found
+from flintmq.core.routes import FoundRoute
 from flintmq.errors import FlintError, NoRoute
 from flintmq.model.group import INNER_PRODUCER_GROUP, retry_topic
 from flintmq.model.message import ReceivedMessage
@@ -49,7 +49,7 @@ from flintmq.protocol.command import Command
 class BrokerCalls:
     """The calls of one consumer of ``group``."""
 
-    def __init__(self, engine: Engine, group: str, *, unit_mode: bool = False) -> None:
+    def __init__(self, engine: ClientEngine, group: str, *, unit_mode: bool = False) -> None:
         self._engine = engine
         self._group = group
         self._unit_mode = unit_mode
@@ -170,7 +170,7 @@ class BrokerCalls:
         """The address of the master of a queue's broker: only masters keep offsets and locks."""
         return await master_of(self._engine, queue)
 
-    async def _find(self, queue: QueueRef, broker_id: int) -> Found:
+    async def _find(self, queue: QueueRef, broker_id: int) -> FoundRoute:
         await self._engine.refresh_route(queue.topic)
         found = self._engine.locate(queue.broker, broker_id)
         if found is None:
@@ -178,7 +178,7 @@ class BrokerCalls:
         return found
 
 
-async def master_of(engine: Engine, queue: QueueRef) -> str:
+async def master_of(engine: ClientEngine, queue: QueueRef) -> str:
     """The address of the master of a queue's broker, from a new route if it is not known."""
     address = engine.address_of(queue.broker)
     if address is None:

@@ -27,14 +27,14 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.commands import Outcome, refuse
-from flintmq.protocol.bodies.client_call import ConsumerStatus as StatusBody
+from flintmq.protocol.bodies.client_call import ConsumerStatusTable as StatusBody
 from flintmq.protocol.bodies.client_call import ResetOffsets
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.headers.client_call import (
     ConsumeDirectly,
-    ConsumerStatus,
+    ConsumerStatusRequest,
     DescribeConsumer,
     ResetOffset,
 )
@@ -108,7 +108,7 @@ class Served:
             self._spawn(_wait_for(done), "reset offsets")
 
     def _status(self, request: Command) -> Command:
-        header = request.header(ConsumerStatus)
+        header = request.header(ConsumerStatusRequest)
         consumer = self._members.consumers.get(header.group)
         table = {} if consumer is None else dict(consumer.consume_status(header.topic))
         body = StatusBody(message_queue_table=table).to_body()

@@ -1,6 +1,6 @@
 """What every client lives on: connections, routes, heartbeats, and the questions of brokers.
 
-There is one `Engine` for each client object, on the loop it was started on.  It decides nothing
+Each client object has one `ClientEngine`, on the loop it was started on.  It decides nothing
 about sending or consuming: producers and consumers are its members (`client.engine.members`).
 
     engine = Engine(ClientConfig(namesrv="127.0.0.1:9876"))
@@ -38,7 +38,7 @@ from flintmq.client.engine.event_log import EventLog
 from flintmq.client.engine.lifecycle import Life, State
 from flintmq.client.engine.members import ConsumerMember, Members, ProducerMember
 from flintmq.core.conversation import Call, PausingConversation
-from flintmq.core.routes import Found, NameServers, Routes, fetch_route, no_route
+from flintmq.core.routes import FoundRoute, NameServers, Routes, fetch_route, no_route
 from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.logs import logger
 from flintmq.model.group import with_namespace, without_namespace
@@ -61,7 +61,7 @@ UNREGISTER_MS: Final = 3_000
 """How long leaving a broker may take; it notices the closed connection anyway."""
 
 
-class Engine:
+class ClientEngine:
     """The engine of one client.  Other threads reach it by `client.engine.loop_thread`."""
 
     def __init__(
@@ -256,7 +256,7 @@ class Engine:
 
     def locate(
         self, broker: str, broker_id: int = MASTER_ID, *, only: bool = False
-    ) -> Found | None:
+    ) -> FoundRoute | None:
         """Where a replica is; without ``only`` another one may stand in for it."""
         return self.routes.locate(broker, broker_id, only=only)
 

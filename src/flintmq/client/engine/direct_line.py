@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.conversation import Call
 from flintmq.errors import Unreachable
 from flintmq.net.blocking.blocking import BlockingChannels
@@ -39,7 +39,7 @@ class DirectLine:
     """The line of one client, for all threads but the loop's."""
 
     def __init__(
-        self, engine: Engine, runner: Runner, mark: Callable[[Command], Command] | None = None
+        self, engine: ClientEngine, runner: Runner, mark: Callable[[Command], Command] | None = None
     ) -> None:
         """``mark`` is what a hook of ours does to every request that goes by the loop."""
         config = engine.config

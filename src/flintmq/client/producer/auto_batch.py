@@ -37,7 +37,7 @@ class Sends(Protocol):
     ) -> list[SendReceipt]: ...
 
 
-class Waiting(NamedTuple):
+class WaitingSend(NamedTuple):
     """A message, when its time is over, and who wants to know how it went."""
 
     message: Message
@@ -53,7 +53,7 @@ class Gather:
         self._sends = sends
         self._rules = rules
         self._stopwatch = stopwatch
-        self._gathering: Gathering[Waiting] = Gathering(rules)
+        self._gathering: Gathering[WaitingSend] = Gathering(rules)
         self._is_leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -62,7 +62,7 @@ class Gather:
         size_bytes = gathered_bytes(message, self._rules)
         if size_bytes is None:
             return False
-        waiting = Waiting(message, timeout_ms, self._stopwatch() + timeout_ms, done)
+        waiting = WaitingSend(message, timeout_ms, self._stopwatch() + timeout_ms, done)
         self._gathering.add(message, size_bytes, waiting)
         self._leave_soon()
         return True
@@ -85,7 +85,7 @@ class Gather:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _send(self, lane: Lane, group: list[Waiting]) -> None:
+    async def _send(self, lane: Lane, group: list[WaitingSend]) -> None:
         try:
             now_ms = self._stopwatch()
             if any(each.until_ms <= now_ms for each in group):
@@ -103,7 +103,7 @@ class Gather:
             self._gathering.ended(lane)
             self._leave_soon()
 
-    async def _outcomes(self, group: list[Waiting], now_ms: int) -> Sequence[Outcome]:
+    async def _outcomes(self, group: list[WaitingSend], now_ms: int) -> Sequence[Outcome]:
         if len(group) > 1:
             left_ms = min(each.until_ms for each in group) - now_ms
             messages = [each.message for each in group]
@@ -134,7 +134,7 @@ def _is_for_one(error: Exception) -> bool:
     return isinstance(error, (BodyTooLarge, InvalidSetting, LocalProtocolError))
 
 
-def _too_late(each: Waiting, now_ms: int) -> SendFailed:
+def _too_late(each: WaitingSend, now_ms: int) -> SendFailed:
     waited_ms = now_ms - each.until_ms + each.timeout_ms
     reason = f"{each.timeout_ms} ms are over, and it had not left"
     return SendFailed(each.message.topic, 0, waited_ms, "", 0, reason)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.client_id import message_ids
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.members import TransactionCheck
@@ -63,7 +63,7 @@ class Producer(AsyncClient):
         if group == PLACEHOLDER:
             raise InvalidName("group", group, "stands for no group at all; choose another name")
         config, self.config = split_settings(settings, ProducerConfig)
-        super().__init__(group, Engine(config, what=f"{type(self).__name__} {group!r}"))
+        super().__init__(group, ClientEngine(config, what=f"{type(self).__name__} {group!r}"))
         self._publisher = Publisher(
             self._engine.wire_name(group),
             self._engine.routes,

@@ -18,7 +18,7 @@ from flintmq.core.group.listener_results import ReturnKind
 from flintmq.core.producer.publisher import TIMERS_SINCE
 from flintmq.core.producer.receipt import SendReceipt, SendStatus
 from flintmq.core.producer.trace_records import (
-    Consumed,
+    ConsumedRecord,
     Consuming,
     Happening,
     MessageKind,
@@ -115,7 +115,7 @@ class ConsumeTrace:
         spent_ms = context.spent_ms // len(context.messages)
         kind, at_ms = context.kind or ReturnKind.SUCCESS, wall_ms()
         records = tuple(
-            Consumed(
+            ConsumedRecord(
                 request_id=request_id,
                 message_id=message.message_id,
                 spent_ms=spent_ms,

@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, cast
 
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.event_log import EventLog
 from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.core.producer.receipt import SendReceipt
@@ -74,7 +74,7 @@ STOPPED: Final = "the client stopped"
 _numbers = itertools.count(1)
 
 
-class Sender(Protocol):
+class TraceSender(Protocol):
     """The producer that traces leave by."""
 
     async def start(self) -> object: ...
@@ -88,7 +88,7 @@ class Tracer:
     """The traces of one client.  `add` is for any thread, all else for its loop."""
 
     def __init__(
-        self, topic: str, sender: Sender, events: EventLog, *, interval_ms: int = INTERVAL_MS
+        self, topic: str, sender: TraceSender, events: EventLog, *, interval_ms: int = INTERVAL_MS
     ) -> None:
         self.topic = topic
         self.dropped_count = 0
@@ -238,8 +238,8 @@ class _Traced(Protocol):
 
 
 async def start_tracer(
-    make: Callable[..., Sender],
-    engine: Engine,
+    make: Callable[..., TraceSender],
+    engine: ClientEngine,
     config: _Traced,
     group: str,
     role: Literal["PRODUCE", "CONSUME"],

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
-from flintmq.client.engine.client_engine import Engine
-from flintmq.core.group.actions import AskMembers, Report
+from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.core.group.actions import AskMembers, ReportEvent
 from flintmq.core.group.rebalance import Rebalance, Share
 from flintmq.core.pull.lite_settings import PullSettings
 from flintmq.errors import FlintError
@@ -28,7 +28,7 @@ ROUTE_MAX_MS: Final = 30_000
 
 
 @dataclass(slots=True)
-class _Topic:
+class _AssignedTopic:
     rebalance: Rebalance
     has_route: bool = False
     route_due_ms: int = 0
@@ -36,12 +36,12 @@ class _Topic:
     is_asking: bool = False
 
 
-class Assignment:
+class QueueAssignment:
     """The shares of one consumer.  Topics are named as on the wire."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientEngine,
         pulling: BrokerCalls,
         settings: PullSettings,
         on_share: Callable[[Share], None],
@@ -50,7 +50,7 @@ class Assignment:
         self._pulling = pulling
         self._settings = settings
         self._on_share = on_share
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _AssignedTopic] = {}
         self._shares: dict[str, Share] = {}
         self._change = asyncio.Event()
         engine.on_route_change(self._route_changed)
@@ -75,7 +75,7 @@ class Assignment:
             now_ms,
             is_broadcasting=not settings.is_clustering,
         )
-        found = self._topics[topic] = _Topic(rebalance, route_due_ms=now_ms)
+        found = self._topics[topic] = _AssignedTopic(rebalance, route_due_ms=now_ms)
         route = self._engine.routes.find(topic)
         if route is not None:
             found.has_route = True
@@ -136,7 +136,7 @@ class Assignment:
         ]
         return min((time for time in times if time is not None), default=None)
 
-    async def _ask_route(self, topic: str, found: _Topic) -> None:
+    async def _ask_route(self, topic: str, found: _AssignedTopic) -> None:
         try:
             route = await self._engine.refresh_route(topic)
             if route is not None:
@@ -157,8 +157,8 @@ class Assignment:
             found.rebalance.route_known(topic, queues, self._engine.clock())
             self._change.set()
 
-    async def _ask_members(self, found: _Topic, ask: AskMembers) -> None:
-        out: list[Share | Report]
+    async def _ask_members(self, found: _AssignedTopic, ask: AskMembers) -> None:
+        out: list[Share | ReportEvent]
         try:
             members = await self._pulling.members(ask.topic)
         except FlintError as error:

@@ -27,8 +27,8 @@ from flintmq.client.pull.pull_client import StreamClient
 from flintmq.client.pull.pull_settings import LiteConfig
 from flintmq.client.push.push_status import QueueStatus, queue_statuses
 from flintmq.core.consumer.assigned_queue import as_listeners_see
-from flintmq.core.group.actions import AskStartOffset, Report
-from flintmq.core.group.pull_answers import Found, OffsetMoved
+from flintmq.core.group.actions import AskStartOffset, ReportEvent
+from flintmq.core.group.pull_answers import MessagesFound, OffsetMoved
 from flintmq.core.group.start_offset import StartOffset, choose_start_offset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.lite_pull import Batch, LiteAction, LitePull, Release
@@ -273,7 +273,7 @@ class LitePuller:
                 self._run(action.queue, self._pull(action), "pull")
             elif isinstance(action, AskStartOffset):
                 self._run(action.queue, self._locate(action), "start offset")
-            elif isinstance(action, Report):
+            elif isinstance(action, ReportEvent):
                 self._engine.events.add(action.kind, action.subject, action.text, action.level)
             else:
                 self._release(action)
@@ -322,7 +322,7 @@ class LitePuller:
                 return machine.pull_failed(pull, error, self._engine.clock())
         if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
             self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
-        self._is_behind = isinstance(answer, Found) and answer.is_part
+        self._is_behind = isinstance(answer, MessagesFound) and answer.is_part
         with self._guard:
             return machine.pulled(pull, answer, self._engine.clock())
 

@@ -26,7 +26,7 @@ from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
-from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.lite_driver import LitePuller
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_consumer import subscription_to
@@ -56,7 +56,7 @@ class LitePullConsumer(AsyncClient):
         config, self.config = split_settings(settings, LiteConfig, RENAMED)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
         super().__init__(group, client.engine)
-        self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
+        self._assignment = QueueAssignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._puller = LitePuller(client, self.config)
         self._wishes: dict[str, TopicSubscription] = {}

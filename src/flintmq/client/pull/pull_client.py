@@ -14,7 +14,7 @@ from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import State
 from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
@@ -70,7 +70,7 @@ class StreamClient:
         """Whether the program wants to see requests."""
         self.own_group = group
         self.settings = settings
-        self.engine = Engine(config, what=f"{kind} {group!r}", stream=True)
+        self.engine = ClientEngine(config, what=f"{kind} {group!r}", stream=True)
         self.group = self.engine.wire_name(group)
         self.retry_topic = retry_topic(self.group)
         self.pulling = BrokerCalls(self.engine, self.group, unit_mode=settings.unit_mode)

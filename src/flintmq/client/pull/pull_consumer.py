@@ -22,10 +22,10 @@ from typing import Final, Self, Unpack
 
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.setting_names import renamed
-from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.direct_pulls import DirectPulls
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_settings import RENAMED, PullConfig, PullConsumerSettings
@@ -34,7 +34,7 @@ from flintmq.client.push.push_status import PullingStatus, idle_queue
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
 from flintmq.core.group.actions import QueuesChanged
 from flintmq.core.group.consumer_settings import check_range
-from flintmq.core.group.pull_answers import Found, PullAnswer, Unreadable
+from flintmq.core.group.pull_answers import MessagesFound, PullAnswer, Unreadable
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.pull_result import PullResult, given_up, result_of
@@ -62,7 +62,7 @@ class PullConsumer(AsyncClient):
         config, self.config = split_settings(settings, PullConfig, RENAMED)
         self._client = client = StreamClient(type(self).__name__, group, config, self.config)
         super().__init__(group, client.engine)
-        self._assignment = Assignment(client.engine, client.pulling, self.config, self._shared)
+        self._assignment = QueueAssignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
         self._own: dict[str, frozenset[QueueRef]] = {}
         self._bad: dict[QueueRef, int] = {}  # records that could not be decoded
@@ -79,7 +79,7 @@ class PullConsumer(AsyncClient):
         return self._client.engine.user_name(self._client.retry_topic)
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> ClientEngine:
         """For what is built on it."""
         return self._client.engine
 
@@ -257,7 +257,7 @@ class PullConsumer(AsyncClient):
         client, on_wire = self._client, wanted.queue
         if isinstance(answer, Unreadable):
             answer = given_up(answer, on_wire, wanted.offset)
-        if isinstance(answer, Found) and answer.bad:
+        if isinstance(answer, MessagesFound) and answer.bad:
             self._note_bad(answer, on_wire)
         return result_of(
             answer,
@@ -268,7 +268,7 @@ class PullConsumer(AsyncClient):
             rule=self.config.on_bad_record,
         )
 
-    def _note_bad(self, answer: Found, queue: QueueRef) -> None:
+    def _note_bad(self, answer: MessagesFound, queue: QueueRef) -> None:
         """Report records that cannot be decoded, up to one behind which nothing is given."""
         rule = self.config.on_bad_record
         for one in answer.bad:

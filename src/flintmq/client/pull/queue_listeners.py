@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import TypeAlias
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.group.actions import QueuesChanged
 from flintmq.logs import logger
 from flintmq.model.queue import QueueRef
@@ -28,7 +28,7 @@ QueueListener: TypeAlias = Callable[
 class QueueListeners:
     """The listeners of one consumer, by topic as the user names it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ClientEngine) -> None:
         self._engine = engine
         self._listeners: dict[str, QueueListener] = {}
         self._changes: dict[str, QueuesChanged] = {}

@@ -50,7 +50,7 @@ class TopicRates:
     failed_last_hour: int
 
 
-class _Topic:
+class _TopicCounts:
     __slots__ = ("batches", "failed", "ok", "pull_ms", "pulled", "pulls", "samples", "spent_us")
 
     def __init__(self, now_ms: int) -> None:
@@ -75,10 +75,10 @@ class ConsumerStats:
     """The counts of one consumer, by topic.  Used on the loop alone."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _TopicCounts] = {}
 
     def add_topic(self, topic: str, now_ms: int) -> None:
-        self._topics.setdefault(topic, _Topic(now_ms))
+        self._topics.setdefault(topic, _TopicCounts(now_ms))
 
     def consumed(self, topic: str, ok: int, failed: int, spent_ns: int) -> None:
         """A listener ended: how many of its messages are consumed, and how many are not."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from flintmq.client.push.listeners import Ended, Listener, Surroundings, Tasks, Work, call, is_async
-from flintmq.client.push.message_iterator import Inbox
+from flintmq.client.push.message_iterator import MessageIterator
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import Pool, RunningJob
 from flintmq.core.group.actions import Deliver
@@ -60,7 +60,7 @@ class Delivery:
         self.tasks = Tasks(
             config.threads_max, run=around.run_async, admit=self._admit, done=self._ended
         )
-        self.inbox = Inbox(
+        self.inbox = MessageIterator(
             lambda batch: bool(start((batch,), clock())),
             lambda batch, result, spent_ns: ended([(_settled(batch, result), spent_ns)]),
             around,

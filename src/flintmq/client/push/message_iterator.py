@@ -30,7 +30,7 @@ from flintmq.model.message import ReceivedMessage
 GIVEN_UP: Final = Retry(reason="the consumer stopped while a loop had it")
 
 
-class Inbox:
+class MessageIterator:
     """The messages of one consumer that no listener takes.
 
     ``start`` says whether a batch is still wanted; ``settle`` reports what became of it, and
@@ -125,7 +125,7 @@ class Inbox:
 class Iteration:
     """One ``async for``."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: MessageIterator) -> None:
         self._inbox = inbox
         self._current: Deliver | None = None
 

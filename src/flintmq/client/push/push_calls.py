@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.offsets.offset_store import OffsetStore, ReadFrom
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.ask import refusal
@@ -48,7 +48,7 @@ _PASSING: Final = frozenset(
 class PushCalls(BrokerCalls):
     """The calls of one push consumer."""
 
-    def __init__(self, engine: Engine, config: PushConfig, store: OffsetStore) -> None:
+    def __init__(self, engine: ClientEngine, config: PushConfig, store: OffsetStore) -> None:
         super().__init__(engine, config.wire_group, unit_mode=config.unit_mode)
         self._config = config
         self._store = store

@@ -26,7 +26,7 @@ from typing import Final, Self, TypeVar, Unpack, overload
 
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.broker_calls import master_of
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import Life, State
 from flintmq.client.engine.setting_names import renamed
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
@@ -69,7 +69,7 @@ class PushConsumer(AsyncClient):
     ) -> None:
         self._common, self.config = read_settings(group, settings)
         life = Life(f"{type(self).__name__} {group!r}")
-        super().__init__(group, Engine(self._common, what=life.what), life)
+        super().__init__(group, ClientEngine(self._common, what=life.what), life)
         self._wanted: dict[str, TopicSubscription] = {}
         self._listeners: dict[str, Listener] = {}
         self._usual: Listener | None = None
@@ -159,7 +159,7 @@ class PushConsumer(AsyncClient):
         self._life.begin()
         try:
             if self.state is State.FAILED:
-                self._engine = Engine(self._common, what=self._life.what)
+                self._engine = ClientEngine(self._common, what=self._life.what)
             self._driver = await self._start()
         except BaseException:
             self._life.failed()

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.timing import Timer
 from flintmq.client.hooks.consume_hooks import run_filters
 from flintmq.client.push.consume_stats import SAMPLE_MS, ConsumerStats
@@ -41,17 +41,17 @@ from flintmq.core.group.actions import (
     ConfirmOffset,
     DeadLetterRecord,
     Deliver,
-    Heartbeat,
     LockQueues,
     QueuesChanged,
-    Report,
+    ReportEvent,
     SendBack,
+    SendHeartbeat,
     SendToRetry,
     UnlockQueues,
     Unregister,
 )
 from flintmq.core.group.listener_results import DeadLetter, Retry, outcomes_of
-from flintmq.core.group.pull_answers import Found
+from flintmq.core.group.pull_answers import MessagesFound
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import FlintError, LocalProtocolError, Unreachable
 from flintmq.logs import logger
@@ -78,7 +78,7 @@ class Driver:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientEngine,
         machine: GroupConsumer,
         config: PushConfig,
         calls: PushCalls,
@@ -113,7 +113,7 @@ class Driver:
         self._is_closed = False
         self._handlers: dict[type[Any], Callable[[Any], object]] = {
             Pull: self._pull,
-            Heartbeat: self._heartbeat,
+            SendHeartbeat: self._heartbeat,
             AskMembers: self._asking(
                 lambda ask: calls.members(ask.topic), machine.members_known, machine.members_failed
             ),
@@ -129,7 +129,7 @@ class Driver:
             ),
             UnlockQueues: self._doing(calls.unlock, lambda _, __: (), lambda _, __, ___: ()),
             QueuesChanged: self._queues_changed,
-            Report: self._report,
+            ReportEvent: self._report,
             Unregister: self._unregister,
         }
         self._commit = self._doing(calls.commit, machine.committed, machine.commit_failed)
@@ -304,7 +304,7 @@ class Driver:
                 self._engine.doubt_route(queue.topic)
             return ()
         now_ms = self._clock()
-        if isinstance(answer, Found):
+        if isinstance(answer, MessagesFound):
             self.stats.pulled(queue.topic, len(answer.messages), now_ms - asked_ms)
             if self._config.filter_hooks:
                 wanted = run_filters(self._config.filter_hooks, queue, answer.messages)
@@ -317,7 +317,7 @@ class Driver:
             self._lost_ms[broker] = now_ms
             self.event(self.machine.broker_lost(broker, now_ms))
 
-    def _heartbeat(self, heartbeat: Heartbeat) -> None:
+    def _heartbeat(self, heartbeat: SendHeartbeat) -> None:
         async def beat() -> None:
             try:
                 await self._engine.heartbeat()
@@ -375,7 +375,7 @@ class Driver:
             except Exception:
                 log.exception("on_queues failed for %s", change.topic)
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: ReportEvent) -> None:
         self._engine.events.add(report.kind, report.subject, report.text, report.level)
 
     def _unregister(self, _unregister: Unregister) -> None:

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Final
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.push.delivery import Delivery
 from flintmq.client.push.push_driver import Driver
 from flintmq.client.push.push_settings import PushConfig
@@ -69,7 +69,7 @@ def _remark(result: object) -> str | None:
 class PushMember:
     """The member of one push consumer."""
 
-    def __init__(self, engine: Engine, driver: Driver, config: PushConfig) -> None:
+    def __init__(self, engine: ClientEngine, driver: Driver, config: PushConfig) -> None:
         self.group = config.wire_group
         self._engine = engine
         self._driver = driver

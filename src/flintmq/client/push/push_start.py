@@ -18,7 +18,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
 from flintmq.core.ask import refusal
@@ -39,7 +39,9 @@ OLD_SELF_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.1
 
 
-async def check_start(engine: Engine, subscriptions: Subscriptions, config: PushConfig) -> None:
+async def check_start(
+    engine: ClientEngine, subscriptions: Subscriptions, config: PushConfig
+) -> None:
     """Raise what stands against joining the group."""
     wanted = list(subscriptions)
     await asyncio.gather(*(engine.refresh_route(each.topic) for each in wanted))
@@ -63,7 +65,10 @@ async def check_start(engine: Engine, subscriptions: Subscriptions, config: Push
 
 
 async def check_rights(
-    engine: Engine, machine: GroupConsumer, config: PushConfig, beats: Mapping[str, FlintError]
+    engine: ClientEngine,
+    machine: GroupConsumer,
+    config: PushConfig,
+    beats: Mapping[str, FlintError],
 ) -> None:
     """Raise a refusal because of rights, with what to do; ``beats`` is how heartbeats went wrong.
 
@@ -82,7 +87,7 @@ async def check_rights(
             raise explain_access(error, account, config.group, names) from error
 
 
-async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError | None:
+async def _first_questions(engine: ClientEngine, group: str, topic: str) -> FlintError | None:
     """Ask GET_CONSUMER_LIST_BY_GROUP (38) and QUERY_CONSUMER_OFFSET (14); the error, if any."""
     try:
         address = await engine.some_broker(topic)
@@ -96,7 +101,7 @@ async def _first_questions(engine: Engine, group: str, topic: str) -> FlintError
     return None
 
 
-async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConfig) -> None:
+async def _check_sql(engine: ClientEngine, wanted: TopicSubscription, config: PushConfig) -> None:
     """CHECK_CLIENT_CONFIG (46): raise `InvalidSetting` for an expression that brokers refuse."""
     body = CheckClientConfig(
         client_id=engine.client_id,
@@ -117,7 +122,7 @@ async def _check_sql(engine: Engine, wanted: TopicSubscription, config: PushConf
 
 
 async def _check_group(
-    engine: Engine, subscriptions: Subscriptions, config: PushConfig, address: str
+    engine: ClientEngine, subscriptions: Subscriptions, config: PushConfig, address: str
 ) -> None:
     group, client_id = config.wire_group, engine.client_id
     own = wishes_of(group, subscriptions.section().subscription_data_set)
@@ -138,7 +143,7 @@ async def _check_group(
 
 
 async def _wishes_without_us(
-    engine: Engine, group: str, own: dict[str, str], address: str
+    engine: ClientEngine, group: str, own: dict[str, str], address: str
 ) -> GroupWishes | None:
     """The subscriptions of the group.  An earlier process with our client id is waited for."""
     deadline_s = asyncio.get_running_loop().time() + OLD_SELF_S
@@ -155,8 +160,8 @@ SEEK_MS: Final = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 """How long to wait before each question; the last one repeats."""
 
 
-async def seek_routes(engine: Engine, topics: Sequence[str]) -> None:
-    """Refresh routes until every topic has one; `Engine.on_route_change` reports each."""
+async def seek_routes(engine: ClientEngine, topics: Sequence[str]) -> None:
+    """Refresh routes until every topic has one; `ClientEngine.on_route_change` reports each."""
     tries = 0
     while missing := [topic for topic in topics if engine.routes.find(topic) is None]:
         await engine.timing.sleep(SEEK_MS[min(tries, len(SEEK_MS) - 1)])

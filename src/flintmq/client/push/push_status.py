@@ -13,8 +13,8 @@ from flintmq.client.push.consume_stats import ConsumerStats, TopicRates
 from flintmq.client.push.delivery import Delivery
 from flintmq.client.push.listeners import Work
 from flintmq.client.push.thread_pool import RunningJob
+from flintmq.core.consumer.consumer_status import AssignedQueueStatus as Waiting
 from flintmq.core.consumer.consumer_status import GroupStatus
-from flintmq.core.consumer.consumer_status import QueueStatus as Waiting
 from flintmq.model.queue import QueueOffset, QueueRef
 
 

@@ -16,7 +16,7 @@ from flintmq.client.push.consume_stats import TopicRates
 from flintmq.client.push.listeners import Work
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import RunningJob
-from flintmq.core.consumer.consumer_status import GroupStatus, QueueStatus
+from flintmq.core.consumer.consumer_status import AssignedQueueStatus, GroupStatus
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.model.group import ConsumeType
@@ -137,7 +137,7 @@ def running_consumer(
     )
 
 
-def waits_text(queue: QueueStatus, now_ms: int) -> str:
+def waits_text(queue: AssignedQueueStatus, now_ms: int) -> str:
     """What a queue does and waits for, in words."""
     parts = []
     if queue.running:

@@ -13,7 +13,7 @@ from flintmq.model.route import BrokerReplicas, Route
 from flintmq.model.topic import reply_topic
 from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.java_properties import read_properties, write_properties
-from flintmq.protocol.bodies.route import Cluster
+from flintmq.protocol.bodies.route import ClusterMembers
 from flintmq.protocol.codes import RequestCode
 
 
@@ -80,7 +80,7 @@ class ClusterMap:
 def fetch_cluster(namesrv: NameServers) -> Conversation[ClusterMap]:
     """The brokers of the cluster (GET_BROKER_CLUSTER_INFO, 106)."""
     reply = yield from ask_any(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
-    table = Cluster.from_body(reply.body).broker_addr_table
+    table = ClusterMembers.from_body(reply.body).broker_addr_table
     return ClusterMap(
         tuple(
             BrokerReplicas(entry.cluster, name, entry.broker_addrs)

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from flintmq.core.consumer.offset_ledger import Position
 from flintmq.core.consumer.process_queue import ProcessQueue
-from flintmq.core.consumer.pull_loop import Limits, PullLoop, Waiting
+from flintmq.core.consumer.pull_loop import CacheLimits, PullLoop, PullWaiting
 from flintmq.core.consumer.queue_lock import QueueLock
 from flintmq.core.consumer.settle_bad_records import BadAction, BadSettling
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleRules
@@ -153,7 +153,7 @@ class AssignedQueue:
         self.stage = Locating(None, now_ms + START_AGAIN_MS)
 
     def work(
-        self, position: Position, settings: ConsumerSettings, limits: Limits, now_ms: int
+        self, position: Position, settings: ConsumerSettings, limits: CacheLimits, now_ms: int
     ) -> None:
         """Begin where ``position`` is; it follows what is cached from now on."""
         start = position.settled_to
@@ -186,7 +186,7 @@ class AssignedQueue:
 
     def is_time_to_pull(self, now_ms: int) -> bool:
         state = self.stage.loop.state if isinstance(self.stage, Working) else None
-        return isinstance(state, Waiting) and state.until_ms <= now_ms
+        return isinstance(state, PullWaiting) and state.until_ms <= now_ms
 
     def next_due_ms(self) -> int | None:
         """When to look at this queue again."""

@@ -32,7 +32,7 @@ class RunningListener:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStatus:
+class AssignedQueueStatus:
     """One queue.  ``reason`` is a word, ``text`` a sentence; ``until_ms`` where it is known."""
 
     queue: QueueRef
@@ -65,15 +65,15 @@ class GroupStatus:
     group: str
     client_id: str
     phase: str
-    queues: tuple[QueueStatus, ...]
+    queues: tuple[AssignedQueueStatus, ...]
     troubles: Mapping[str, str]
     bad_count: int = 0
 
 
-def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> QueueStatus:
+def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> AssignedQueueStatus:
     reason, text, until_ms, next_offset = _waiting(home)
     cached, settling = home.cached, home.settling
-    return QueueStatus(
+    return AssignedQueueStatus(
         queue=home.queue,
         stage=type(home.stage).__name__.lower(),
         reason=reason,

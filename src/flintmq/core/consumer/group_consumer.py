@@ -64,10 +64,10 @@ from flintmq.core.group.actions import (
     CommitOffset,
     ConfirmOffset,
     Deliver,
-    Heartbeat,
     LockQueues,
     QueuesChanged,
-    Report,
+    ReportEvent,
+    SendHeartbeat,
     Unregister,
 )
 from flintmq.core.group.allocate import Strategy, allocate_averagely
@@ -152,7 +152,7 @@ class GroupConsumer(QueueWork):
 
     # Routes, members, notifications
 
-    def heartbeat_done(self, heartbeat: Heartbeat, now_ms: int) -> Actions:
+    def heartbeat_done(self, heartbeat: SendHeartbeat, now_ms: int) -> Actions:
         """Brokers know the subscriptions; those that were unreachable get a later heartbeat."""
         self.subscriptions.confirmed(heartbeat.section)
         if self._is_known:
@@ -191,7 +191,7 @@ class GroupConsumer(QueueWork):
     def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> Actions:
         self._table.locks.failed(ask, now_ms)
         text = f"{len(ask.queues)} locks not known: {reason}"
-        return self._end([Report("lock", ask.broker, text, logging.WARNING)], now_ms)
+        return self._end([ReportEvent("lock", ask.broker, text, logging.WARNING)], now_ms)
 
     def broker_lost(self, broker: str, now_ms: int) -> Actions:
         """The connection to a master is closed, and perhaps all its locks are lost."""
@@ -204,7 +204,7 @@ class GroupConsumer(QueueWork):
     def commit_failed(self, commit: CommitOffset, reason: str, now_ms: int) -> Actions:
         self._table.ledger.failed(commit.queue)
         text = f"{commit.offset} was not committed: {reason}"
-        report = Report("offset", str(commit.queue), text, logging.WARNING)
+        report = ReportEvent("offset", str(commit.queue), text, logging.WARNING)
         return self._end([report, *self._table.committed(commit, failed=True)], now_ms)
 
     def confirmed(self, ask: ConfirmOffset, stored: QueueOffset | None, now_ms: int) -> Actions:
@@ -212,7 +212,7 @@ class GroupConsumer(QueueWork):
 
     def confirm_failed(self, ask: ConfirmOffset, reason: str, now_ms: int) -> Actions:
         text = f"whether {ask.offset} stayed committed is not known: {reason}"
-        report = Report("offset", str(ask.queue), text, logging.WARNING)
+        report = ReportEvent("offset", str(ask.queue), text, logging.WARNING)
         return self._end([report, *self._table.confirmed(ask, None)], now_ms)
 
     def reset(self, offsets: Mapping[QueueRef, QueueOffset], now_ms: int) -> Actions:
@@ -221,7 +221,9 @@ class GroupConsumer(QueueWork):
         for queue, to in offsets.items():
             home = self._table.find(queue)
             if home is not None and isinstance(home.stage, Working | Locating | Moved):
-                out.append(Report("reset", str(queue), f"begins anew at {to}", logging.WARNING))
+                out.append(
+                    ReportEvent("reset", str(queue), f"begins anew at {to}", logging.WARNING)
+                )
                 self._table.move(home, to, now_ms)
         return self._end(out, now_ms)
 
@@ -271,9 +273,9 @@ class GroupConsumer(QueueWork):
 
     # Inside
 
-    def _beat(self, now_ms: int) -> Heartbeat:
+    def _beat(self, now_ms: int) -> SendHeartbeat:
         self._heartbeat_ms = now_ms
-        return Heartbeat(self.subscriptions.section())
+        return SendHeartbeat(self.subscriptions.section())
 
     def _share_out(self, now_ms: int) -> list[Action]:
         """Ask who is in the group, where it is time to."""

@@ -30,10 +30,10 @@ import msgspec
 
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, broken_frame, fate_of, stops
 from flintmq.core.consumer.process_queue import ProcessQueue
-from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, Report
+from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, ReportEvent
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.pull_answers import (
-    Found,
+    MessagesFound,
     NoneMatched,
     NoNewMessage,
     OffsetMoved,
@@ -92,7 +92,7 @@ LIMITS: Final = frozenset({Reason.COUNT, Reason.SIZE, Reason.SPAN})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CacheLimits:
     """How much of a queue may be cached.  ``span_max`` is None in ordered consumption."""
 
     count_max: int
@@ -100,7 +100,7 @@ class Limits:
     span_max: int | None
 
     @classmethod
-    def of(cls, settings: ConsumerSettings, queue_count: int, *, ordered: bool) -> Limits:
+    def of(cls, settings: ConsumerSettings, queue_count: int, *, ordered: bool) -> CacheLimits:
         """A topic's limits, where they are given, shared out among our queues of it."""
         count_max, mib_max = settings.queue_count_max, settings.queue_mib_max
         if queue_count and settings.topic_count_max is not None:
@@ -110,7 +110,7 @@ class Limits:
         return cls(count_max, mib_max * MIB, None if ordered else settings.span_max)
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PullWaiting(msgspec.Struct, frozen=True):
     reason: Reason
     until_ms: int
     text: str = ""
@@ -122,7 +122,7 @@ class Awaiting(msgspec.Struct, frozen=True):
     asked_ms: int
 
 
-State: TypeAlias = Waiting | Awaiting
+State: TypeAlias = PullWaiting | Awaiting
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Taken(NamedTuple):
     """What an answer gives: messages that are wanted, bad records to settle, what is odd."""
 
     messages: Sequence[ReceivedMessage]
-    odd: list[Report]
+    odd: list[ReportEvent]
     bad: Sequence[BadRecord] = ()
 
 
@@ -152,13 +152,13 @@ class PullLoop:
         start: QueueOffset,
         cached: ProcessQueue,
         settings: ConsumerSettings,
-        limits: Limits,
+        limits: CacheLimits,
         now_ms: int,
     ) -> None:
         self.queue = queue
         self.next_offset = start
         self.limits = limits
-        self.state: State = Waiting(Reason.READY, now_ms)
+        self.state: State = PullWaiting(Reason.READY, now_ms)
         self.is_full = False
         """Whether a limit is all that stands against a pull."""
         self.bad_count = 0
@@ -175,7 +175,7 @@ class PullLoop:
     @property
     def due_ms(self) -> int | None:
         """When to look again; None while an answer is due."""
-        return self.state.until_ms if isinstance(self.state, Waiting) else None
+        return self.state.until_ms if isinstance(self.state, PullWaiting) else None
 
     @property
     def has_room_again(self) -> bool:
@@ -198,13 +198,13 @@ class PullLoop:
         if isinstance(state, Awaiting):
             self.state = Awaiting(state.pull, state.wanted, state.asked_ms + delta_ms)
 
-    def look(self, gate: Gate, now_ms: int) -> list[Pull | Report]:
+    def look(self, gate: Gate, now_ms: int) -> list[Pull | ReportEvent]:
         """Pull if nothing stands against it; nothing comes back where something does."""
-        assert isinstance(self.state, Waiting), "one pull at a time"
+        assert isinstance(self.state, PullWaiting), "one pull at a time"
         reason, delay_ms = self._obstacle(gate)
         self.is_full = reason in LIMITS
         if reason is not Reason.READY:
-            self.state = Waiting(reason, now_ms + delay_ms)
+            self.state = PullWaiting(reason, now_ms + delay_ms)
             return self._warn(reason) if self.is_full else []
         subscription, settings = gate.subscription, self._settings
         assert subscription is not None
@@ -226,8 +226,8 @@ class PullLoop:
 
     def retry(self, reason: Reason, now_ms: int) -> None:
         """End a wait whose reason no longer holds."""
-        if isinstance(self.state, Waiting) and self.state.reason is reason:
-            self.state = Waiting(Reason.READY, now_ms)
+        if isinstance(self.state, PullWaiting) and self.state.reason is reason:
+            self.state = PullWaiting(Reason.READY, now_ms)
 
     def owns(self, pull: Pull) -> bool:
         """Whether this is the pull whose answer is due."""
@@ -246,11 +246,11 @@ class PullLoop:
         self._broker_id = answer.broker_id
         self.next_offset = answer.next_offset
         self._broken_count = 0
-        delay_ms = self._settings.pull_interval_ms if isinstance(answer, Found) else 0
-        self.state = Waiting(Reason.INTERVAL if delay_ms else Reason.READY, now_ms + delay_ms)
-        if not isinstance(answer, Found):
+        delay_ms = self._settings.pull_interval_ms if isinstance(answer, MessagesFound) else 0
+        self.state = PullWaiting(Reason.INTERVAL if delay_ms else Reason.READY, now_ms + delay_ms)
+        if not isinstance(answer, MessagesFound):
             return self._empty(state, answer, now_ms)
-        odd: list[Report] = []
+        odd: list[ReportEvent] = []
         self._quick_count = 0
         messages: Sequence[ReceivedMessage] = answer.messages
         bad: Sequence[BadRecord] = answer.bad
@@ -278,15 +278,15 @@ class PullLoop:
             messages = [m for m in messages if m.properties.get(names.TAGS) in tags]
         return Taken(messages, odd, bad)
 
-    def failed(self, pull: Pull, error: FlintError, now_ms: int) -> list[Report]:
+    def failed(self, pull: Pull, error: FlintError, now_ms: int) -> list[ReportEvent]:
         """The pull was refused, or no answer came."""
         assert self.owns(pull)
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
-            self.state = Waiting(Reason.BROKER_BUSY, now_ms + BROKER_BUSY_MS, str(error))
+            self.state = PullWaiting(Reason.BROKER_BUSY, now_ms + BROKER_BUSY_MS, str(error))
             return []
         self._broker_id = MASTER_ID  # the replica that was suggested may be gone
         delay_ms = self._settings.pull_error_delay_ms
-        self.state = Waiting(Reason.FAILED, now_ms + delay_ms, str(error))
+        self.state = PullWaiting(Reason.FAILED, now_ms + delay_ms, str(error))
         text = f"pull at {pull.offset} failed, again in {delay_ms} ms: {error}"
         return [self._report("pull", text, logging.WARNING)]
 
@@ -302,13 +302,13 @@ class PullLoop:
         if isinstance(answer, NoneMatched) and led_to <= offset:
             self._lead_nowhere(now_ms)  # a slave that does not have the offset says so
         elif self._quick_count > QUICK_MAX:
-            self.state = Waiting(Reason.INTERVAL, now_ms + QUICK_MS)
+            self.state = PullWaiting(Reason.INTERVAL, now_ms + QUICK_MS)
         return Taken((), [self._before(offset, led_to)] if led_to < offset else [])
 
     def _lead_nowhere(self, now_ms: int) -> None:
         """Ask again after a while, and not again and again at full speed."""
         until_ms = now_ms + self._settings.pull_error_delay_ms
-        self.state = Waiting(Reason.FAILED, until_ms, "the answer led nowhere")
+        self.state = PullWaiting(Reason.FAILED, until_ms, "the answer led nowhere")
 
     def _unreadable(self, pull: Pull, answer: Unreadable, now_ms: int) -> Taken:
         """No frame of an answer is intact.  After a few, the queue goes on one offset behind."""
@@ -316,13 +316,13 @@ class PullLoop:
         if self._broken_count < FRAME_TRIES:
             return Taken((), self.failed(pull, answer.fault, now_ms))
         self._broken_count = 0
-        self.state = Waiting(Reason.READY, now_ms)
+        self.state = PullWaiting(Reason.READY, now_ms)
         self.next_offset = QueueOffset(pull.offset + 1)
-        odd: list[Report] = []
+        odd: list[ReportEvent] = []
         bad = self._judge([broken_frame(self.queue, pull.offset, answer.fault.reason)], odd)
         return Taken((), odd, bad)
 
-    def _judge(self, bad: Sequence[BadRecord], odd: list[Report]) -> Sequence[BadRecord]:
+    def _judge(self, bad: Sequence[BadRecord], odd: list[ReportEvent]) -> Sequence[BadRecord]:
         """Report bad records; those that are to be settled, up to one that stops the queue."""
         rule = self._settings.bad_rule
         for index, one in enumerate(bad):
@@ -354,7 +354,7 @@ class PullLoop:
             return Reason.NO_SUBSCRIPTION, self._settings.pull_error_delay_ms
         return Reason.READY, 0
 
-    def _warn(self, reason: Reason) -> list[Pull | Report]:
+    def _warn(self, reason: Reason) -> list[Pull | ReportEvent]:
         met = self._met[reason]
         self._met[reason] = met + 1
         if met % WARN_EVERY:
@@ -366,9 +366,9 @@ class PullLoop:
         )
         return [self._report("flow control", text, logging.WARNING)]
 
-    def _before(self, asked: QueueOffset, given: QueueOffset) -> Report:
+    def _before(self, asked: QueueOffset, given: QueueOffset) -> ReportEvent:
         text = f"asked from {asked}, the answer lies before it, at {given}"
         return self._report("offset", text, logging.ERROR)
 
-    def _report(self, kind: str, text: str, level: int) -> Report:
-        return Report(kind, str(self.queue), text, level)
+    def _report(self, kind: str, text: str, level: int) -> ReportEvent:
+        return ReportEvent(kind, str(self.queue), text, level)

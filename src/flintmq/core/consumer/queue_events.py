@@ -24,14 +24,14 @@ from flintmq.core.consumer.assigned_queue import (
     Working,
     as_listeners_see,
 )
-from flintmq.core.consumer.pull_loop import Gate, Reason, Waiting
+from flintmq.core.consumer.pull_loop import Gate, PullWaiting, Reason
 from flintmq.core.consumer.queue_table import QueueTable
 from flintmq.core.group.actions import (
     Action,
     AskStartOffset,
     DeadLetterRecord,
     Deliver,
-    Report,
+    ReportEvent,
     SendBack,
     SendToRetry,
 )
@@ -101,7 +101,7 @@ class QueueWork(ABC):
         if isinstance(answer, OffsetMoved):
             text = f"{pull.offset} does not exist, begins anew at {answer.next_offset}"
             self._table.move(home, answer.next_offset, now_ms)
-            return [Report("offset", str(pull.queue), text, logging.WARNING)]
+            return [ReportEvent("offset", str(pull.queue), text, logging.WARNING)]
         messages, odd, bad = loop.answered(pull, answer, now_ms)
         if odd:
             self._count_bad(odd)
@@ -170,7 +170,7 @@ class QueueWork(ABC):
         out: list[Action] = [*settling.consumed(batch, verdict, now_ms)]
         if verdict.fault is not None:
             text = str(verdict.fault)
-            out.append(Report("result", str(batch.queue), text, logging.ERROR))
+            out.append(ReportEvent("result", str(batch.queue), text, logging.ERROR))
         return self._settled(home, out, now_ms)
 
     def consumed_whole(self, batches: Iterable[Deliver], now_ms: int) -> list[Action]:
@@ -297,7 +297,7 @@ class QueueWork(ABC):
         loop = stage.loop
         if loop.is_full and loop.has_room_again:
             loop.is_full = False
-            loop.state = Waiting(Reason.READY, now_ms)
+            loop.state = PullWaiting(Reason.READY, now_ms)
             out += self._look(home, now_ms)
         elif home.ordered and home.is_free(now_ms):
             out += home.next_batches()
@@ -308,7 +308,7 @@ class QueueWork(ABC):
             self._table.agenda.put(home, home.bad.next_due_ms())
         return out
 
-    def _count_bad(self, odd: Iterable[Report]) -> None:
+    def _count_bad(self, odd: Iterable[ReportEvent]) -> None:
         self.bad_count += sum(report.kind == KIND for report in odd)
 
     def _lay_aside(

@@ -28,7 +28,7 @@ from flintmq.core.consumer.assigned_queue import (
 )
 from flintmq.core.consumer.due_queue import Agenda
 from flintmq.core.consumer.offset_ledger import OffsetLedger
-from flintmq.core.consumer.pull_loop import Awaiting, Limits
+from flintmq.core.consumer.pull_loop import Awaiting, CacheLimits
 from flintmq.core.consumer.queue_lock import QueueLocks
 from flintmq.core.consumer.settle_concurrent import settle_rules
 from flintmq.core.group.actions import (
@@ -37,7 +37,7 @@ from flintmq.core.group.actions import (
     CommitOffset,
     ConfirmOffset,
     LockQueues,
-    Report,
+    ReportEvent,
     UnlockQueues,
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
@@ -97,7 +97,7 @@ class QueueTable:
                 has_changed = True
             elif is_lost:
                 text = "its pull was never answered; the queue begins anew"
-                out.append(Report("pull", str(home.queue), text, logging.ERROR))
+                out.append(ReportEvent("pull", str(home.queue), text, logging.ERROR))
                 out += self.lose(home)
         for queue in sorted(share.own):
             if queue not in self._queues and len(self._queues) < QUEUES_MAX:
@@ -118,7 +118,7 @@ class QueueTable:
             lock=lock,
         )
         self._queues[queue] = home
-        report = Report("rebalance", str(queue), "ours now")
+        report = ReportEvent("rebalance", str(queue), "ours now")
         return [report] if needs_lock else [report, home.locate(now_ms)]
 
     def _share_limits(self, topic: str) -> None:
@@ -128,10 +128,10 @@ class QueueTable:
             if isinstance(stage, Working):
                 stage.loop.limits = self._limits(topic)
 
-    def _limits(self, topic: str) -> Limits:
+    def _limits(self, topic: str) -> CacheLimits:
         count = sum(queue.topic == topic for queue in self._queues)
         ordered = self._subscriptions.is_ordered(topic)
-        return Limits.of(self._settings, count, ordered=ordered)
+        return CacheLimits.of(self._settings, count, ordered=ordered)
 
     # Begin
 
@@ -151,7 +151,7 @@ class QueueTable:
         home.locate_again(now_ms)
         self.agenda.put(home, home.next_due_ms())
         text = f"where to begin is not known: {reason}"
-        return [Report("offset", str(ask.queue), text, logging.WARNING)]
+        return [ReportEvent("offset", str(ask.queue), text, logging.WARNING)]
 
     # Locks
 
@@ -177,7 +177,7 @@ class QueueTable:
     def _lock_lost(self, queue: QueueRef, reason: str) -> list[Action]:
         """Others may consume it now: nothing is committed, and it is locked and begun anew."""
         home = self._queues[queue]
-        report = Report("lock", str(queue), f"lost: {reason}", logging.WARNING)
+        report = ReportEvent("lock", str(queue), f"lost: {reason}", logging.WARNING)
         if isinstance(home.stage, Locating):
             home.stage = Locking()
             return [report]
@@ -197,7 +197,7 @@ class QueueTable:
 
     def lose(self, home: AssignedQueue) -> list[Action]:
         """Another member takes it over."""
-        out: list[Action] = [Report("rebalance", str(home.queue), "not ours any more")]
+        out: list[Action] = [ReportEvent("rebalance", str(home.queue), "not ours any more")]
         if home.ordered:
             return out + self.close(home)
         if isinstance(home.stage, Moved):
@@ -289,7 +289,7 @@ class QueueTable:
         text = f"a late pull took it back from {ask.offset} to {stored}; committed again"
         commit = CommitOffset(home.queue, ask.offset, is_urgent=True)
         home.stage = Closing(stage.position, None, commit)
-        return [Report("offset", str(home.queue), text, logging.WARNING), commit]
+        return [ReportEvent("offset", str(home.queue), text, logging.WARNING), commit]
 
     def _ends_with(self, last: CommitOffset | ConfirmOffset) -> AssignedQueue | None:
         """The queue that is given up when this is done."""

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from flintmq.core.bad_record_rule import KIND
 from flintmq.core.consumer.process_queue import ProcessQueue
-from flintmq.core.group.actions import DeadLetterRecord, Report
+from flintmq.core.group.actions import DeadLetterRecord, ReportEvent
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset, QueueRef
 
@@ -31,7 +31,7 @@ REFUSED_MAX: Final = 6
 """How often a broker may say no to one record: its reason may pass, but a queue that commits
 nothing behind it for ever would be stopped all the same."""
 
-BadAction: TypeAlias = DeadLetterRecord | Report
+BadAction: TypeAlias = DeadLetterRecord | ReportEvent
 
 
 class BadSettling:
@@ -73,7 +73,7 @@ class BadSettling:
             return self._later(ask.bad, times, reason, now_ms)
         self._cached.release(ask.bad.queue_offset)
         text = f"{ask.bad} and is no dead letter: skipped, refused {times} times: {reason}"
-        return [Report(KIND, str(self._queue), text, logging.ERROR)]
+        return [ReportEvent(KIND, str(self._queue), text, logging.ERROR)]
 
     def failed(self, ask: DeadLetterRecord, reason: str, now_ms: int) -> list[BadAction]:
         """No broker answered."""
@@ -108,4 +108,4 @@ class BadSettling:
             (now_ms + AGAIN_MS, DeadLetterRecord(self._queue, bad, refused, self._home))
         )
         text = f"{bad.queue_offset} is no dead letter yet, again in {AGAIN_MS} ms: {reason}"
-        return [Report("send back", str(self._queue), text, logging.WARNING)]
+        return [ReportEvent("send back", str(self._queue), text, logging.WARNING)]

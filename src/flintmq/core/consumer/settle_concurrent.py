@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.running_batches import EXPIRED_MAX, RunningBatches
-from flintmq.core.group.actions import Deliver, Report, SendBack, SendToRetry
+from flintmq.core.group.actions import Deliver, ReportEvent, SendBack, SendToRetry
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL, Again, Consumed, Dead, Verdict
 from flintmq.core.group.retry_copy import EXPIRED_LEVEL, copy_to_retry
@@ -39,7 +39,7 @@ AGAIN_MS: Final = 5_000
 
 _messages_of: Callable[[Deliver], tuple[ReceivedMessage, ...]] = attrgetter("messages")
 
-SettleAction: TypeAlias = Deliver | SendBack | SendToRetry | Report
+SettleAction: TypeAlias = Deliver | SendBack | SendToRetry | ReportEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ class ConcurrentSettling:
         self._again.append((now_ms + AGAIN_MS, tried))
         return (self._report("retry", f"{message.message_id} comes again in {AGAIN_MS} ms"),)
 
-    def _report(self, kind: str, text: str) -> Report:
-        return Report(kind, str(self.queue), text, logging.WARNING)
+    def _report(self, kind: str, text: str) -> ReportEvent:
+        return ReportEvent(kind, str(self.queue), text, logging.WARNING)
 
 
 def settle_rules(

@@ -24,7 +24,7 @@ import msgspec
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.running_batches import RunningBatches
 from flintmq.core.consumer.settle_concurrent import SettleAction, SettleRules
-from flintmq.core.group.actions import Deliver, Report, SendBack
+from flintmq.core.group.actions import Deliver, ReportEvent, SendBack
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL, Again, Consumed, Outcome, Verdict
 from flintmq.core.group.retry_copy import copy_to_retry
 from flintmq.model.message import ReceivedMessage
@@ -228,5 +228,5 @@ class OrderlySettling:
             return False
         return state.asks.get(ask.message.queue_offset) is ask
 
-    def _report(self, text: str) -> Report:
-        return Report("ordered", str(self.queue), text, logging.WARNING)
+    def _report(self, text: str) -> ReportEvent:
+        return ReportEvent("ordered", str(self.queue), text, logging.WARNING)

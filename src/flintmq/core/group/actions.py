@@ -37,7 +37,7 @@ COMMIT_TIMEOUT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Heartbeat:
+class SendHeartbeat:
     """Tell every broker what the group wants; ``section`` goes into the client's heartbeat."""
 
     section: ConsumerGroup
@@ -151,7 +151,7 @@ class QueuesChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportEvent:
     """Note an event; ``level`` is one of `logging`."""
 
     kind: str
@@ -168,7 +168,7 @@ class Unregister:
 
 
 Action: TypeAlias = (
-    Heartbeat
+    SendHeartbeat
     | AskMembers
     | AskStartOffset
     | Pull
@@ -181,6 +181,6 @@ Action: TypeAlias = (
     | LockQueues
     | UnlockQueues
     | QueuesChanged
-    | Report
+    | ReportEvent
     | Unregister
 )

@@ -37,7 +37,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(_Answer):
+class MessagesFound(_Answer):
     """``fault`` tells that the rest of the answer could not be read; it is pulled again.
 
     ``bad`` are the records that cannot be decoded, between the messages and in order.
@@ -75,7 +75,7 @@ class OffsetMoved(_Answer):
     """The queue does not have the offset: it was deleted, or never written."""
 
 
-PullAnswer: TypeAlias = Found | Unreadable | NoNewMessage | NoneMatched | OffsetMoved
+PullAnswer: TypeAlias = MessagesFound | Unreadable | NoNewMessage | NoneMatched | OffsetMoved
 
 _EMPTY: Final[dict[int, type[NoNewMessage | NoneMatched | OffsetMoved]]] = {
     int(ResponseCode.PULL_NOT_FOUND): NoNewMessage,
@@ -110,10 +110,10 @@ def read_pull_answer(reply: Command, queue: QueueRef, address: str) -> PullAnswe
         offset_delta=header.offset_delta or 0,
     )
     if received.fault is None:
-        return Found(*bounds, received.messages, None, received.bad)
+        return MessagesFound(*bounds, received.messages, None, received.bad)
     last = [message.queue_offset for message in received.messages[-1:]]
     last += [bad.queue_offset for bad in received.bad[-1:]]
     if not last:
         return Unreadable(*bounds, fault=received.fault)
     after = QueueOffset(max(last) + 1)
-    return Found(after, *bounds[1:], received.messages, received.fault, received.bad)
+    return MessagesFound(after, *bounds[1:], received.messages, received.fault, received.bad)

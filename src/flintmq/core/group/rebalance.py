@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from flintmq.core.group.actions import AskMembers, Report
+from flintmq.core.group.actions import AskMembers, ReportEvent
 from flintmq.core.group.allocate import Strategy, sorted_members
 from flintmq.model.group import is_retry_topic
 from flintmq.model.queue import QueueRef
@@ -100,7 +100,7 @@ class Rebalance:
 
     def members_known(
         self, ask: AskMembers, members: Iterable[str], now_ms: int
-    ) -> list[Share | Report]:
+    ) -> list[Share | ReportEvent]:
         """The broker answered who is in the group."""
         topic = self._answered(ask, now_ms)
         if topic is None or not topic.queues:
@@ -115,18 +115,18 @@ class Rebalance:
         except Exception as error:  # whatever a user's strategy does, we keep what we have
             reason = f"the strategy failed: {type(error).__name__}: {error}"
             topic.trouble = reason
-            return [Report("rebalance", ask.topic, reason, logging.ERROR)]
+            return [ReportEvent("rebalance", ask.topic, reason, logging.ERROR)]
         topic.trouble = ""
         return [Share(ask.topic, topic.queues, own)]
 
-    def members_failed(self, ask: AskMembers, reason: str, now_ms: int) -> list[Report]:
+    def members_failed(self, ask: AskMembers, reason: str, now_ms: int) -> list[ReportEvent]:
         topic = self._answered(ask, now_ms)
         if topic is None:
             return []
         return [
             report
             for report in self._unchanged(ask.topic, topic, reason, now_ms)
-            if isinstance(report, Report)
+            if isinstance(report, ReportEvent)
         ]
 
     def trouble(self, topic: str) -> str:
@@ -157,8 +157,8 @@ class Rebalance:
 
     def _unchanged(
         self, name: str, topic: _Topic, reason: str, now_ms: int
-    ) -> list[Share | Report]:
+    ) -> list[Share | ReportEvent]:
         topic.trouble = f"the members of the group are not known: {reason}"
         topic.due_ms = min(topic.due_ms, now_ms + AGAIN_MS)
         level = logging.DEBUG if is_retry_topic(name) else logging.WARNING
-        return [Report("rebalance", name, topic.trouble, level)]
+        return [ReportEvent("rebalance", name, topic.trouble, level)]

@@ -17,8 +17,7 @@ from flintmq.protocol.bodies.group import LockAnswer, LockRequest
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.common_headers import OfConsumerGroup
-from flintmq.protocol.headers.group import SendBack as SendBackHeader
-from flintmq.protocol.headers.group import UnregisterClient
+from flintmq.protocol.headers.group import SendBackHeader, UnregisterClient
 
 
 def members_request(group: str) -> Command:

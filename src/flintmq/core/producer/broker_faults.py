@@ -77,7 +77,7 @@ class _Trouble:
     reachable: bool
 
 
-class Faults:
+class BrokerFaults:
     """What is remembered of the brokers of one producer."""
 
     def __init__(self, avoidance: Avoidance) -> None:

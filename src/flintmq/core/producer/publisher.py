@@ -22,8 +22,8 @@ from typing import Final, Protocol
 
 from flintmq.core.ask import refusal
 from flintmq.core.conversation import Call, Pause, PausingConversation
-from flintmq.core.producer.broker_faults import Avoidance, Faults
-from flintmq.core.producer.queue_choice import Lane, QueueChoice
+from flintmq.core.producer.broker_faults import Avoidance, BrokerFaults
+from flintmq.core.producer.queue_choice import QueueChoice, RoutedQueues
 from flintmq.core.producer.receipt import STORED, SendReceipt, SendStatus, receipt_of
 from flintmq.core.producer.send_draft import Draft
 from flintmq.core.routes import Routes
@@ -130,7 +130,7 @@ class Publisher:
     ) -> None:
         self.group = group
         self.rules = rules or SendRules()
-        self.faults = Faults(self.rules.avoidance)
+        self.faults = BrokerFaults(self.rules.avoidance)
         self._routes = routes
         self._clock = clock
         self._chance = chance
@@ -184,7 +184,9 @@ class Publisher:
         failure = outcome if isinstance(outcome, FlintError) else None
         raise _given_up(draft, tried, now_ms - start_ms, timeout_ms, failure) from failure
 
-    def _call(self, draft: Draft, lane: Lane, index: int, timeout_ms: int) -> Call | Unreachable:
+    def _call(
+        self, draft: Draft, lane: RoutedQueues, index: int, timeout_ms: int
+    ) -> Call | Unreachable:
         """The next try, or why there is none to make."""
         broker = lane.queues[index].broker
         address = self._routes.address(broker)
@@ -195,7 +197,7 @@ class Publisher:
         return Call(address, self._request(draft, lane, index), timeout_ms)
 
     def _judge(
-        self, draft: Draft, lane: Lane, index: int, answer: Command, start_ms: int
+        self, draft: Draft, lane: RoutedQueues, index: int, answer: Command, start_ms: int
     ) -> SendReceipt | BrokerRefused:
         """What an answer means.  A refusal that no other try can mend is raised."""
         queue, faults = lane.queues[index], self.faults
@@ -234,7 +236,7 @@ class Publisher:
         address = self._address(queue)
         if draft.is_timed:
             self._check_timed(draft, queue.broker, address)
-        lane = Lane((queue,), 0)
+        lane = RoutedQueues((queue,), 0)
         call = Call(address, self._request(draft, lane, 0), timeout_ms)
         answer = yield from _watched(watch, draft, queue, call)
         status = STORED.get(answer.code)
@@ -258,7 +260,7 @@ class Publisher:
         call = Call(address, self._request(draft, lane, index, flag=ONEWAY_BIT), timeout_ms)
         yield from _watched(watch, draft, lane.queues[index], call)
 
-    def _request(self, draft: Draft, lane: Lane, index: int, flag: int = 0) -> Command:
+    def _request(self, draft: Draft, lane: RoutedQueues, index: int, flag: int = 0) -> Command:
         key = index, draft.is_batch
         fields = lane.fields.get(key)
         if fields is None or draft.reconsume_times or draft.max_reconsume_times:

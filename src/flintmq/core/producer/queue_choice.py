@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from flintmq.core.producer.broker_faults import Avoidance, Faults
+from flintmq.core.producer.broker_faults import Avoidance, BrokerFaults
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.headers.send_template import SendFields
@@ -19,7 +19,7 @@ LANES_MAX: Final = 10_000
 """Topics whose turn is remembered."""
 
 
-class Lane:
+class RoutedQueues:
     """The queues of one topic, whose turn it is, and the headers made for them."""
 
     __slots__ = ("fields", "queues", "turn")
@@ -34,21 +34,21 @@ class Lane:
 class QueueChoice:
     """The turns of one producer."""
 
-    def __init__(self, faults: Faults, chance: Callable[[], float]) -> None:
+    def __init__(self, faults: BrokerFaults, chance: Callable[[], float]) -> None:
         self._faults = faults
         self._chance = chance
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, RoutedQueues] = {}
 
-    def lane(self, topic: str, queues: Sequence[QueueRef]) -> Lane:
+    def lane(self, topic: str, queues: Sequence[QueueRef]) -> RoutedQueues:
         lane = self._lanes.get(topic)
         if lane is None or lane.queues is not queues:
             if lane is None and len(self._lanes) >= LANES_MAX:
                 self._lanes.clear()
             turn = int(self._chance() * (1 << 31)) if lane is None else lane.turn
-            lane = self._lanes[topic] = Lane(queues, turn)
+            lane = self._lanes[topic] = RoutedQueues(queues, turn)
         return lane
 
-    def choose(self, lane: Lane, last_broker: str | None, now_ms: int) -> int:
+    def choose(self, lane: RoutedQueues, last_broker: str | None, now_ms: int) -> int:
         """The place of the next queue in its lane."""
         queues, count = lane.queues, len(lane.queues)
         turn = lane.turn
@@ -63,7 +63,9 @@ class QueueChoice:
                     return step % count
         return turn % count
 
-    def _healthy_turn(self, lane: Lane, turn: int, last_broker: str | None, now_ms: int) -> int:
+    def _healthy_turn(
+        self, lane: RoutedQueues, turn: int, last_broker: str | None, now_ms: int
+    ) -> int:
         queues, count, faults = lane.queues, len(lane.queues), self._faults
         brokers = {step: queues[step % count].broker for step in range(turn, turn + count)}
         others = {step: broker for step, broker in brokers.items() if broker != last_broker}

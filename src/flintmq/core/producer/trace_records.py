@@ -75,7 +75,7 @@ class Published(msgspec.Struct, frozen=True, gc=False):
 
 
 class Consuming(msgspec.Struct, frozen=True, gc=False):
-    """``request_id`` is the same in the `Consumed` that follows."""
+    """``request_id`` is the same in the `ConsumedRecord` that follows."""
 
     at_ms: int
     region: str | None
@@ -86,7 +86,7 @@ class Consuming(msgspec.Struct, frozen=True, gc=False):
     keys: str | None
 
 
-class Consumed(msgspec.Struct, frozen=True, gc=False):
+class ConsumedRecord(msgspec.Struct, frozen=True, gc=False):
     """The last two are missing where an old client wrote it."""
 
     request_id: str
@@ -114,7 +114,7 @@ class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     from_check: bool
 
 
-Record: TypeAlias = Published | Consuming | Consumed | TransactionEnded
+Record: TypeAlias = Published | Consuming | ConsumedRecord | TransactionEnded
 
 
 class Happening(NamedTuple):
@@ -136,7 +136,7 @@ class TraceMessage(NamedTuple):
 _NAMES: Final[dict[type[Record], str]] = {
     Published: "Pub",
     Consuming: "SubBefore",
-    Consumed: "SubAfter",
+    ConsumedRecord: "SubAfter",
     TransactionEnded: "EndTransaction",
 }
 _RETURNED: Final = tuple(ReturnKind)

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flintmq.core.bad_record_rule import stopped_by
 from flintmq.core.consumer.assigned_queue import START_AGAIN_MS, Locating
-from flintmq.core.consumer.consumer_status import QueueStatus
+from flintmq.core.consumer.consumer_status import AssignedQueueStatus
 from flintmq.core.consumer.due_queue import Agenda
 from flintmq.core.consumer.offset_ledger import OffsetLedger, Position
 from flintmq.core.consumer.process_queue import ProcessQueue
@@ -36,10 +36,10 @@ from flintmq.core.consumer.pull_loop import (
     WARN_EVERY,
     Gate,
     PullLoop,
+    PullWaiting,
     Reason,
-    Waiting,
 )
-from flintmq.core.group.actions import AskStartOffset, Report
+from flintmq.core.group.actions import AskStartOffset, ReportEvent
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
@@ -62,7 +62,7 @@ class Release:
     offset: QueueOffset | None
 
 
-LiteAction: TypeAlias = AskStartOffset | Pull | Report | Release
+LiteAction: TypeAlias = AskStartOffset | Pull | ReportEvent | Release
 
 
 class Batch(NamedTuple):
@@ -107,7 +107,7 @@ class LitePull:
         """Batches that `take` would give one after the other."""
         return sum(not home.is_paused for home, _ in self._ready)
 
-    def status(self) -> tuple[QueueStatus, ...]:
+    def status(self) -> tuple[AssignedQueueStatus, ...]:
         """What each queue does and waits for."""
         return tuple(home.status() for home in self._homes.values())
 
@@ -146,7 +146,7 @@ class LitePull:
         home.stage = Locating(None, now_ms + START_AGAIN_MS)
         self._agenda.put(home, home.stage.due_ms)
         text = f"where to begin is not known: {reason}"
-        return [Report("offset", str(ask.queue), text, logging.WARNING)]
+        return [ReportEvent("offset", str(ask.queue), text, logging.WARNING)]
 
     # Pulls
 
@@ -161,7 +161,7 @@ class LitePull:
         highest = home.cached.highest
         if isinstance(answer, OffsetMoved):
             text = f"the broker has no {pull.offset}; goes on at {answer.next_offset}"
-            out.append(Report("offset", str(pull.queue), text, logging.WARNING))
+            out.append(ReportEvent("offset", str(pull.queue), text, logging.WARNING))
             if answer.next_offset < max(home.consumed, 0 if highest is None else highest):
                 return out + self._restart(home, answer.next_offset, now_ms)
         if messages:
@@ -342,7 +342,7 @@ class LitePull:
         """There is room again: pull before the usual 50 ms are over."""
         out: list[LiteAction] = []
         loop = stage.loop
-        if loop.is_full and loop.has_room_again and isinstance(loop.state, Waiting):
+        if loop.is_full and loop.has_room_again and isinstance(loop.state, PullWaiting):
             loop.retry(loop.state.reason, now_ms)
             out += self._look(home, now_ms)
         if self._full and self._total * 2 <= self.settings.total_count_max:
@@ -366,7 +366,7 @@ class LitePull:
         out: list[LiteAction] = []
         if loop.due_ms is not None and loop.due_ms <= now_ms:
             if self._total > self.settings.total_count_max and not home.is_paused:
-                loop.state = Waiting(Reason.COUNT, now_ms + FLOW_CONTROL_MS, TOTAL_TEXT)
+                loop.state = PullWaiting(Reason.COUNT, now_ms + FLOW_CONTROL_MS, TOTAL_TEXT)
                 self._full.add(home)
                 out += self._warn()
             else:
@@ -375,9 +375,9 @@ class LitePull:
         self._agenda.put(home, loop.due_ms)
         return out
 
-    def _warn(self) -> list[Report]:
+    def _warn(self) -> list[ReportEvent]:
         self._times_full += 1
         if (self._times_full - 1) % WARN_EVERY:
             return []
         text = f"not pulled: {TOTAL_TEXT}: {self._total}, times {self._times_full}"
-        return [Report("flow control", "all queues", text, logging.WARNING)]
+        return [ReportEvent("flow control", "all queues", text, logging.WARNING)]

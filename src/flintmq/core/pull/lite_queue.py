@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flintmq.core.consumer.assigned_queue import Locating
-from flintmq.core.consumer.consumer_status import QueueStatus, Waits, what_loop_waits_for
+from flintmq.core.consumer.consumer_status import AssignedQueueStatus, Waits, what_loop_waits_for
 from flintmq.core.consumer.offset_ledger import Position
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.pull_loop import PullLoop
@@ -38,7 +38,7 @@ class LiteQueue:
         self.is_stopped = False
         """Whether a record that cannot be decoded ended it, and the program was told."""
 
-    def status(self) -> QueueStatus:
+    def status(self) -> AssignedQueueStatus:
         stage, cached = self.stage, self.cached
         if isinstance(stage, Locating):
             due_ms = stage.due_ms if stage.ask is None else None
@@ -46,7 +46,7 @@ class LiteQueue:
         else:
             waiting = what_loop_waits_for(stage.loop, cached)
         reason, text, until_ms, next_offset = waiting
-        return QueueStatus(
+        return AssignedQueueStatus(
             queue=self.queue,
             stage="paused" if self.is_paused else type(stage).__name__.lower(),
             reason=reason,

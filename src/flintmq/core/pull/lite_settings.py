@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from flintmq.core.bad_record_rule import OnBadRecord, check_rule
-from flintmq.core.consumer.pull_loop import Limits
+from flintmq.core.consumer.pull_loop import CacheLimits
 from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import (
     BACKLOG_MS,
@@ -110,9 +110,9 @@ class LiteSettings(PullSettings):
             check_range("start_at_ms", self.start_at_ms, (0, 2**63 - 1))
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CacheLimits:
         """How much of one queue may be cached."""
-        return Limits(self.queue_count_max, self.queue_mib_max * MIB, self.span_max)
+        return CacheLimits(self.queue_count_max, self.queue_mib_max * MIB, self.span_max)
 
     def starts_at_ms(self, now_ms: int) -> int:
         """The time from which a group consumes that starts by time."""

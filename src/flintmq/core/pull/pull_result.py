@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from flintmq.core.bad_record_rule import OnBadRecord, broken_frame, stopped_by, stops
 from flintmq.core.consumer.assigned_queue import as_listeners_see
 from flintmq.core.group.pull_answers import (
-    Found,
+    MessagesFound,
     NoneMatched,
     NoNewMessage,
     OffsetMoved,
@@ -52,7 +52,7 @@ class PullResult(NamedTuple):
 
 
 _STATUS: Final = {
-    Found: PullStatus.FOUND,
+    MessagesFound: PullStatus.FOUND,
     NoNewMessage: PullStatus.NO_NEW_MESSAGE,
     NoneMatched: PullStatus.NONE_MATCHED,
     OffsetMoved: PullStatus.OFFSET_MOVED,
@@ -60,7 +60,7 @@ _STATUS: Final = {
 
 
 def result_of(
-    answer: Found | NoNewMessage | NoneMatched | OffsetMoved,
+    answer: MessagesFound | NoNewMessage | NoneMatched | OffsetMoved,
     queue: QueueRef,
     subscription: TopicSubscription,
     *,
@@ -76,7 +76,7 @@ def result_of(
     messages: Sequence[ReceivedMessage] = ()
     bad: Sequence[BadRecord] = ()
     next_offset = answer.next_offset
-    if isinstance(answer, Found):
+    if isinstance(answer, MessagesFound):
         messages, bad = answer.messages, answer.bad
         end = next((one for one in bad if stops(rule, one)), None)
         if end is not None:
@@ -100,9 +100,9 @@ def result_of(
     )
 
 
-def given_up(answer: Unreadable, queue: QueueRef, offset: QueueOffset) -> Found:
+def given_up(answer: Unreadable, queue: QueueRef, offset: QueueOffset) -> MessagesFound:
     """An answer of which nothing can be read, as one with a bad record at ``offset``."""
-    return Found(
+    return MessagesFound(
         QueueOffset(offset + 1),
         answer.broker_id,
         answer.min_offset,

@@ -22,7 +22,7 @@ from flintmq.net.address import Address
 from flintmq.net.backoff import Backoff
 from flintmq.net.blocking.blocking_channel import BlockingChannel, BlockingHandler, ignore
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, Limits
+from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, ChannelLimits
 from flintmq.net.reasons import no_connection, why, why_no_handshake
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import Command
@@ -36,7 +36,7 @@ class BlockingChannels:
         *,
         tls: ClientTls | None = None,
         handler: BlockingHandler = ignore,
-        limits: Limits = LIMITS,
+        limits: ChannelLimits = LIMITS,
         connect_ms: int = CONNECT_MS,
         clock: Clock = monotonic_ms,
         chance: Callable[[], float] = random.random,
@@ -130,7 +130,7 @@ def connect(
     *,
     tls: ClientTls | None = None,
     handler: BlockingHandler = ignore,
-    limits: Limits = LIMITS,
+    limits: ChannelLimits = LIMITS,
     timeout_ms: int = CONNECT_MS,
     clock: Clock = monotonic_ms,
 ) -> BlockingChannel:

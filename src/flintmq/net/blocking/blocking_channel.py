@@ -19,9 +19,9 @@ from typing import Self, TypeAlias
 
 from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import CONNECT_MS, LIMITS, Limits
+from flintmq.net.limits import CONNECT_MS, LIMITS, ChannelLimits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
-from flintmq.net.receive_buffer import Inbox
+from flintmq.net.receive_buffer import ReceiveBuffer
 from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Asked, Connection
 from flintmq.protocol.wire import decode_command
@@ -42,7 +42,7 @@ class BlockingChannel:
         peer: str,
         *,
         handler: BlockingHandler = ignore,
-        limits: Limits = LIMITS,
+        limits: ChannelLimits = LIMITS,
         clock: Clock = monotonic_ms,
     ) -> None:
         self.peer = peer
@@ -53,7 +53,7 @@ class BlockingChannel:
         self._limits = limits
         self._clock = clock
         self._connection = Connection(calls_max=limits.calls_max)
-        self._inbox = Inbox(limits.frame_bytes_max)
+        self._inbox = ReceiveBuffer(limits.frame_bytes_max)
         self._started: dict[int, tuple[int, int]] = {}  # token → code, timeout_ms
         self._ended: dict[int, Command | Unreachable] = {}
         self._active_ms = clock()

@@ -31,7 +31,7 @@ from flintmq.net.channels.partial_frames import PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session, no_session
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
 from flintmq.protocol.command import Command
 from flintmq.protocol.connection import Answered, Connection
@@ -62,7 +62,7 @@ class Channel(asyncio.Protocol):
         peer: str,
         *,
         accepted: bool = False,
-        limits: Limits = LIMITS,
+        limits: ChannelLimits = LIMITS,
         clock: Clock = monotonic_ms,
         partial: PartialFrames | None = None,
         stalls: Stalls | None = None,

@@ -23,7 +23,7 @@ from flintmq.net.backoff import Backoff
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.commands import CommandSession, Handler, refuse
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import no_connection, why, why_no_handshake
 from flintmq.net.tls import ClientTls
 from flintmq.protocol.command import Command
@@ -47,7 +47,7 @@ class Channels:
         *,
         tls: ClientTls | None = None,
         handler: Handler = refuse,
-        limits: Limits = LIMITS,
+        limits: ChannelLimits = LIMITS,
         connect_ms: int = CONNECT_MS,
         clock: Clock = monotonic_ms,
         chance: Callable[[], float] = random.random,
@@ -154,7 +154,7 @@ async def connect(
     *,
     tls: ClientTls | None = None,
     handler: Handler = refuse,
-    limits: Limits = LIMITS,
+    limits: ChannelLimits = LIMITS,
     timeout_ms: int = CONNECT_MS,
     clock: Clock = monotonic_ms,
 ) -> Channel:
@@ -182,7 +182,12 @@ class _Dialer:
     """How to connect, whatever the address."""
 
     def __init__(
-        self, tls: ClientTls | None, handler: Handler, limits: Limits, timeout_ms: int, clock: Clock
+        self,
+        tls: ClientTls | None,
+        handler: Handler,
+        limits: ChannelLimits,
+        timeout_ms: int,
+        clock: Clock,
     ) -> None:
         self._context = None if tls is None else tls.context()
         self._server_name = None if tls is None else tls.server_name

@@ -39,7 +39,7 @@ class Reader(Protocol):
     def abort(self, reason: str) -> None: ...
 
 
-class _Held:
+class _Unfinished:
     __slots__ = ("bytes", "then_bytes", "then_ms")
 
     def __init__(self, held_bytes: int, now_ms: int) -> None:
@@ -56,7 +56,7 @@ class PartialFrames:
         """Connections that were closed for what they held."""
         self._bytes_max = bytes_max
         self._clock = clock
-        self._held: dict[Reader, _Held] = {}  # the oldest frame first
+        self._held: dict[Reader, _Unfinished] = {}  # the oldest frame first
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -70,7 +70,7 @@ class PartialFrames:
             self.forget(holder)
             if not held_bytes:
                 return
-            self._held[holder] = _Held(held_bytes, self._clock())
+            self._held[holder] = _Unfinished(held_bytes, self._clock())
             self.total_bytes += held_bytes
             if self._timer is None:
                 self._wait()

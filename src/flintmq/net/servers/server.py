@@ -32,7 +32,7 @@ from flintmq.net.channels.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
-from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, Limits
+from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import CLOSED_BY_PEER, why
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
@@ -102,7 +102,7 @@ class Server:
         open_session: Callable[[Channel], Session],
         tls: ServerTls | None,
         limits: ServerLimits,
-        channel_limits: Limits,
+        channel_limits: ChannelLimits,
         clock: Clock,
         stalls: Stalls | None,
     ) -> None:
@@ -295,7 +295,7 @@ async def serve(
     *,
     tls: ServerTls | None = None,
     limits: ServerLimits = SERVER_LIMITS,
-    channel_limits: Limits = LIMITS,
+    channel_limits: ChannelLimits = LIMITS,
     clock: Clock = monotonic_ms,
     stalls: Stalls | None = None,
 ) -> Server:
@@ -322,7 +322,7 @@ async def serve_commands(
     *,
     tls: ServerTls | None = None,
     limits: ServerLimits = SERVER_LIMITS,
-    channel_limits: Limits = LIMITS,
+    channel_limits: ChannelLimits = LIMITS,
     clock: Clock = monotonic_ms,
 ) -> Server:
     """Listen, and answer each request by the handler: for servers that need no more."""

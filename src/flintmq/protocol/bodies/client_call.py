@@ -146,7 +146,7 @@ class ResetOffsets(Body, frozen=True, kw_only=True):
         return fastjson.write(_OffsetList(offset_table=listed), wire_fields)
 
 
-class ConsumerStatus(Body, frozen=True, kw_only=True):
+class ConsumerStatusTable(Body, frozen=True, kw_only=True):
     """Answer to 221 (``message_queue_table`` alone) and to 223 (a table for each client)."""
 
     consumer_table: dict[str, dict[QueueField, Int64]] | None = None

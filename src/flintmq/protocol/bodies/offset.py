@@ -2,8 +2,8 @@
 
 Three tables are files: consumerOffset.json and delayOffset.json of a broker, offsets.json of a
 broadcasting consumer.  `TimerPositions`, how far a broker has delivered its timer messages, is a
-file of our own.  `OffsetMoved` is what a broker answers to an offset that its queue does not have.
-`ConsumeTimeSpans` answers QUERY_CONSUME_TIME_SPAN (303).
+file of our own.  `OffsetMovedEvent` is what a broker answers to an offset that its queue does
+not have.  `ConsumeTimeSpans` answers QUERY_CONSUME_TIME_SPAN (303).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LocalOffsets(Body, frozen=True, kw_only=True):
     offset_table: dict[QueueField, Int64] = {}
 
 
-class OffsetMoved(Body, frozen=True, kw_only=True):
+class OffsetMovedEvent(Body, frozen=True, kw_only=True):
     """The body of a message in OFFSET_MOVED_EVENT: a group pulled from where nothing is."""
 
     consumer_group: str

@@ -4,8 +4,8 @@
 text, so the body must have no spaces.  Quoted keys are what every client reads; bare ones are what
 name servers send to old versions.
 
-`Cluster` answers GET_BROKER_CLUSTER_INFO (106), `MemberGroup` answers GET_BROKER_MEMBER_GROUP
-(901).  Both have bare integer keys, whatever version asks.
+`ClusterMembers` answers GET_BROKER_CLUSTER_INFO (106), `MemberGroup` answers
+GET_BROKER_MEMBER_GROUP (901).  Both have bare integer keys, whatever version asks.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class TopicRoute(Body, frozen=True, kw_only=True):
         )
 
 
-class Cluster(Body, frozen=True, kw_only=True):
+class ClusterMembers(Body, frozen=True, kw_only=True):
     """Brokers by name, and the names of each cluster."""
 
     broker_addr_table: dict[str, BrokerEntry] = {}

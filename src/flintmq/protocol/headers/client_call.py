@@ -20,7 +20,7 @@ class ResetOffset(Header, frozen=True, kw_only=True):
     is_force: bool
 
 
-class ConsumerStatus(OfGroupAndTopic, frozen=True, kw_only=True):
+class ConsumerStatusRequest(OfGroupAndTopic, frozen=True, kw_only=True):
     """221 GET_CONSUMER_STATUS_FROM_CLIENT and 223 INVOKE_BROKER_TO_GET_CONSUMER_STATUS."""
 
     client_addr: str | None = None

@@ -36,7 +36,7 @@ class OfQueue(Named, frozen=True, kw_only=True):
     queue_id: Int32
 
 
-class OfGroup(Header, frozen=True, kw_only=True):
+class GroupHeader(Header, frozen=True, kw_only=True):
     group: str
 
 

@@ -23,7 +23,7 @@ class UnregisterClient(Header, frozen=True, kw_only=True):
     consumer_group: str | None = None
 
 
-class SendBack(Named, frozen=True, kw_only=True):
+class SendBackHeader(Named, frozen=True, kw_only=True):
     """36 CONSUMER_SEND_MSG_BACK; ``offset`` is a log offset.
 
     A delay level below 0 means the dead letter queue, 0 lets the broker choose.

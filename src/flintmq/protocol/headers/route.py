@@ -61,7 +61,7 @@ class BrokerHeartbeat(Header, frozen=True, kw_only=True):
     election_priority: Int32 | None = None
 
 
-class BrokerMembers(Header, frozen=True, kw_only=True):
+class BrokerMembersHeader(Header, frozen=True, kw_only=True):
     """GET_BROKER_MEMBER_GROUP (901)."""
 
     cluster_name: str

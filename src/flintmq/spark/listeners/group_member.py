@@ -20,9 +20,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from flintmq.client.engine.broker_calls import master_of
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
-from flintmq.client.pull.assignment import Assignment
+from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
 from flintmq.client.push.running_info import GROUP_SETTINGS, describe_consumer
@@ -68,7 +68,9 @@ class GroupMember:
         config = program.config
         self._config = config
         self._on_tick = on_tick
-        self._engine = engine = Engine(program.common, what=f"the query of group {config.group!r}")
+        self._engine = engine = ClientEngine(
+            program.common, what=f"the query of group {config.group!r}"
+        )
         self.group = config.wire_group
         self._subscriptions = Subscriptions(config, program.subscriptions, engine.wall())
         self.owned = OwnedQueues(self._subscriptions, is_clustering=config.is_clustering)
@@ -81,7 +83,7 @@ class GroupMember:
             strategy=config.strategy,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )
-        self._assignment = Assignment(engine, self._calls, settings, self._share_changed)
+        self._assignment = QueueAssignment(engine, self._calls, settings, self._share_changed)
         self.new_messages = NewMessages(engine, self._calls, self._moved)
         self._started_ms = 0
         self._wake = asyncio.Event()

@@ -27,7 +27,7 @@ from flintmq.core.group.actions import (
     AskStartOffset,
     CommitOffset,
     LockQueues,
-    Report,
+    ReportEvent,
     UnlockQueues,
 )
 from flintmq.core.group.rebalance import Share
@@ -90,7 +90,7 @@ class OwnedQueue:
 
 
 OwnedQueueAction: TypeAlias = (
-    AskStartOffset | CommitOffset | CommitLate | LockQueues | UnlockQueues | Report
+    AskStartOffset | CommitOffset | CommitLate | LockQueues | UnlockQueues | ReportEvent
 )
 
 
@@ -151,7 +151,7 @@ class OwnedQueues:
         for each in self:
             if each.queue.topic == share.topic and each.is_own and each.queue not in share.own:
                 each.is_own, each.was_lost = False, True
-                out.append(Report("rebalance", str(each.queue), "not ours any more"))
+                out.append(ReportEvent("rebalance", str(each.queue), "not ours any more"))
                 out += self._release(each)
         for queue in sorted(share.own):
             known = self._queues.get(queue)
@@ -165,7 +165,7 @@ class OwnedQueues:
         return out + self.tick(now_ms)
 
     def _add(self, queue: QueueRef, now_ms: int) -> list[OwnedQueueAction]:
-        report = Report("rebalance", str(queue), "ours now")
+        report = ReportEvent("rebalance", str(queue), "ours now")
         if self._subscriptions.is_ordered(queue.topic) and self._is_clustering:
             lock = self._locks.want(queue, now_ms)
             self._queues[queue] = OwnedQueue(queue, lock, Locking())
@@ -201,7 +201,7 @@ class OwnedQueues:
             return []
         owned.stage = Locating(None, now_ms + AGAIN_MS)
         text = f"where to begin is not known: {reason}"
-        return [Report("offset", str(ask.queue), text, logging.WARNING)]
+        return [ReportEvent("offset", str(ask.queue), text, logging.WARNING)]
 
     def _asked(self, ask: AskStartOffset) -> OwnedQueue | None:
         owned = self._queues.get(ask.queue)
@@ -216,7 +216,7 @@ class OwnedQueues:
             owned = self._queues.get(queue)
             if owned is None or not isinstance(owned.stage, Held):
                 continue
-            out.append(Report("reset", str(queue), f"goes on from {to}", logging.WARNING))
+            out.append(ReportEvent("reset", str(queue), f"goes on from {to}", logging.WARNING))
             if owned.flight is not None:
                 owned.moved_to = to
             else:
@@ -303,7 +303,7 @@ class OwnedQueues:
         if owned is None or owned.commit is not commit:
             return []
         text = f"{commit.offset} was not committed: {reason}"
-        report = Report("offset", str(commit.queue), text, logging.WARNING)
+        report = ReportEvent("offset", str(commit.queue), text, logging.WARNING)
         if owned.is_own:
             owned.commit_due_ms = now_ms + AGAIN_MS
             return [report]
@@ -328,7 +328,7 @@ class OwnedQueues:
     def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> list[OwnedQueueAction]:
         self._locks.failed(ask, now_ms)
         text = f"{len(ask.queues)} locks not known: {reason}"
-        return [Report("lock", ask.broker, text, logging.WARNING)]
+        return [ReportEvent("lock", ask.broker, text, logging.WARNING)]
 
     def _lock_lost(self, queue: QueueRef, reason: str) -> list[OwnedQueueAction]:
         owned = self._queues[queue]
@@ -336,7 +336,7 @@ class OwnedQueues:
             owned.is_broken = True
         else:
             owned.stage = Locking()
-        return [Report("lock", str(queue), f"lost: {reason}", logging.WARNING)]
+        return [ReportEvent("lock", str(queue), f"lost: {reason}", logging.WARNING)]
 
     # Timers and the end
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS
 from flintmq.core.group.pull_answers import NoNewMessage, OffsetMoved
 from flintmq.core.group.subscriptions import TopicSubscription
@@ -31,7 +31,7 @@ class NewMessages:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientEngine,
         pulling: BrokerCalls,
         on_moved: Callable[[QueueRef, QueueOffset], None],
     ) -> None:

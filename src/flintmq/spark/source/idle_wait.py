@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.client_engine import Engine
+from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.loop_thread import Lease
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -62,8 +62,8 @@ class IdlePulls:
         finally:
             self._lease.give_back()
 
-    async def _open(self) -> tuple[Engine, NewMessages]:
-        engine = Engine(self._config, what="a waiting stream")
+    async def _open(self) -> tuple[ClientEngine, NewMessages]:
+        engine = ClientEngine(self._config, what="a waiting stream")
         await engine.start()
         return engine, NewMessages(engine, BrokerCalls(engine, TOOLS_GROUP), _moved)
 

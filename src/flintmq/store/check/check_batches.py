@@ -14,7 +14,7 @@ from flintmq.store.log.log_scan import Damage
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit, BatchUnits
 from flintmq.store.recovery.batch_replay import expected_units, units_of
 from flintmq.store.recovery.parts import StoreParts
-from flintmq.store.recovery.replayed_records import Arrivals, QueueKey
+from flintmq.store.recovery.replayed_records import QueueKey, ReplayedRecords
 
 CHUNK_UNITS = 20_000
 
@@ -39,7 +39,7 @@ class BatchCheck:
         self._unmatched: list[tuple[BatchQueue, int]] = []
         self.units = 0
 
-    def add(self, arrivals: Mapping[QueueKey, Arrivals]) -> None:
+    def add(self, arrivals: Mapping[QueueKey, ReplayedRecords]) -> None:
         """Records in the order of the log, queue by queue."""
         for key, some in arrivals.items():
             queue = self._parts.queues.find_batch(*key)
@@ -58,7 +58,7 @@ class BatchCheck:
             self._compare(key, queue, start, units, some)
 
     def _compare(
-        self, key: QueueKey, queue: BatchQueue, start: int, units: BatchUnits, some: Arrivals
+        self, key: QueueKey, queue: BatchQueue, start: int, units: BatchUnits, some: ReplayedRecords
     ) -> None:
         places = units["log_offset"].astype(np.int64)
         has_record = np.isin(places, some.log_offset)

@@ -18,7 +18,7 @@ from flintmq.store.queues.queue_extension import is_address
 from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.parts import StoreParts
 from flintmq.store.recovery.queue_replay import units_of
-from flintmq.store.recovery.replayed_records import Arrivals, QueueKey
+from flintmq.store.recovery.replayed_records import QueueKey, ReplayedRecords
 
 CHUNK_UNITS = 50_000
 
@@ -34,7 +34,7 @@ class QueueCheck:
         self._without: Counter[QueueKey] = Counter()
         self.units = 0
 
-    def add(self, arrivals: Mapping[QueueKey, Arrivals]) -> None:
+    def add(self, arrivals: Mapping[QueueKey, ReplayedRecords]) -> None:
         """Records in the order of the log, queue by queue."""
         for key, some in arrivals.items():
             queue = self._parts.queues.find(*key)
@@ -53,7 +53,7 @@ class QueueCheck:
             if here:
                 self._compare(key, queue, some.picked(here))
 
-    def _compare(self, key: QueueKey, queue: ConsumeQueue, arrivals: Arrivals) -> None:
+    def _compare(self, key: QueueKey, queue: ConsumeQueue, arrivals: ReplayedRecords) -> None:
         offsets = arrivals.queue_offset
         first = int(offsets.min())
         units = units_of(queue, first, int(offsets.max()) + 1)[offsets - first]
@@ -71,7 +71,7 @@ class QueueCheck:
             place = int(arrivals.log_offset[row])
             self._wrong(queue, int(offsets[row]), f"it should point at {place} in the log")
 
-    def _codes(self, queue: ConsumeQueue, units: Units, arrivals: Arrivals) -> np.ndarray:
+    def _codes(self, queue: ConsumeQueue, units: Units, arrivals: ReplayedRecords) -> np.ndarray:
         """What third fields stand for, extension units looked up."""
         codes = units["tags_code"].astype(np.int64)
         extension = self._parts.queues.find_extension(queue.topic, queue.queue_id)

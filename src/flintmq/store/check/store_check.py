@@ -54,7 +54,7 @@ class Exit(Enum):
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """What a check found and how much it looked at."""
 
     directory: str
@@ -73,10 +73,10 @@ class Report:
 
 def check_store(
     disk: Disk, directory: Path, config: StoreConfig, progress: Progress | None = None
-) -> Report:
+) -> CheckReport:
     """Look at everything.  A store that cannot be served is a finding too."""
     is_open = disk.is_file(directory / ABORT_FILE)
-    report = Report(str(directory), Exit.OPEN if is_open else Exit.CLEAN)
+    report = CheckReport(str(directory), Exit.OPEN if is_open else Exit.CLEAN)
     findings = report.findings
     try:
         found = survey(disk, directory, config)
@@ -100,7 +100,9 @@ def check_store(
     return report
 
 
-def _walk(parts: StoreParts, report: Report, *, is_open: bool, progress: Progress | None) -> None:
+def _walk(
+    parts: StoreParts, report: CheckReport, *, is_open: bool, progress: Progress | None
+) -> None:
     """Walk the log and hold queues and index against it."""
     findings = report.findings
     queues = QueueCheck(parts, findings, is_open=is_open)

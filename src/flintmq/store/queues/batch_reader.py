@@ -50,7 +50,7 @@ def read_batches(
     first, last = queue.min_offset, queue.max_offset
     if not first <= offset < last:
         return outside(offset, first, last)
-    answer = _Answer(reader, queue, wanted, limits or reader.limits, bytes_max, count_max)
+    answer = _BatchAnswer(reader, queue, wanted, limits or reader.limits, bytes_max, count_max)
     number = queue.number_at(offset)
     left = queue.units_in_file(number)
     scan_stop = offset + max(reader.scan_bytes_max // BATCH_UNIT_BYTES + 1, count_max)
@@ -79,7 +79,7 @@ def read_batches(
     )
 
 
-class _Answer:
+class _BatchAnswer:
     """The records one read collects."""
 
     __slots__ = (

@@ -9,7 +9,7 @@ The same rules serve an append, where the queue gives the next offset, and a reb
 the record has one.  As everywhere in the store: `add`, then `write`, then `commit` or
 `undo`, and after an `undo` the files must be brought back by `mend`.
 
-Units are held by their queues until `Queues.flush`: one write for many turns.  Two kinds are
+Units are held by their queues until `QueueSet.flush`: one write for many turns.  Two kinds are
 written with their turn: those of extended queues, and those of the schedule topic, since 4.9.7
 makes them again with wrong times when it opens a directory after a crash.
 """
@@ -33,7 +33,7 @@ from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnit
 from flintmq.store.queues.consume_queue import ConsumeQueue
 from flintmq.store.queues.queue_extension import QueueExtension
-from flintmq.store.queues.queue_set import Queues
+from flintmq.store.queues.queue_set import QueueSet
 
 DELAY_DIGITS_MAX = 10
 """A Java int has no more; a longer text is no level."""
@@ -80,7 +80,7 @@ class Grown(msgspec.Struct, frozen=True, gc=False):
     is_batched: bool = False
 
 
-class Growth:
+class QueueGrowth:
     """What the turn under way adds to one queue."""
 
     __slots__ = (
@@ -110,16 +110,16 @@ class Growth:
 class Dispatch:
     """One turn after the other."""
 
-    def __init__(self, queues: Queues, index: KeyIndex, *, extended: bool) -> None:
+    def __init__(self, queues: QueueSet, index: KeyIndex, *, extended: bool) -> None:
         self._queues = queues
         self._index = index
         self._extended = extended
-        self._growths: dict[tuple[str, int], Growth] = {}
+        self._growths: dict[tuple[str, int], QueueGrowth] = {}
         self._keyed: list[tuple[str, int, int, int]] = []  # as the index takes them
         self._keys: list[str] = []
         self._torn: list[ConsumeQueue | QueueExtension] = []
 
-    def growth(self, topic: str, queue_id: int) -> Growth:
+    def growth(self, topic: str, queue_id: int) -> QueueGrowth:
         """What this turn adds to a queue; its ``stop`` is the next queue offset."""
         return self.growth_of((topic, queue_id))
 
@@ -131,22 +131,22 @@ class Dispatch:
         queue = self._queues.find_any(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.max_offset
 
-    def growth_of(self, key: tuple[str, int]) -> Growth:
+    def growth_of(self, key: tuple[str, int]) -> QueueGrowth:
         """What a queue, given as topic and queue id, grows by in this turn."""
         growth = self._growths.get(key)
         if growth is None:
             topic, queue_id = key
             if topic in self._queues.batch_topics:
-                growth = self._growths[key] = Growth(self._queues.open_batch(*key), None)
+                growth = self._growths[key] = QueueGrowth(self._queues.open_batch(*key), None)
                 return growth
             extension = self._queues.open_extension(topic, queue_id) if self._extended else None
-            growth = Growth(self._queues.open(topic, queue_id), extension)
+            growth = QueueGrowth(self._queues.open(topic, queue_id), extension)
             self._growths[key] = growth
         return growth
 
     def add(
         self,
-        growth: Growth,
+        growth: QueueGrowth,
         log_offset: int,
         size_bytes: int,
         code: int,
@@ -164,7 +164,7 @@ class Dispatch:
 
     def add_batch(
         self,
-        growth: Growth,
+        growth: QueueGrowth,
         log_offset: int,
         size_bytes: int,
         code: int,
@@ -181,7 +181,7 @@ class Dispatch:
 
     def add_all(
         self,
-        growth: Growth,
+        growth: QueueGrowth,
         log_offsets: Sequence[int],
         sizes: Sequence[int],
         codes: Sequence[int],
@@ -271,7 +271,7 @@ class Dispatch:
         self._keys = []
 
 
-def _plain(growth: Growth) -> ConsumeQueue:
+def _plain(growth: QueueGrowth) -> ConsumeQueue:
     """The queue of units that are written with their turn; batches never are."""
     assert isinstance(growth.queue, ConsumeQueue), growth.queue
     return growth.queue

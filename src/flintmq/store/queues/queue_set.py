@@ -49,7 +49,7 @@ class QueueSpan(NamedTuple):
     stop: QueueOffset
 
 
-class Queues:
+class QueueSet:
     """Call `load` before anything else."""
 
     def __init__(self, disk: Disk, directory: Path, config: StoreConfig) -> None:

@@ -24,10 +24,15 @@ from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.store.files.layout import BATCH_COUNT_MAX, BATCH_UNIT, NOT_COMPACTED
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnits
-from flintmq.store.queues.queue_set import Queues, check_directory_name
+from flintmq.store.queues.queue_set import QueueSet, check_directory_name
 from flintmq.store.queues.verify_units import is_own_record
 from flintmq.store.recovery.queue_replay import QueueGap
-from flintmq.store.recovery.replayed_records import Arrivals, QueueKey, Verdict, believed
+from flintmq.store.recovery.replayed_records import (
+    QueueKey,
+    RecordVerdict,
+    ReplayedRecords,
+    believed,
+)
 
 
 @dataclass(slots=True)
@@ -46,7 +51,7 @@ class BatchReplay:
     """Queues on their way to agree with the log, from ``start`` on."""
 
     log: CommitLog
-    queues: Queues
+    queues: QueueSet
     start: LogOffset
     known_queues_only: bool = False
     """After a clean exit a queue that is not there was deleted, and stays so."""
@@ -59,7 +64,7 @@ class BatchReplay:
         """Whether every record of the log comes by."""
         return self.start == self.log.min_offset
 
-    def add(self, arrivals: Mapping[QueueKey, Arrivals], lost_bytes: int) -> None:
+    def add(self, arrivals: Mapping[QueueKey, ReplayedRecords], lost_bytes: int) -> None:
         """More records, by queue.  ``lost_bytes`` of the log could not be read so far."""
         for key, some in arrivals.items():
             queue = self.queues.find_batch(*key)
@@ -70,9 +75,9 @@ class BatchReplay:
             if verdict.rows:
                 self._replay(key, some.picked(verdict.rows), is_anew=verdict.is_anew)
 
-    def _judge(self, key: QueueKey, arrivals: Arrivals, lost_bytes: int) -> Verdict:
+    def _judge(self, key: QueueKey, arrivals: ReplayedRecords, lost_bytes: int) -> RecordVerdict:
         if not _is_nameable(key):
-            return Verdict([], list(range(len(arrivals))), is_anew=False)
+            return RecordVerdict([], list(range(len(arrivals))), is_anew=False)
         track = self._tracks.get(key)
         queue = self.queues.open_batch(*key)
         offsets = arrivals.queue_offset
@@ -89,12 +94,12 @@ class BatchReplay:
             agreeing = np.flatnonzero(follows)
             expected = int(offsets[agreeing[0] if len(agreeing) else 0])
         if offsets[0] == expected and follows.all():
-            return Verdict(list(range(len(arrivals))), [], is_anew=False)
+            return RecordVerdict(list(range(len(arrivals))), [], is_anew=False)
         lost_count = (lost_bytes // RECORD_BYTES_MIN + len(self.strays)) * BATCH_COUNT_MAX
         place_of_zero = _place_of_zero(queue) if track is None else track.place_of_zero
         return believed(expected, arrivals, lost_count, place_of_zero)
 
-    def _replay(self, key: QueueKey, arrivals: Arrivals, *, is_anew: bool) -> None:
+    def _replay(self, key: QueueKey, arrivals: ReplayedRecords, *, is_anew: bool) -> None:
         track = self._tracks.get(key)
         if track is None:
             queue = self.queues.open_batch(*key)
@@ -189,7 +194,7 @@ def _place_of_zero(queue: BatchQueue) -> int | None:
     return first.log_offset if first.base_offset == 0 else None
 
 
-def expected_units(arrivals: Arrivals) -> BatchUnits:
+def expected_units(arrivals: ReplayedRecords) -> BatchUnits:
     """The units these records must have."""
     units = np.zeros(len(arrivals), BATCH_UNIT)
     units["log_offset"] = arrivals.log_offset

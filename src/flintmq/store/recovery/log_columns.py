@@ -21,8 +21,8 @@ from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.files.tombstones import Tombstones
 from flintmq.store.queues.dispatch import QUEUED_TYPES, delivery_code
-from flintmq.store.queues.queue_set import Queues
-from flintmq.store.recovery.replayed_records import Arrivals, Ints, QueueKey
+from flintmq.store.queues.queue_set import QueueSet
+from flintmq.store.recovery.replayed_records import Ints, QueueKey, ReplayedRecords
 
 COUNT_DIGITS_MAX = 5
 """A unit counts messages in 16 bits."""
@@ -66,7 +66,7 @@ def by_queue(
     base: LogOffset,
     columns: RecordColumns,
     topics: list[str],
-) -> dict[QueueKey, Arrivals]:
+) -> dict[QueueKey, ReplayedRecords]:
     """The records that count in a queue, queue by queue; not those of deleted topics."""
     tags, delays = property_spans(columns, TAGS, DELAY)
     codes = tags_codes(columns, tags)
@@ -82,7 +82,7 @@ def by_queue(
                 code = delivery_code(config, level, int(columns.store_ms[row]))
                 if code is not None:
                     codes[row] = code
-    everything = Arrivals(
+    everything = ReplayedRecords(
         columns.queue_offset,
         columns.start + base,
         columns.size_bytes.astype(np.int64),
@@ -100,8 +100,8 @@ def by_queue(
 
 
 def by_kind(
-    arrivals: dict[QueueKey, Arrivals], queues: Queues, *, guess: bool = False
-) -> tuple[dict[QueueKey, Arrivals], dict[QueueKey, Arrivals]]:
+    arrivals: dict[QueueKey, ReplayedRecords], queues: QueueSet, *, guess: bool = False
+) -> tuple[dict[QueueKey, ReplayedRecords], dict[QueueKey, ReplayedRecords]]:
     """Records of plain queues, and of those that keep batches.
 
     With ``guess`` a topic of which nothing is known but a record of several messages is of the

@@ -14,7 +14,7 @@ from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.dispatch import Dispatch
 from flintmq.store.queues.queue_kinds import batch_topics_by_table
-from flintmq.store.queues.queue_set import Queues
+from flintmq.store.queues.queue_set import QueueSet
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class StoreParts:
     directory: Path
     config: StoreConfig
     log: CommitLog
-    queues: Queues
+    queues: QueueSet
     index: KeyIndex
     dispatch: Dispatch
     tombstones: Tombstones
@@ -43,7 +43,7 @@ class StoreParts:
 def assemble(disk: Disk, directory: Path, config: StoreConfig) -> StoreParts:
     """The parts, before anything was loaded."""
     log = CommitLog(disk, directory / COMMIT_LOG_DIRECTORY, config.commit_log_file_bytes)
-    queues = Queues(disk, directory, config)
+    queues = QueueSet(disk, directory, config)
     queues.batch_topics |= batch_topics_by_table(disk, directory)
     index = KeyIndex(disk, directory / INDEX_DIRECTORY, config.index_slots, config.index_entries)
     dispatch = Dispatch(queues, index, extended=config.extended_queues)

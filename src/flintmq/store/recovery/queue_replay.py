@@ -24,9 +24,15 @@ from flintmq.store.files.layout import FILL_UNIT, UNIT
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill
 from flintmq.store.queues.queue_extension import QueueExtension, is_address
-from flintmq.store.queues.queue_set import Queues, check_directory_name
+from flintmq.store.queues.queue_set import QueueSet, check_directory_name
 from flintmq.store.queues.verify_units import is_own_record
-from flintmq.store.recovery.replayed_records import Arrivals, Ints, QueueKey, Verdict, believed
+from flintmq.store.recovery.replayed_records import (
+    Ints,
+    QueueKey,
+    RecordVerdict,
+    ReplayedRecords,
+    believed,
+)
 
 LOOK_BACK_UNITS = 1_024
 """Units read at once while looking for the last one that stands for a record."""
@@ -53,7 +59,7 @@ class QueueReplay:
     """Queues on their way to agree with the log, from ``start`` on."""
 
     log: CommitLog
-    queues: Queues
+    queues: QueueSet
     start: LogOffset
     extended: bool
     known_queues_only: bool = False
@@ -74,7 +80,7 @@ class QueueReplay:
 
     # Records
 
-    def add(self, arrivals: Mapping[QueueKey, Arrivals], lost_bytes: int) -> None:
+    def add(self, arrivals: Mapping[QueueKey, ReplayedRecords], lost_bytes: int) -> None:
         """More records, by queue.  ``lost_bytes`` of the log could not be read so far."""
         if self.known_queues_only:
             arrivals = {key: some for key, some in arrivals.items() if self._is_known(key)}
@@ -90,25 +96,25 @@ class QueueReplay:
             if verdict.rows:
                 self._replay(key, arrivals[key].picked(verdict.rows), is_anew=verdict.is_anew)
 
-    def _judge(self, key: QueueKey, arrivals: Arrivals, lost_count: int) -> Verdict:
+    def _judge(self, key: QueueKey, arrivals: ReplayedRecords, lost_count: int) -> RecordVerdict:
         track = self._tracks.get(key)
         offsets = arrivals.queue_offset
         if track is not None:
             expected = track.next_offset
         elif not self._is_nameable(key):
-            return Verdict([], list(range(len(arrivals))), is_anew=False)
+            return RecordVerdict([], list(range(len(arrivals))), is_anew=False)
         elif self._is_whole and self.log.min_offset == 0 and self._is_lossless:
             expected = 0
         else:
             agreeing = np.flatnonzero(np.diff(offsets) == 1)
             if offsets[0] > 0 and not len(agreeing) and self._is_unheard_of(key):
-                return Verdict([], list(range(len(arrivals))), is_anew=False)
+                return RecordVerdict([], list(range(len(arrivals))), is_anew=False)
             expected = int(offsets[agreeing[0] if len(agreeing) else 0])
         if offsets[0] == expected and (np.diff(offsets) == 1).all():
-            return Verdict(list(range(len(arrivals))), [], is_anew=False)
+            return RecordVerdict(list(range(len(arrivals))), [], is_anew=False)
         return believed(expected, arrivals, lost_count, self._place_of_zero(key))
 
-    def _replay(self, key: QueueKey, arrivals: Arrivals, *, is_anew: bool) -> None:
+    def _replay(self, key: QueueKey, arrivals: ReplayedRecords, *, is_anew: bool) -> None:
         track = self._tracks.get(key)
         first = int(arrivals.queue_offset[0])
         if track is None:
@@ -205,7 +211,7 @@ class QueueReplay:
 
     # Units
 
-    def _put(self, track: Track, arrivals: Arrivals) -> None:
+    def _put(self, track: Track, arrivals: ReplayedRecords) -> None:
         """Make the queue have the units of these records."""
         queue = track.queue
         first = track.next_offset

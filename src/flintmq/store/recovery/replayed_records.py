@@ -21,7 +21,7 @@ QueueKey: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Arrivals:
+class ReplayedRecords:
     """Records of one queue in the order of the log, as columns."""
 
     queue_offset: Ints
@@ -35,8 +35,8 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.queue_offset)
 
-    def picked(self, rows: list[int]) -> Arrivals:
-        return Arrivals(
+    def picked(self, rows: list[int]) -> ReplayedRecords:
+        return ReplayedRecords(
             self.queue_offset[rows],
             self.log_offset[rows],
             self.size_bytes[rows],
@@ -46,7 +46,7 @@ class Arrivals:
         )
 
 
-class Verdict(NamedTuple):
+class RecordVerdict(NamedTuple):
     """Which rows of some records to believe, and which not."""
 
     rows: list[int]
@@ -56,8 +56,8 @@ class Verdict(NamedTuple):
 
 
 def believed(
-    expected: int, arrivals: Arrivals, lost_count: int, place_of_zero: int | None
-) -> Verdict:
+    expected: int, arrivals: ReplayedRecords, lost_count: int, place_of_zero: int | None
+) -> RecordVerdict:
     """Judge queue offsets that do not simply follow each other.
 
     ``lost_count`` is how many records may be missing, ``place_of_zero`` where the queue has
@@ -82,4 +82,4 @@ def believed(
             strays = []
         rows.append(row)
         expected = offset + counts[row]
-    return Verdict(rows, strays, is_anew)
+    return RecordVerdict(rows, strays, is_anew)

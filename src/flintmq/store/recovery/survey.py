@@ -62,7 +62,7 @@ _TIMER_FIELDS = struct.Struct(">qqq")  # read up to, flushed position, queue off
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class StoreSurvey:
     """``config`` fits the directory.  ``complaints`` are for the log of the broker."""
 
     config: StoreConfig
@@ -82,7 +82,7 @@ class TimerProgress:
     queue_offset: QueueOffset
 
 
-def survey(disk: Disk, directory: Path, config: StoreConfig) -> Survey:
+def survey(disk: Disk, directory: Path, config: StoreConfig) -> StoreSurvey:
     """Look at a directory, new or not.  `StoreRefused` names what cannot be served."""
     _refuse_rocksdb(disk, directory)
     refuse_mixed(disk, directory)
@@ -109,7 +109,7 @@ def survey(disk: Disk, directory: Path, config: StoreConfig) -> Survey:
         if said != found:
             complaints.append(f"{directory}: {name} is {found} by its files, {said} is set aside")
     complaints += [f"{path}: shorter than {file_bytes} bytes" for path in short_files]
-    return Survey(learnt, tuple(complaints), tuple(short_files))
+    return StoreSurvey(learnt, tuple(complaints), tuple(short_files))
 
 
 def index_differs(config: StoreConfig, index: KeyIndex) -> list[str]:
