@@ -382,8 +382,7 @@ def _registration_body(
     body = request.body
     if not body:
         return BrokerRegistration()
-    # 5.3.3 forgets to say that a body is compressed.
-    if request.header.compressed or body.startswith(ZLIB_BYTE):
+    if request.header.compressed or body.startswith(ZLIB_BYTE):  # 5.3.3 forgets to say so
         return (yield from BrokerRegistration.reading_compressed(body, request.version))
     if request.version < REGISTER_BODY_SINCE:
         return BrokerRegistration(topic_config_serialize_wrapper=_read_short(TopicTable, body))
