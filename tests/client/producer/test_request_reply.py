@@ -96,6 +96,7 @@ def test_a_reply_to_somebody_who_left_is_refused(broker: EmbeddedBroker) -> None
 
 
 def test_a_message_that_asks_for_nothing_cannot_be_replied_to(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "plain")
     with Producer("asking", namesrv=broker.namesrv) as producer:
         producer.send(Message("plain", b"x"))
         (message,) = stored(broker, "plain")
