@@ -2,8 +2,7 @@
 
     python examples/scheduled_pull.py
 
-You will see how many messages each queue gave.  Start it twice against one cluster (NAMESRV_ADDR)
-and the two share the queues.
+You will see how many messages each queue gave.  Two of them at one cluster share its queues.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
 
 if __name__ == "__main__":
     with ExitStack() as stack:
-        address = os.environ.get("NAMESRV_ADDR")
-        address = address or stack.enter_context(EmbeddedBroker()).namesrv
+        address = os.environ.get("NAMESRV_ADDR") or stack.enter_context(EmbeddedBroker()).namesrv
         with Producer("meter", namesrv=address) as producer:
             for number in range(MESSAGES):
                 producer.send(Message("scheduled-readings", str(number).encode()))

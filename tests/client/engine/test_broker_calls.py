@@ -29,7 +29,7 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from support.client.member import Consumer, running
 from support.client.push_support import filled
-from support.client.support import run, stored
+from support.client.support import create_topic, run, stored
 
 GROUP = "callers"
 PULLS = {int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)}
@@ -98,6 +98,7 @@ def test_a_copy_has_three_seconds_whoever_sends_it(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(broker, "copied", [b"1"], queues=1)
+    create_topic(broker, f"%RETRY%{GROUP}", queues=1)  # so that its route is there
     (message,) = stored(broker, "copied")
     gone = message._replace(broker="gone")
     timeouts: list[int] = []
