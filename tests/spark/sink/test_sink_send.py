@@ -181,12 +181,18 @@ def test_without_retries_a_lost_request_fails_the_task(own_broker: EmbeddedBroke
     assert own_broker.messages(topic) == []
 
 
+def brokers_with(servers: EmbeddedBroker, topic: str) -> set[str]:
+    """The brokers that have messages of a topic."""
+    return {message.broker for message in servers.messages(topic)}
+
+
 def test_when_one_broker_is_down_the_other_takes_all(two_brokers: EmbeddedBroker) -> None:
     topic = create_topic(two_brokers, "failover", 2)
 
     def some() -> Iterator[OutRow]:
         for row in range(40):
             if row == 20:
+                two_brokers.wait_for(lambda: "broker-b" in brokers_with(two_brokers, topic))
                 two_brokers.stop_broker("broker-b")
             yield out(topic, row, b"x" * 900)
 
@@ -194,7 +200,7 @@ def test_when_one_broker_is_down_the_other_takes_all(two_brokers: EmbeddedBroker
 
     two_brokers.start_broker("broker-b")
     both = {BROKER, "broker-b"}
-    two_brokers.wait_for(lambda: {each.broker for each in two_brokers.messages(topic)} == both)
+    two_brokers.wait_for(lambda: brokers_with(two_brokers, topic) == both)
     messages = two_brokers.messages(topic)
     rows = [row for numbers in by_queue(messages).values() for row in numbers]
     assert sorted(rows) == list(range(40))
