@@ -25,7 +25,7 @@ import msgspec
 
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
 from flintmq.broker.consume.pull import pull_again
-from flintmq.broker.failures import failure_answer, not_available, unsupported
+from flintmq.broker.failures import PULLS, failure_answer, not_available, unsupported
 from flintmq.broker.periodic import PeriodicTask
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
@@ -37,7 +37,7 @@ from flintmq.broker.tables.held_pulls import HeldPull
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.files.store_config import Flush
@@ -45,9 +45,6 @@ from flintmq.store.files.store_config import Flush
 log = logger(__name__)
 
 Request: TypeAlias = TypedRequest[Any]
-
-_PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
-"""Requests that move no deadline unless they are held."""
 
 
 class Port(Protocol):
@@ -121,7 +118,7 @@ class BrokerEngine:
         if processor is None:
             self.refuse(request, peer, unsupported(request.code))
             return
-        if request.code not in _PULLS:
+        if request.code not in PULLS:
             self.deadlines_moved = True
         topics = self.state.topics
         version = topics.version

@@ -19,7 +19,8 @@ from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)
 
-_PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+PULLS = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+"""Requests that store nothing, and move no deadline unless they are held."""
 
 
 def failure_answer(
@@ -29,7 +30,7 @@ def failure_answer(
     if isinstance(error, Refusal):
         return error.answer
     if isinstance(error, DiskFailed):
-        state.put_times.failed_count += request.code not in _PULLS
+        state.put_times.failed_count += request.code not in PULLS
         return not_available(state, error)
     header = SendRefusal(trace_on=_text(state), region=state.config.region)
     if isinstance(error, Overloaded):
