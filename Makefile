@@ -5,30 +5,52 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
+DEMO_LOCK := requirements/demo.lock
+DEMO_READY := $(VENV)/.ready-for-the-demo
 PEERS ?= broker client python spark
 
+# Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
+# they go to .venv: without them each Python takes twice as long to start.
+ifdef PYTHONDONTWRITEBYTECODE
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak bench bench-peers bench-growth bench-soak bench-profile bench-report interop docs format clean
+.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv from the lock file (done by every other target)
 
-$(READY): $(LOCK) pyproject.toml
+# $(1): a lock file.  On a terminal pip shows how much of each package is there.
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "FlintMQ needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK)
+	@echo "Fetching the $$(grep -c == $(1)) packages of $(1) into $(VENV): $(2)"
+	$(BIN)/python -m pip install --require-hashes --requirement $(1)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
+endef
 
-lock: ## Write the lock file again (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	    --unsafe-package flintmq --output-file $(LOCK)
+$(READY): $(LOCK) pyproject.toml
+	$(call install,$(LOCK),all that developers use)
 
-demo: $(READY) ## See it work: a shop on Spark and on threads, watched and checked
+$(DEMO_READY): $(DEMO_LOCK) pyproject.toml
+	$(call install,$(DEMO_LOCK),about 600 MB the first time; 456 of them are Spark)
+
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --no-header --no-annotate --unsafe-package flintmq --quiet
+
+lock: ## Write the lock files again (needs uv)
+	$(COMPILE) --extra dev --output-file $(LOCK) >/dev/null
+	printf 'editables\nhatchling\n' | $(COMPILE) - --extra demo --extra jre --constraint $(LOCK) \
+	    --output-file $(DEMO_LOCK) >/dev/null
+
+# Where developers have set up everything, the demo needs nothing else.
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## See it work: a shop on Spark and on threads, watched and checked
 	$(BIN)/flintmq demo $(ARGS)
 
 test: $(READY) ## Run the tests
@@ -50,8 +72,11 @@ fuzz: $(READY) ## Feed every decoder up to 200,000 hostile inputs, with a limit 
 attack: $(READY) ## Let hostile peers at our servers and clients for ten minutes, and see what it costs
 	$(BIN)/python -m pytest -p no:xdist -m heavy --timeout 120 --session-timeout 600 tests/attack $(ARGS)
 
-crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times
+crash: $(READY) ## Break the store 10,000 ways, flip 10,000 bits, kill a writer 100 times, masters and slaves 200 times
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/crash tests/store $(ARGS)
+
+monitoring: $(READY) ## A real Prometheus scrapes a broker (needs prometheus, of Debian)
+	$(BIN)/python -m pytest -m "heavy or not heavy" tests/metrics $(ARGS)
 
 soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers, by the hundred
 	$(BIN)/python -m pytest -n 2 -m heavy --timeout 0 tests/client tests/core tests/spark tests/scenarios $(ARGS)
@@ -77,9 +102,22 @@ bench-report: $(READY) ## Write docs/benchmarks.md again from the newest results
 interop: $(READY) ## Try ourselves against the real RocketMQ (needs Java and Maven)
 	$(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 $(ARGS)
 
+judge: $(READY) ## Compare 100,000 fresh decisions on access with RocketMQ's own classes (needs Java and Maven)
+	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(10**9))')}; \
+	    echo "make judge SEED=$$seed repeats this run"; \
+	    FLINTMQ_ACCESS_SEED=$$seed $(BIN)/python -m pytest -p no:xdist -m interop --timeout 900 \
+	    tests/interop/test_access_against_rocketmq.py $(ARGS)
+
+test-browser: $(READY) ## Try the console in a real browser (needs Chromium; without it the tests skip)
+	$(BIN)/python -m pytest -p no:xdist --timeout 300 tests/console/browser $(ARGS)
+
 docs: $(READY) ## Write the reference pages again
 	$(BIN)/python tools/cli_reference.py
 	$(BIN)/python tools/reference_pages.py --write
+
+site: $(READY) ## Build the documentation site into build/site: open build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

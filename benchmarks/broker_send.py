@@ -1,7 +1,7 @@
 """What a send costs the broker: reading the request, checks and record, and the turn's write.
 
 The first rows are of sends that come for the first time; one that is like those before it takes
-the quick way (`broker.quick_send`), and has a row of its own.
+the quick way (`broker.send.fast_send`), and has a row of its own.
 
     python -m benchmarks broker_send
 
@@ -19,11 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from flintmq.access.quotas import parse_quotas
+from flintmq.access.rules import User
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import BrokerEngine, Request
+from flintmq.broker.engine import BrokerEngine
+from flintmq.broker.engine_port import Request
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender, SentGroup
+from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
 from flintmq.protocol.codes import RequestCode
@@ -40,6 +44,9 @@ NOW_MS = 1_700_000_000_000
 ADDRESS = "127.0.0.1:10911"
 TURN = 32
 ROUNDS = 200
+QUOTAS = "account:* send 1000000000/s 1000GiB/s; group:* send 1000000000/s 1000GiB/s"
+"""Never reached, and all that a send can have to pay."""
+
 UNIQUE_ID = "FD00000000000000000000000000000252FD5FFD2B274DB84EEE"
 
 Row = dict[str, object]
@@ -51,7 +58,7 @@ class Nobody:
     def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
         pass
 
-    def tell(self, peer: Peer, request: Command) -> None:
+    def send_oneway(self, peer: Peer, request: Command) -> None:
         pass
 
     def ask_client(
@@ -83,20 +90,30 @@ def run() -> list[Row]:
         rows.append(row(f"send {name}: served, unwritten", served))
         rows.append(row(f"send {name}: end of turn", written))
         if "delayed" not in name:
-            rows.append(row(f"send {name}: the quick way, answered", measure_quick(frames)))
+            quick = measure_quick(frames)
+            ratio = measure_quick(frames, QUOTAS) / quick
+            rows.append(row(f"send {name}: the quick way, answered", quick))
+            rows.append(
+                {
+                    "name": f"send {name}: the quick way, with quotas / without",
+                    "value": round(ratio, 3),
+                    "unit": "ratio",
+                    "goal": "<= 1.25",
+                }
+            )
     _, served, _ = measure([batch(BatchEntry(b"x" * 128, b"TAGS\x01TagA\x02"), 100)])
     rows.append(row("batch of 100 of 128 B: served, a message", served / 100))
     return rows
 
 
 @contextmanager
-def running() -> Iterator[BrokerEngine]:
+def running(quotas: str = "") -> Iterator[BrokerEngine]:
     """An engine on a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="flintmq-bench-") as scratch:
         store = StoreConfig(flush=Flush.ASYNC, commit_log_file_bytes=64 * 1024 * 1024)
         state, _ = open_state(
             Path(scratch),
-            BrokerConfig(store=store),
+            BrokerConfig(store=store, quotas=parse_quotas(quotas)),
             ADDRESS,
             Host.parse(ADDRESS),
             pick=random.Random(0).randrange,
@@ -106,20 +123,21 @@ def running() -> Iterator[BrokerEngine]:
         state.log.close()
 
 
-def measure_quick(frames: list[Frame]) -> float:
+def measure_quick(frames: list[Frame], quotas: str = "") -> float:
     """Microseconds of each send that is like those before it, its answer and write included."""
     reader, peer = RequestReader(REQUEST_HEADERS), Peer(ADDRESS)
+    peer.user = User("alice", "")
     sender = FastSender(peer)
     best = float("inf")
-    with running() as engine:
+    with running(quotas) as engine:
         for frame in frames * 2:
             engine.serve(typed(reader, frame), peer, NOW_MS)
             engine.quick.learn(frame, typed(reader, frame), sender)
         for _ in range(ROUNDS):
             began = time.process_time()
-            group = SentGroup(peer, b"".join)
+            group = SentGroup(peer, b"".join, 0)
             for frame in frames:
-                assert engine.quick.take(frame, sender, group, NOW_MS)
+                assert engine.quick.store(frame, sender, group, NOW_MS)
             engine.park(group, NOW_MS)
             engine.end_turn(NOW_MS)
             best = min(best, time.process_time() - began)

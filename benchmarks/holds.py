@@ -59,7 +59,7 @@ class Peers:
     def answer(self, peer: Peer, request: TypedRequest[Any], answer: Answer) -> None:
         self.answers.append((peer, request, answer))
 
-    def tell(self, peer: Peer, request: Command) -> None:
+    def send_oneway(self, peer: Peer, request: Command) -> None:
         raise NotImplementedError
 
     def ask_client(

@@ -123,7 +123,7 @@ def cache(messages: list[ReceivedMessage], batch_max: int) -> float:
     cached = ProcessQueue()
     start = time.process_time()
     for at in range(0, len(messages), PULL_COUNT):
-        put = cached.put(messages[at : at + PULL_COUNT])
+        put = cached.put_messages(messages[at : at + PULL_COUNT])
         for first in range(0, PULL_COUNT, batch_max):
             cached.remove(put[first : first + batch_max])
             cached.settled_to  # noqa: B018

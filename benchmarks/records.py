@@ -24,7 +24,7 @@ from flintmq.protocol.records.properties import encode_properties, parse_propert
 from flintmq.protocol.records.property_scan import property_spans, tags_codes
 from flintmq.protocol.records.received import decode_messages
 from flintmq.protocol.records.record import Version, decode_record
-from flintmq.protocol.records.record_draft import draft_record, stamp_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
 from flintmq.protocol.records.record_scan import scan_records
 
 BORN_HOST = Host.parse("10.0.0.2:40000")
@@ -56,18 +56,16 @@ def make_records(count: int, body_bytes: int) -> bytes:
     ids = UniqueIds(BORN_HOST.packed, 1234, 0x18B4AAC2)
     buffer = bytearray()
     for n in range(count):
-        record = draft_record(
-            "orders",
-            chance.randbytes(body_bytes),
-            properties_of(n, ids),
-            queue_id=n % 4,
-            born_ms=NOW_MS + n,
-            born_host=BORN_HOST,
-            store_host=STORE_HOST,
+        body, properties, at = chance.randbytes(body_bytes), properties_of(n, ids), len(buffer)
+        buffer += pattern(n % 4).record(
+            body, properties, NOW_MS + n, packed_host(BORN_HOST), n // 4, at, NOW_MS + n + 1
         )
-        stamp_record(record, 0, n // 4, len(buffer), NOW_MS + n + 1)
-        buffer += record
     return bytes(buffer)
+
+
+def pattern(queue_id: int) -> RecordPattern:
+    store = STORE_HOST
+    return pattern_of("orders", queue_id, False, store.packed, store.port, 0, 0, 0)
 
 
 def properties_of(n: int, ids: UniqueIds) -> bytes:
@@ -213,21 +211,11 @@ def find_spans(buffer: bytes, start: int, stop: int) -> tuple[tuple[int, int], t
 
 def encoding(body_bytes: int) -> list[dict[str, object]]:
     body, properties = bytes(body_bytes), properties_of(1, UniqueIds(BORN_HOST.packed, 1, 1))
-    draft = partial(
-        draft_record,
-        "orders",
-        body,
-        properties,
-        queue_id=1,
-        born_ms=NOW_MS,
-        born_host=BORN_HOST,
-        store_host=STORE_HOST,
-    )
 
-    def append() -> None:
-        stamp_record(draft(), 0, 1, 2, NOW_MS)
+    def write() -> None:
+        pattern(1).record(body, properties, NOW_MS, packed_host(BORN_HOST), 1, 2, NOW_MS)
 
-    return [per_call(f"record drafted and stamped, {body_bytes} B", append)]
+    return [per_call(f"record written, {body_bytes} B", write)]
 
 
 def small_parts() -> list[dict[str, object]]:

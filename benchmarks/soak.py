@@ -40,6 +40,7 @@ from flintmq import (
     ReceivedMessage,
     Retry,
 )
+from flintmq.core.group.listener_results import ListenerResult
 
 TOPIC = "soaked"
 BODY = bytes(128)
@@ -73,7 +74,7 @@ class Consumed:
         self.count = 0
         self.retried = 0
 
-    def push(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def push(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         with self._lock:
             if messages[0].reconsume_times:
                 self.retried += 1

@@ -12,13 +12,13 @@ from functools import partial
 from random import Random
 
 from benchmarks.records import BORN_HOST, NOW_MS, STORE_HOST, cpu_s, properties_of
+from flintmq.arrow.columns import Columns
+from flintmq.arrow.reading.queue_source import ReadPart
+from flintmq.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
 from flintmq.core.reading.read_span import Page
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.protocol.records.record_draft import draft_record, stamp_record
-from flintmq.spark.arrow.columns import Columns
-from flintmq.spark.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, Properties, Shape
-from flintmq.spark.reading.queue_source import ReadPart
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 
 RECORDS = 2_048
 ROUNDS = 150
@@ -52,20 +52,20 @@ def run() -> list[dict[str, object]]:
 def make_records(body_bytes: int) -> list[bytes]:
     chance = Random(7)
     ids = UniqueIds(BORN_HOST.packed, 1234, 0x18B4AAC2)
+    pattern = RecordPattern(QUEUE.topic, QUEUE.queue_id, store_host=STORE_HOST)
     records = []
     log_offset = 0
     for n in range(RECORDS):
-        record = draft_record(
-            QUEUE.topic,
+        record = pattern.record(
             chance.randbytes(body_bytes),
             properties_of(n, ids),
-            queue_id=QUEUE.queue_id,
-            born_ms=NOW_MS + n,
-            born_host=BORN_HOST,
-            store_host=STORE_HOST,
+            NOW_MS + n,
+            packed_host(BORN_HOST),
+            n,
+            log_offset,
+            NOW_MS + n + 1,
         )
-        stamp_record(record, 0, n, log_offset, NOW_MS + n + 1)
-        records.append(bytes(record))
+        records.append(record)
         log_offset += len(record)
     return records
 

@@ -15,7 +15,6 @@ measured in turn with a small store, because other work on the machine may doubl
 from __future__ import annotations
 
 import argparse
-import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.message_id import UniqueIds
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.selection import EVERYTHING, Selection
@@ -39,9 +38,6 @@ STORE_HOST = Host.parse("10.0.0.1:10911")
 NOW_MS = 1_700_000_000_000
 TOPIC = "orders"
 TAG = "TagA"
-
-QUEUE_ID_AT = 12
-_QUEUE_ID = struct.Struct(">i")
 
 TURN = 32  # records to a turn, and to a read
 ROUNDS = 7
@@ -196,10 +192,10 @@ def open_log(directory: Path) -> MessageLog:
     return MessageLog.open(directory, StoreConfig(), process_id=1)
 
 
-def drafts_of(count: int, body_bytes: int) -> tuple[list[bytearray], list[tuple[str]]]:
-    """Records as a 5.x broker stores what a Java producer sends, and their keys."""
+def texts_of(count: int) -> tuple[list[bytes], list[tuple[str]]]:
+    """Properties as a 5.x broker stores those of a Java producer, and the keys in them."""
     ids = UniqueIds(BORN_HOST.packed, 1234, 0x18B4AAC2)
-    drafts, keys = [], []
+    texts, keys = [], []
     for number in range(count):
         unique_id = ids.make(NOW_MS + number, NOW_MS)
         properties = {
@@ -211,18 +207,8 @@ def drafts_of(count: int, body_bytes: int) -> tuple[list[bytearray], list[tuple[
             "WAIT": "true",
         }
         keys.append((unique_id,))
-        drafts.append(
-            draft_record(
-                TOPIC,
-                bytes(body_bytes),
-                encode_properties(properties),
-                queue_id=0,
-                born_ms=NOW_MS,
-                born_host=BORN_HOST,
-                store_host=STORE_HOST,
-            )
-        )
-    return drafts, keys
+        texts.append(encode_properties(properties))
+    return texts, keys
 
 
 def append(
@@ -238,15 +224,24 @@ def append(
 
 def append_turns(log: MessageLog, turns: Sequence[Sequence[int]], body_bytes: int = 128) -> float:
     """Append a record to each queue of each turn; the CPU each cost, in microseconds."""
-    drafts, keys = drafts_of(max(map(len, turns)), body_bytes)
-    code = tags_code(TAG)
+    texts, keys = texts_of(max(map(len, turns)))
+    body, born_host, code = bytes(body_bytes), packed_host(BORN_HOST), tags_code(TAG)
+    known = {queue_id for turn in turns for queue_id in turn}
+    patterns = {each: RecordPattern(TOPIC, each, store_host=STORE_HOST) for each in known}
     spent = 0.0
     for queue_ids in turns:
-        for draft, queue_id in zip(drafts, queue_ids, strict=True):
-            _QUEUE_ID.pack_into(draft, QUEUE_ID_AT, queue_id)
         began = time.process_time()
-        for draft, its_keys, queue_id in zip(drafts, keys, queue_ids, strict=True):
-            log.append(draft, TOPIC, queue_id, tags_code=code, keys=its_keys, now_ms=NOW_MS)
+        for text, its_keys, queue_id in zip(texts, keys, queue_ids, strict=True):
+            log.append(
+                patterns[queue_id],
+                body,
+                text,
+                NOW_MS,
+                born_host,
+                tags_code=code,
+                keys=its_keys,
+                now_ms=NOW_MS,
+            )
         log.write()
         spent += time.process_time() - began
     began = time.process_time()

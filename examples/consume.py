@@ -28,7 +28,8 @@ def bill(messages: tuple[ReceivedMessage, ...]) -> list[Retry | DeadLetter | Non
 def bill_one(message: ReceivedMessage) -> Retry | DeadLetter | None:
     order = message.body.decode()
     if order == "o-3" and message.reconsume_times == 0:
-        print(f"{order} failed: again in a second")
+        with lock:  # listeners run on many threads: one line at a time
+            print(f"{order} failed: again in a second")
         return Retry(delay_level=1, reason="the bank did not answer")
     if order == "not an order":
         settle(order, f"{order!r} is given up")

@@ -2,8 +2,7 @@
 
     python examples/test_with_pytest.py       or       pytest examples/test_with_pytest.py
 
-You will see three tests pass in about a second, though a retry takes ten: the broker's clock is
-moved.  Every test has a broker of its own, which is gone afterwards.
+You will see three tests pass in a second, though a retry takes ten: the broker's clock is moved.
 """
 
 from __future__ import annotations
@@ -56,4 +55,4 @@ def test_what_is_no_order_is_a_dead_letter(flintmq_broker: EmbeddedBroker) -> No
 
 
 if __name__ == "__main__":
-    raise SystemExit(subprocess.call([sys.executable, "-m", "pytest", "-q", __file__]))
+    sys.exit(subprocess.call([sys.executable, "-m", "pytest", "-q", __file__]))

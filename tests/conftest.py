@@ -4,13 +4,18 @@ A JVM takes seconds to start and a core to run, so two at once help nobody: all 
 one go to one worker.  They are known by what they ask for, the fixture ``spark`` or the marker
 ``java``, not by where they stand.  The marker ``xdist_group`` would say the same for each test,
 but xdist 3.8 no longer sees it under pytest 9.
+
+All others go to workers by file, so that what a file sets up once is set up once.  Files of few
+tests go first: those tests are the long ones, and no worker is left alone with one at the end.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +30,27 @@ if TYPE_CHECKING:
 SPARK_TIMEOUT_S = 300
 """The first test with Spark starts a JVM, on a machine that may be very busy."""
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that end soon: code that is optimised for a long run costs more than it saves."""
+
+JAVA = "java"
+UNIT_TESTS = 32
+"""Tests of one file that go to one worker: large files are shared, and the end comes for all."""
+
 LISTED = "flintmq_java"
 """What a worker is told: the directory where it lists its tests with a JVM."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A run in the background of a shell ignores Ctrl-C, and so would every program it starts."""
+    """What all programs inherit that tests start.
+
+    A run in the background of a shell ignores Ctrl-C, and so would every one of them.
+    """
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(JavaLists())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,19 +71,38 @@ def needs_spark(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ())
 
 
-class JavaInOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
-    """Every test is a unit of work of its own, but for those with a JVM."""
+class UnitsOfWork(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+    """What goes to one worker: the tests with a JVM first, then files or parts of large ones."""
 
     def __init__(self, config: pytest.Config, log: Any, listed: Path) -> None:
         super().__init__(config, log)
         self._listed = listed
-        self._java: set[str] | None = None
+        self._units: dict[str, str] = {}
+        self._is_sorted = False
 
     def _split_scope(self, nodeid: str) -> str:
-        if self._java is None:  # every worker has collected, and so has listed, by now
+        if not self._units:  # every worker has collected, and so has listed, by now
             lists = [path.read_text(encoding="utf-8") for path in self._listed.iterdir()]
-            self._java = {name for text in lists for name in text.splitlines()}
-        return "java" if nodeid in self._java else nodeid
+            self._units = units_of(self.collection, {n for each in lists for n in each.split("\n")})
+        return self._units[nodeid]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if not self._is_sorted:
+            units: OrderedDict[str, dict[str, bool]] = self.workqueue
+            for unit in sorted(units, key=lambda unit: (unit != JAVA, len(units[unit]))):
+                units.move_to_end(unit)
+            self._is_sorted = True
+        super()._assign_work_unit(node)
+
+
+def units_of(names: Iterable[str], java: Container[str]) -> dict[str, str]:
+    """Each test and its unit of work."""
+    units, counted = {}, Counter[str]()
+    for name in names:
+        file = name.partition("::")[0]
+        units[name] = JAVA if name in java else f"{file} {counted[file] // UNIT_TESTS}"
+        counted[file] += 1
+    return units
 
 
 class JavaLists:
@@ -81,8 +116,8 @@ class JavaLists:
         node.workerinput[LISTED] = self._directory.name
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> JavaInOneWorker:
-        return JavaInOneWorker(config, log, Path(self._directory.name))
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> UnitsOfWork:
+        return UnitsOfWork(config, log, Path(self._directory.name))
 
     def pytest_unconfigure(self) -> None:
         self._directory.cleanup()

@@ -14,10 +14,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.peers.profile import CASES, parts_of, told  # noqa: E402
 from benchmarks.report.goals import LINES, Goal, Line, hardest, verdicts  # noqa: E402
-from benchmarks.report.page import PAGE, parts, written  # noqa: E402
+from benchmarks.report.page import PAGE, TABLES, parts, written  # noqa: E402
 from benchmarks.report.plots import plot_all  # noqa: E402
 from benchmarks.report.results import KEPT, NAMES, Measured, Results, load_kept, save  # noqa: E402
-from benchmarks.report.tables import TABLES, broker_table, missed_list, number  # noqa: E402
+from benchmarks.report.tables import broker_table, missed_list, number  # noqa: E402
+from benchmarks.report.users import WORKS, cores_table, users_table  # noqa: E402
 
 GOALS = [
     "sync send 128 B, 1 thread",
@@ -68,6 +69,26 @@ def test_the_page_is_what_the_kept_results_give() -> None:
 
 def test_every_table_has_its_place_in_the_page() -> None:
     assert sorted(parts(PAGE.read_text(encoding="utf-8"))) == sorted(TABLES)
+
+
+def test_the_page_begins_with_what_users_ask_and_ends_with_the_goals() -> None:
+    order = parts(PAGE.read_text(encoding="utf-8"))
+
+    assert order[:2] == ["users", "cores"]
+    assert order.index("ratios") > order.index("soak")
+
+
+def test_a_user_sees_every_side_that_was_measured_and_what_a_core_serves() -> None:
+    results = broker_results([20], [100])
+    rows = {line.split(" | ")[0]: line for line in users_table(results).splitlines()}
+
+    assert "**2,000/s**" in rows["| send, 1 producer that waits"]
+    assert "broker 200 µs" in rows["| send, 1 producer that waits"]
+    assert rows["| start to ready"] == "| start to ready |  |  |  |"
+    assert cores_table(results).count("\n") == 2, "nothing that was not measured"
+    kept = load_kept()
+    cells = [cell for line in users_table(kept).splitlines()[2:] for cell in line.split("|")[2:-1]]
+    assert len([cell for cell in cells if cell.strip()]) == 2 * len(WORKS)
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -121,9 +142,9 @@ def test_pictures_are_shown_with_their_figures_and_only_then() -> None:
 
     assert "![" not in written(page, {})
     assert re.findall(r"\((benchmarks-\w+\.png)\)", full) == [
-        "benchmarks-ratios.png",
         "benchmarks-growth.png",
         "benchmarks-soak.png",
+        "benchmarks-ratios.png",
     ]
     assert "| backlog | send | 1 pieces | 100 pieces | 10.0 + 50.0 | 20.0 + 70.0 | 1.50 |" in full
     assert "| broker: threads | 4.00 | 4.00 | +0.00 | flat |" in full

@@ -33,8 +33,11 @@ def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
 
 def anchors(page: Path) -> set[str]:
     """The headings of a page as links name them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    names = re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)  # entries of the API reference
+    slugs = (re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+    return {*slugs, *names}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -62,6 +65,29 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
     assert named <= targets
 
 
+def locked(name: str) -> set[str]:
+    text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+    return set(re.findall(r"^([\w.-]+==\S+)", text, re.MULTILINE))
+
+
+def test_the_demo_installs_a_part_of_what_developers_use_in_the_same_versions() -> None:
+    demo, everything = locked("demo.lock"), locked("dev.lock")
+
+    assert demo < everything
+    assert not any(
+        each.startswith(("mypy==", "ruff==", "hypothesis==", "pytest==")) for each in demo
+    )
+
+
+@pytest.mark.parametrize("name", ["demo.lock", "dev.lock"])
+def test_a_lock_file_has_a_hash_for_each_package_and_no_address(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+
+    assert "://" not in text
+    packages = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
+    assert [each for each in packages if "--hash=sha256:" not in each] == []
+
+
 def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
     page = cli_reference.PAGE.read_text(encoding="utf-8")
 
@@ -69,7 +95,7 @@ def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
 
 
 def test_the_app_of_the_testing_page_is_tested_as_it_says(tmp_path: Path) -> None:
-    app, tests, _ = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+    app, tests, *_ = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
     (tmp_path / "shop.py").write_text(app, encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(tests, encoding="utf-8")
 
@@ -85,10 +111,12 @@ def test_the_app_of_the_testing_page_is_tested_as_it_says(tmp_path: Path) -> Non
     assert done.returncode == 0
 
 
-def test_the_faults_of_the_testing_page_happen() -> None:
-    _, _, faults = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
+def test_the_faults_and_rights_of_the_testing_page_happen() -> None:
+    _, _, *programs = python_blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
 
-    exec(compile(faults, "testing.md", "exec"), {})
+    assert len(programs) == 2
+    for program in programs:
+        exec(compile(program, "testing.md", "exec"), {})
 
 
 def test_the_testing_page_names_all_that_a_broker_for_tests_can_do() -> None:
@@ -169,7 +197,8 @@ def is_there(name: str) -> bool:
     if path.is_dir() or path.with_suffix(".py").is_file():
         return True
     module, _, last = name.rpartition(".")
-    return last in getattr(importlib.import_module(module), "__all__", ())
+    found = importlib.import_module(module)
+    return last in getattr(found, "__all__", vars(found))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -14,22 +14,27 @@ from typing import Any
 import typer
 
 from flintmq.cli.all_commands import app
-from flintmq.cli.shared.output import EXIT_CODES
+from flintmq.cli.shared.help_page import EXIT_CODES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
 HEAD = f"""# The command line
 
-This page is written from the commands themselves, by `python tools/cli_reference.py`; a test holds
-it true.
+This page is generated from the commands by `python tools/cli_reference.py`; a test checks that it
+is up to date.
 
 Every command that asks a cluster takes the options of [a connection](#connection).
-`--output json` prints facts for programs in place of tables, on stdout; everything else goes to
-stderr. {EXIT_CODES}
-`flintmq --install-completion` teaches a shell to complete it.
+`--json`, which is `--output json`, prints facts for programs in place of tables, on stdout;
+everything else goes to stderr. {EXIT_CODES}
+
+A table is never cut: where stdout is no terminal nothing is wrapped, and a terminal that is too
+narrow for a table shows each row as a block of lines.
+
+`flintmq --install-completion` teaches bash, zsh or fish to complete commands, options, topics and
+groups.
 """
 
-CONNECTION = ("namesrv", "access_key", "secret_key", "tls", "tls_ca")
+CONNECTION = ("namesrv", "access_key", "secret_key", "tls", "tls_ca", "tls_cert", "tls_key")
 """Options that are told once, for all commands."""
 
 LEFT_OUT = frozenset({"install_completion", "show_completion", "help"})
@@ -48,8 +53,9 @@ def write() -> str:
 
 def _walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     children = getattr(command, "commands", None)
-    if children is None:
+    if children is None or command.invoke_without_command:
         yield words, command
+    if children is None:
         return
     for name, child in children.items():
         if not child.hidden:
@@ -73,6 +79,9 @@ def _section(words: tuple[str, ...], command: Any, shared: list[Any]) -> Iterato
     arguments = [each for each in shown if each.param_type_name == "argument"]
     usage = " ".join(_argument(each) for each in arguments)
     yield f"```\n{' '.join(words)} {usage + ' ' if usage else ''}[OPTIONS]\n```\n"
+    if command.examples:
+        lines = "\n".join(command.examples)
+        yield f"```\n{lines}\n```\n"
     for each in arguments:
         yield f"- `{each.metavar or each.name.upper()}`: {each.help}"
     if arguments:
@@ -125,7 +134,9 @@ def _meaning(option: Any) -> str:
     if variables:
         text += " Variable: " + ", ".join(f"`{name}`" for name in variables) + "."
     default = getattr(option.default, "value", option.default)
-    if default is True:
+    if isinstance(option.show_default, str):
+        text += f" Default: `{option.show_default}`."
+    elif default is True:
         text += f" Default: `{option.opts[0]}`."
     elif option.show_default and default not in (None, [], ()) and default is not False:
         text += f" Default: `{default}`."

@@ -18,23 +18,25 @@ SETTING: Final = "Correct it: the text names what is allowed."
 
 ERRORS: Final = {
     "FlintError": Advice(
-        "Never raised itself; every other error is one of it.",
-        "Catch it to catch all that FlintMQ raises on purpose. Anything else is a bug.",
+        "The base class of all others; never raised itself.",
+        "Catch it to catch all that FlintMQ raises on purpose. Your listeners, hooks and callbacks "
+        "raise what they like; any other exception that comes from FlintMQ itself is a bug: report "
+        "it.",
     ),
     "LocalProtocolError": Advice(
         "A value that RocketMQ's protocol cannot carry, or a bug of ours.",
-        "Look at the value; report it if there is nothing wrong with it.",
+        "Check the value; report it if nothing is wrong with it.",
     ),
     "RemoteProtocolError": Advice(
-        "The other side sent something that is no RocketMQ.",
-        "See whether the port is a broker's. The connection is closed; clients open another.",
+        "The peer sent bytes that are not RocketMQ's protocol.",
+        "Check that the port is a broker's. The connection is closed; clients open another.",
     ),
     "FrameTooLarge": Advice(
-        "A frame was announced over the cap; often the port speaks another protocol, or TLS.",
-        "See whether address and `tls` are right.",
+        "A frame is larger than allowed; often the port speaks another protocol, or TLS.",
+        "Check the address and `tls`.",
     ),
     "MalformedFrame": Advice(
-        "The bytes of a connection are no frames.", "See whether address and `tls` are right."
+        "The bytes of a connection are not frames.", "Check the address and `tls`."
     ),
     "MalformedHeader": Advice(
         "A header, or the field that is named, cannot be read.",
@@ -48,8 +50,14 @@ ERRORS: Final = {
         "A message record cannot be read.",
         "Run `flintmq store check` on the broker's directory.",
     ),
+    "LogMismatch": Advice(
+        "What a master sends does not continue the log of its slave: the logs have diverged, or "
+        "the stream was damaged.",
+        "See [what a slave does about it](../replication.md#when-the-logs-differ).",
+    ),
     "BodyTooLarge": Advice(
-        "A body is larger than the producer, or a packed one larger than the consumer, allows.",
+        "A body is larger than the producer allows, or a compressed one larger than the consumer "
+        "allows.",
         "Send less, or raise `message_bytes_max` and the broker's `maxMessageSize`.",
     ),
     "MissingExtra": Advice(
@@ -70,31 +78,43 @@ ERRORS: Final = {
     "InvalidSetting": Advice(
         "A setting, option or argument cannot be used; raised before anything is started.", SETTING
     ),
+    "InvalidMessage": Advice(
+        "A `Message` was given a wrong type, an empty body, a delay out of range or too many "
+        "properties; or `json()` or `text` of a received message finds something else in its body. "
+        "It is a `ValueError` too.",
+        "Correct the field that `setting` names. For a received message: `raise DeadLetter`, as it "
+        "will not get better.",
+    ),
     "InvalidResult": Advice(
-        "A listener returned something that means nothing; its messages come again, and the error "
-        "is logged.",
+        "A listener returned a value that is not a result; its messages are redelivered, and the "
+        "error is logged.",
         "Return `None`, `Ack`, `Retry`, `DeadLetter`, or a list with one of these per message.",
     ),
     "Unreachable": Advice(
         "Nobody answered: refused, reset, or timed out. The request may have been served.",
-        "Try again, if doing it twice does no harm. See whether the address is the one the broker "
-        "advertises.",
+        "Retry if doing it twice does no harm. Check that the advertised address of the broker can "
+        "be reached from here.",
     ),
     "Overloaded": Advice(
         "One of our own limits is reached; `knob` names it.", "Wait, or raise the limit."
     ),
+    "ResultTooLarge": Advice(
+        "A table of `flintmq.arrow` would take more rows or bytes than `max_rows` or `max_bytes` "
+        "allow.",
+        "Read fewer columns or a shorter span, raise the limit, or use `read_topic_batches`.",
+    ),
     "BrokerRefused": Advice(
         "A broker or name server answered no; `code` is RocketMQ's, `remark` its words.",
-        "Do what the remark says; the same request is mostly refused again.",
+        "Do what the remark says; the same request is usually refused again.",
     ),
     "NoRoute": Advice(
         "No name server knows a broker that has the topic.",
-        "Make the topic, or see whether the broker is registered: `flintmq topic list`.",
+        "Create the topic, or check that the broker is registered: `flintmq topic list`.",
     ),
     "SendFailed": Advice(
-        "Every try to send a message failed. It may be stored all the same, once or more often.",
-        "Send it again if consumers are ready for repeats. `reason` and `brokers` say what and "
-        "where.",
+        "Every attempt to send a message failed. It may be stored nevertheless.",
+        "Send it again if consumers can handle duplicates. `reason` and `brokers` say what failed, "
+        "and where.",
     ),
     "PartlySent": Advice(
         "Of several requests of one `send_batch` the first ones were stored; `stored` says how "
@@ -103,35 +123,35 @@ ERRORS: Final = {
     ),
     "NoReply": Advice(
         "A request message was sent, and no reply came in time. Somebody may have acted on it.",
-        "Ask again, if the work may be done twice; see whether a consumer replies.",
+        "Ask again if the work may be done twice; check that a consumer replies.",
     ),
     "UndecodableRecord": Advice(
         "A queue stops at a message that cannot be decoded, because `on_bad_record` says so or a "
-        "package to unpack it is missing.",
-        "Go on at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or "
+        "package to decompress it is missing.",
+        "Continue at `offset` + 1 (`seek`, `pull`, `flintmq group reset`), install the package, or "
         "set `on_bad_record` to `skip`.",
     ),
     "MessagesLost": Advice(
-        "Messages that were to be read are gone: deleted by retention, or the topic was made anew.",
-        "Accept it with `failOnDataLoss=false`, or start elsewhere. Keep messages longer "
-        "(`fileReservedTime`) or read sooner.",
+        "Messages to be read are deleted: by retention, or the topic was created again.",
+        "Accept it with `failOnDataLoss=false`, or start at another offset. Keep messages longer "
+        "(`fileReservedTime`) or read earlier.",
     ),
     "GroupConflict": Advice(
-        "A consumer would subscribe to something else than the members its group has.",
+        "A consumer subscribes to something else than the present members of its group.",
         'Give every member the same subscriptions, or another group; `on_conflict="warn"` joins '
-        "all the same.",
+        "nevertheless.",
     ),
     "WrongState": Advice(
         "A call before the start, after the stop, or in a process that was forked.",
-        "Start it, or make a new one; after a fork make clients in the child.",
+        "Start it, or create a new one; after a fork create clients in the child.",
     ),
     "CorruptRecord": Advice(
         "Bytes on disk are not what was written.",
-        "Run `flintmq store check`; bring back the directory from a copy.",
+        "Run `flintmq store check`; restore the directory from a backup.",
     ),
     "DiskFailed": Advice(
-        "The disk refused: full, read-only, broken. `is_full` tells the first apart.",
-        "Make room; a broker goes on by itself when there is some.",
+        "A write failed: the disk is full, read-only or broken. `is_full` is true for the first.",
+        "Free space; the broker continues by itself.",
     ),
     "StoreLocked": Advice(
         "Another broker has the directory open.", "Stop it, or use another directory."

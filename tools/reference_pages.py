@@ -14,8 +14,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+import reference_metrics
+import reference_rights
 import reference_settings as texts
 from flintmq import errors
+from flintmq.arrow.schema import KAFKA_COLUMNS, Form, Properties, Shape
 from flintmq.broker.config.config_file import (
     ELSEWHERE,
     ONLY,
@@ -38,18 +41,18 @@ from flintmq.core.group import consumer_settings
 from flintmq.core.pull import lite_settings
 from flintmq.nameserver import config as nameserver
 from flintmq.protocol.bodies.java_properties import read_properties
-from flintmq.spark.arrow.schema import KAFKA_COLUMNS, Form, Properties, Shape, spark_schema
 from flintmq.spark.options.connection_options import ACCESS
 from flintmq.spark.options.option_table import Option, OptionTable, duration_ms
 from flintmq.spark.options.sink_options import SINK_OPTIONS, _timeout_ms
 from flintmq.spark.options.source_table import SOURCE
+from flintmq.spark.options.spark_schema import spark_schema
 from reference_errors import ERRORS
 
 REFERENCE: Final = Path(__file__).parents[1] / "docs" / "reference"
 
 WRITTEN: Final = (
-    "This page is written from the code, by `python tools/reference_pages.py --write`; a test "
-    "holds it true."
+    "This page is generated from the code by `python tools/reference_pages.py --write`; a test "
+    "checks that it is up to date."
 )
 
 SPARK_INTRO: Final = (
@@ -62,8 +65,14 @@ SPARK_INTRO: Final = (
 ERRORS_INTRO: Final = (
     "\nEvery exception that FlintMQ raises on purpose is in `flintmq.errors`. Nobody has to "
     "read its text: what went wrong is in its fields, and `retriable` says whether the same "
-    "call may succeed later. All of them survive pickling, so they come from executors of "
-    "Spark as they are.\n"
+    "call may succeed later. A wrong argument is answered where it is given: by `InvalidSetting`, "
+    "`InvalidMessage`, `InvalidName` or `InvalidExpression`.\n\n"
+    "On Spark an error of a query reaches your program as an exception of pyspark, with the text "
+    "of ours in it: `AnalysisException` while a query is planned, `PythonException` of a batch "
+    "query and `StreamingQueryException` of a stream while it runs. All three are "
+    "`pyspark.errors.PySparkException`. Functions of `flintmq.spark` raise ours where no query "
+    "runs yet. [The Spark guide](../spark.md#what-errors-look-like) shows how to find our text. "
+    "Our errors survive pickling.\n"
 )
 ERRORS_END: Final = (
     "The command line prints the text of an error without a traceback and ends with an exit "
@@ -336,10 +345,22 @@ def _live(setting: Any) -> str:
     return "live" if setting is not None and setting.live else ""
 
 
+def rights_page() -> str:
+    return "\n".join(
+        ("# Rights", "", WRITTEN, reference_rights.INTRO, *reference_rights.rows(), "")
+    )
+
+
+def metrics_page() -> str:
+    return "\n".join(("# Metrics", "", WRITTEN, reference_metrics.INTRO, *reference_metrics.rows()))
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "spark-options.md": spark_options_page,
     "errors.md": errors_page,
     "configuration.md": configuration_page,
+    "rights.md": rights_page,
+    "metrics.md": metrics_page,
 }
 
 

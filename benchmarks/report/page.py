@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.report.results import Results
-from benchmarks.report.tables import TABLES
+from benchmarks.report.tables import TABLES as DETAILS
+from benchmarks.report.users import cores_table, users_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+TABLES = {"users": users_table, "cores": cores_table, **DETAILS}
 
 NOTHING = "Not measured yet.\n"
 

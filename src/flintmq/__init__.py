@@ -3,14 +3,14 @@
 What is imported from here is loaded when it is first used: importing the package alone loads
 neither a broker nor anything else heavy.
 
-The package logs under ``flintmq.…`` with the standard library and leaves handlers,
-levels and files to the program that uses it.
+The package logs under ``flintmq.…`` with the standard library and leaves handlers, levels and
+files to the program that uses it.  A program that sets up none sees warnings and errors on stderr,
+as Python does by itself.
 """
 
 from __future__ import annotations
 
 import importlib
-import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from flintmq.client.hooks.consume_hooks import ConsumeContext, ConsumeHook, FilterHook
     from flintmq.client.hooks.request_hooks import RequestHook
     from flintmq.client.hooks.send_hooks import SendContext, SendHook
+    from flintmq.client.idempotence.idempotent import idempotent
+    from flintmq.client.idempotence.key_store import KeyState, KeyStore, MemoryKeys
+    from flintmq.client.idempotence.redis_keys import RedisKeys
+    from flintmq.client.idempotence.sql_keys import SqliteKeys, SqlKeys
     from flintmq.client.offsets.offset_store import OffsetStore
     from flintmq.client.producer.threaded_producer import Producer, TransactionProducer
     from flintmq.client.pull.scheduled_pull import PullContext
@@ -35,16 +39,24 @@ if TYPE_CHECKING:
         allocate_nearby,
         allocate_sticky,
     )
-    from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+    from flintmq.core.group.listener_results import (
+        Ack,
+        DeadLetter,
+        Listener,
+        ListenerResult,
+        Retry,
+    )
     from flintmq.core.producer.receipt import SendReceipt, SendStatus
     from flintmq.core.producer.transaction import TransactionReceipt, TransactionState
     from flintmq.core.pull.pull_result import PullResult, PullStatus
     from flintmq.embedded.broker import EmbeddedBroker
+    from flintmq.embedded.embedded_users import EmbeddedUser
     from flintmq.errors import (
         BrokerRefused,
         FlintError,
         GroupConflict,
         InvalidExpression,
+        InvalidMessage,
         InvalidName,
         InvalidSetting,
         MessagesLost,
@@ -61,7 +73,7 @@ if TYPE_CHECKING:
     from flintmq.model.group import ConsumeFromWhere, MessageModel
     from flintmq.model.message import Message, ReceivedMessage
     from flintmq.model.queue import QueueRef
-    from flintmq.net.tls import ClientTls
+    from flintmq.net.tls import ClientTls, ServerTls, TlsMode
     from flintmq.protocol.codes import RequestCode
 
 __version__ = "0.1.0"
@@ -78,13 +90,20 @@ __all__ = [
     "ConsumeHook",
     "DeadLetter",
     "EmbeddedBroker",
+    "EmbeddedUser",
     "FilterHook",
     "FlintError",
     "GroupConflict",
     "InvalidExpression",
+    "InvalidMessage",
     "InvalidName",
     "InvalidSetting",
+    "KeyState",
+    "KeyStore",
+    "Listener",
+    "ListenerResult",
     "LitePullConsumer",
+    "MemoryKeys",
     "Message",
     "MessageModel",
     "MessagesLost",
@@ -102,6 +121,7 @@ __all__ = [
     "PushConsumer",
     "QueueRef",
     "ReceivedMessage",
+    "RedisKeys",
     "ReplayTo",
     "RequestCode",
     "RequestHook",
@@ -112,6 +132,10 @@ __all__ = [
     "SendHook",
     "SendReceipt",
     "SendStatus",
+    "ServerTls",
+    "SqlKeys",
+    "SqliteKeys",
+    "TlsMode",
     "TransactionProducer",
     "TransactionReceipt",
     "TransactionState",
@@ -126,6 +150,7 @@ __all__ = [
     "allocate_configured",
     "allocate_nearby",
     "allocate_sticky",
+    "idempotent",
 ]
 
 _WHERE = {
@@ -140,13 +165,20 @@ _WHERE = {
     "ConsumeHook": "flintmq.client.hooks.consume_hooks",
     "DeadLetter": "flintmq.core.group.listener_results",
     "EmbeddedBroker": "flintmq.embedded.broker",
+    "EmbeddedUser": "flintmq.embedded.embedded_users",
     "FilterHook": "flintmq.client.hooks.consume_hooks",
     "FlintError": "flintmq.errors",
     "GroupConflict": "flintmq.errors",
     "InvalidExpression": "flintmq.errors",
+    "InvalidMessage": "flintmq.errors",
     "InvalidName": "flintmq.errors",
     "InvalidSetting": "flintmq.errors",
+    "KeyState": "flintmq.client.idempotence.key_store",
+    "KeyStore": "flintmq.client.idempotence.key_store",
+    "Listener": "flintmq.core.group.listener_results",
+    "ListenerResult": "flintmq.core.group.listener_results",
     "LitePullConsumer": "flintmq.client.pull.threaded_pull",
+    "MemoryKeys": "flintmq.client.idempotence.key_store",
     "Message": "flintmq.model.message",
     "MessageModel": "flintmq.model.group",
     "MessagesLost": "flintmq.errors",
@@ -164,6 +196,7 @@ _WHERE = {
     "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
+    "RedisKeys": "flintmq.client.idempotence.redis_keys",
     "ReplayTo": "flintmq.core.admin.dead_letters",
     "RequestCode": "flintmq.protocol.codes",
     "RequestHook": "flintmq.client.hooks.request_hooks",
@@ -174,6 +207,10 @@ _WHERE = {
     "SendHook": "flintmq.client.hooks.send_hooks",
     "SendReceipt": "flintmq.core.producer.receipt",
     "SendStatus": "flintmq.core.producer.receipt",
+    "ServerTls": "flintmq.net.tls",
+    "SqlKeys": "flintmq.client.idempotence.sql_keys",
+    "SqliteKeys": "flintmq.client.idempotence.sql_keys",
+    "TlsMode": "flintmq.net.tls",
     "TransactionProducer": "flintmq.client.producer.threaded_producer",
     "TransactionReceipt": "flintmq.core.producer.transaction",
     "TransactionState": "flintmq.core.producer.transaction",
@@ -187,9 +224,8 @@ _WHERE = {
     "allocate_configured": "flintmq.core.group.allocate",
     "allocate_nearby": "flintmq.core.group.allocate",
     "allocate_sticky": "flintmq.core.group.allocate",
+    "idempotent": "flintmq.client.idempotence.idempotent",
 }
-
-logging.getLogger("flintmq").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:

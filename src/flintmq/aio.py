@@ -6,6 +6,9 @@
     async with Producer("shop", namesrv="127.0.0.1:9876") as producer:
         await producer.send(Message("orders", b"…"))
 
+Calls are awaited, except those that only read or note something in memory: ``events``, and what
+declares topics, queues and listeners.  docs/guides/asyncio.md lists them.
+
 What is imported from here is loaded when it is first used.
 """
 

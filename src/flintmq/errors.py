@@ -1,7 +1,6 @@
 """Every exception flintmq raises on purpose.
 
-One tree, three questions: whose fault is it, may the caller try again (``retriable``), and what
-exactly went wrong (the fields).  No caller ever has to parse a message.
+Each says whose fault it is, whether to try again (``retriable``), and what went wrong (fields).
 
     FlintError
     ├── LocalProtocolError       we broke the protocol: a bug in flintmq, or a value it cannot carry
@@ -11,15 +10,18 @@ exactly went wrong (the fields).  No caller ever has to parse a message.
     │   ├── MalformedHeader      a header that cannot be read, or a field of it
     │   ├── MalformedBody        a body that cannot be read
     │   └── MalformedRecord      a message record that cannot be read
+    │       └── LogMismatch      bytes of a master that do not continue a slave's log
     ├── BodyTooLarge             a body unpacks past the cap
     ├── MissingExtra             an optional package is needed: the message says which to install
     ├── InvalidExpression        a filter expression that cannot be compiled
     │   └── ExpressionTooLarge   one with more words or tags than a broker reads
     ├── InvalidName              a topic, group or property name RocketMQ would refuse
     ├── InvalidSetting           a setting of ours that cannot be used: an address, a file, a number
+    │   └── InvalidMessage       a field of a message that is wrong, or a body of another kind
     ├── InvalidResult            a listener returned something that means nothing
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
+    │   └── ResultTooLarge       more rows than may be kept in memory: waiting does not help
     ├── BrokerRefused            a reply, and it says no
     ├── NoRoute                  no name server knows a broker that has the topic
     ├── SendFailed               every try to send a message failed
@@ -65,8 +67,7 @@ class FrameTooLarge(RemoteProtocolError):
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(size_bytes, limit_bytes)
-        self.size_bytes = size_bytes
-        self.limit_bytes = limit_bytes
+        self.size_bytes, self.limit_bytes = size_bytes, limit_bytes
 
     def __str__(self) -> str:
         return f"a frame of {self.size_bytes} bytes is over the limit of {self.limit_bytes}"
@@ -81,8 +82,7 @@ class MalformedHeader(RemoteProtocolError):
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(field, reason)
-        self.field = field
-        self.reason = reason
+        self.field, self.reason = field, reason
 
     def __str__(self) -> str:
         return f"header field {self.field}: {self.reason}" if self.field else self.reason
@@ -93,8 +93,7 @@ class MalformedBody(RemoteProtocolError):
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(what, reason)
-        self.what = what
-        self.reason = reason
+        self.what, self.reason = what, reason
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
@@ -105,11 +104,14 @@ class MalformedRecord(RemoteProtocolError):
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(position, reason)
-        self.position = position
-        self.reason = reason
+        self.position, self.reason = position, reason
 
     def __str__(self) -> str:
         return f"record at byte {self.position}: {self.reason}"
+
+
+class LogMismatch(MalformedRecord):
+    """Bytes of a master that do not continue a slave's log; the position is one of the log."""
 
 
 class BodyTooLarge(FlintError):
@@ -117,8 +119,7 @@ class BodyTooLarge(FlintError):
 
     def __init__(self, limit_bytes: int, reason: str) -> None:
         super().__init__(limit_bytes, reason)
-        self.limit_bytes = limit_bytes
-        self.reason = reason
+        self.limit_bytes, self.reason = limit_bytes, reason
 
     def __str__(self) -> str:
         return f"{self.reason}: over the limit of {self.limit_bytes} bytes"
@@ -129,8 +130,7 @@ class MissingExtra(FlintError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(package, extra)
-        self.package = package
-        self.extra = extra
+        self.package, self.extra = package, extra
 
     def __str__(self) -> str:
         return f"{self.package} is needed here: pip install 'flintmq[{self.extra}]'"
@@ -176,6 +176,10 @@ class InvalidSetting(FlintError):
         return f"{self.setting} {self.value!r}: {self.reason}"
 
 
+class InvalidMessage(InvalidSetting, ValueError):
+    """A message that cannot be made, or a body that is not what it is read as."""
+
+
 class InvalidResult(FlintError):
     """A listener returned something that says nothing about its messages; they come again."""
 
@@ -194,8 +198,7 @@ class Unreachable(FlintError):
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(address, reason)
-        self.address = address
-        self.reason = reason
+        self.address, self.reason = address, reason
 
     def __str__(self) -> str:
         return printable(f"{self.address}: {self.reason}")
@@ -212,6 +215,12 @@ class Overloaded(FlintError):
 
     def __str__(self) -> str:
         return f"{self.what} reached its limit of {self.limit} ({self.knob})"
+
+
+class ResultTooLarge(Overloaded):
+    """More rows than the caller allowed in memory; nothing is returned."""
+
+    retriable = False
 
 
 class BrokerRefused(FlintError):
@@ -232,8 +241,7 @@ class NoRoute(FlintError):
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(topic, reason)
-        self.topic = topic
-        self.reason = reason
+        self.topic, self.reason = topic, reason
 
     def __str__(self) -> str:
         return f"no route to topic {self.topic!r}: {self.reason}"
@@ -321,8 +329,7 @@ class GroupConflict(FlintError):
 
     def __init__(self, group: str, reason: str) -> None:
         super().__init__(group, reason)
-        self.group = group
-        self.reason = reason
+        self.group, self.reason = group, reason
 
     def __str__(self) -> str:
         return f"group {self.group!r}: {self.reason}"
@@ -357,10 +364,7 @@ class DiskFailed(FlintError):
 
     def __init__(self, path: str, operation: str, reason: str, number: int = 0) -> None:
         super().__init__(path, operation, reason, number)
-        self.path = path
-        self.operation = operation
-        self.reason = reason
-        self.number = number
+        self.path, self.operation, self.reason, self.number = path, operation, reason, number
 
     @property
     def is_full(self) -> bool:
@@ -390,8 +394,7 @@ class StoreRefused(FlintError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
+        self.path, self.reason = path, reason
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

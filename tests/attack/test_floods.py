@@ -31,6 +31,9 @@ from support.attack.said import (
 )
 
 COMMIT_OFFSET, GROUP, FORBID, ALL_TOPICS, ALL_GROUPS = 15, 352, 353, 21, 201
+CONFIG = "namesPerAddressMax=1000000\n"
+"""All of these come from one address, and it is the number of names that is tried."""
+
 HOLDS_OF_ONE = 25_000
 """A quarter of the 100,000 holds there are: what one connection may have."""
 

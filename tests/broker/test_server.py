@@ -14,7 +14,7 @@ from threading import current_thread
 
 import pytest
 
-from flintmq.broker import server
+from flintmq.broker import log_syncs, server
 from flintmq.broker.admin.runtime_info import runtime_table
 from flintmq.broker.server import BrokerServer
 from flintmq.errors import DiskFailed, InvalidSetting, StoreLocked, Unreachable
@@ -286,7 +286,7 @@ def offset_of(group: str) -> Command:
 def test_stopping_waits_for_a_thorough_sync_of_many_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "ROUND_FILES", 1)
+    monkeypatch.setattr(log_syncs, "ROUND_FILES", 1)
 
     async def scene() -> None:
         async with serving(tmp_path) as broker:

@@ -104,7 +104,7 @@ def test_settings_that_are_too_long_are_refused_with_a_reason(tmp_path: Path) ->
 def test_stalls_of_the_loop_are_shown_to_tools(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as broker:
-            broker.state.stalls.note(0.5, "a test")
+            broker.state.stalls.record(0.5, "a test")
             channel = await connected(broker)
 
             reply = await channel.call(request(RequestCode.GET_BROKER_RUNTIME_INFO), 5_000)

@@ -53,6 +53,26 @@ def test_the_file_names_broker_and_name_servers(tmp_path: Path) -> None:
         )
         with running("broker", "--config", file) as one:
             assert cluster(server.namesrv) == {"b1": one.broker}
+        with running("broker", FLINTMQ_BROKER_CONFIG=str(file)) as one:
+            assert cluster(server.namesrv) == {"b1": one.broker}
+
+
+def test_the_old_variable_for_the_file_works_and_warns(tmp_path: Path) -> None:
+    """FLINTMQ_CONFIG names clusters for the other commands: that is a file of TOML."""
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=b1\nlistenPort=0\n")
+    clusters = tmp_path / "config.toml"
+    clusters.write_text("[clusters.dev]\nnamesrv = 'a:1'\n")
+
+    with running("namesrv", "--listen", ANYWHERE) as server:
+        words = ("broker", "--namesrv", server.namesrv, "--data", tmp_path / "store")
+        with running(*words, FLINTMQ_CONFIG=str(file)) as one:
+            assert cluster(server.namesrv) == {"b1": one.broker}
+            one.stop()
+        with running(*words, "--listen", ANYWHERE, FLINTMQ_CONFIG=str(clusters)) as other:
+            assert cluster(server.namesrv) == {"broker-a": other.broker}
+
+    assert "use FLINTMQ_BROKER_CONFIG" in one.errors
 
 
 def test_a_name_server_nobody_can_reach_is_refused(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path)
     assert set(found["by"]) == {"Spark", "threads"}
     assert found["dead"] >= 1
     assert found["sent_back"] >= 1
+    assert sum(found["by"].values()) == found["consumed"] + found["repeats"]
     (place,) = (tmp_path / "flintmq-demo").iterdir()
     files = {name: Path(path) for name, path in found["files"].items()}
     assert all(path.exists() and path.is_relative_to(place) for path in files.values())
@@ -56,6 +57,7 @@ def test_the_story_ends_well_and_what_it_leaves_can_be_looked_at(tmp_path: Path)
     assert files["picture"].read_bytes().startswith(b"\x89PNG")
     assert files["picture"].stat().st_size > 10_000
     assert "Spark consumes" in done.stderr, "the course is told in lines"
+    assert f"{MESSAGES} messages, paced to 100 a second" in done.stderr
     assert "Traceback" not in done.stderr
     _try_next(place)
 

@@ -18,7 +18,15 @@ from typer.testing import CliRunner
 from flintmq.cli.all_commands import app
 from flintmq.cli.demo import orders
 from flintmq.cli.demo.demo_command import check_room, make_directory
-from flintmq.cli.demo.demo_report import Ending, Sample, draw, facts, print_report, progress_line
+from flintmq.cli.demo.demo_report import (
+    Ending,
+    Sample,
+    draw,
+    facts,
+    print_report,
+    progress_line,
+    sums,
+)
 from flintmq.cli.demo.evidence import (
     Attempt,
     Check,
@@ -266,6 +274,24 @@ def test_a_line_of_progress_has_the_step_and_every_count() -> None:
         "1:01  threads consume  sent 6,000 of 10,000  consumed 1  lag 988  waiting 40"
         "  sent back 0  dead 1  repeats 1"
     )
+
+
+def test_the_sums_below_the_checks_add_up_and_name_every_kind_of_repeat() -> None:
+    tally = a_tally(
+        Attempt(SPARK, "orders", "a", "consumed", 1, 0),
+        Attempt(THREADS, "orders", "a", "consumed", 1, 0),
+        Attempt(THREADS, "orders", "c", "consumed", 1, 0),
+        Attempt(SPARK, "orders", "b", "sent back", 1, 0),
+        Attempt(SPARK, "orders", "b", "dead", 3, 0),
+        Attempt(THREADS, "orders", "b", "dead", 3, 0),
+    )
+
+    told = sums(tally)
+
+    assert tally.by.total() == len(tally.consumed) + tally.repeats
+    assert told[0] == "Spark 1 + threads 2 = 2 messages + 1 repeats."
+    assert told[2].startswith("1 times a message failed")
+    assert told[3].startswith("1 times a dead letter was given up once more")
 
 
 def ending(tmp_path: Path, *checks: Check) -> Ending:

@@ -5,7 +5,6 @@ code other than 0, and says what happened and what to do.
 from __future__ import annotations
 
 import resource
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -18,19 +17,12 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from support.cli.serving import ANYWHERE, COMMAND, environment, running
 from support.embedded.asking import header_of
+from support.store.deleting import delete
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 SERVE = ("serve", "--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
 BROKER = ("broker", "--namesrv", "127.0.0.1:9", "--listen", ANYWHERE)
-
-
-def delete(directory: Path) -> None:
-    """As ``rm -rf`` does, again while the broker puts files in between."""
-    deadline = time.monotonic() + DEADLINE_S
-    while directory.exists():
-        assert time.monotonic() < deadline
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 class Sender:

@@ -8,13 +8,17 @@ import pytest
 from typer.testing import CliRunner
 
 from flintmq.cli.all_commands import app
+from flintmq.core.consumer import queue_table
 from flintmq.embedded.broker import EmbeddedBroker
 from support.cli.story import Recording, all_commands, tell
 from support.net.support import PATIENCE_S
 
 HERE = Path(__file__).parent
-SERVING = {"serve", "namesrv", "broker", "run", "demo", "bench"}
+SERVING = {"serve", "console", "namesrv", "broker", "run", "demo", "bench"}
 """What runs until it is told to stop, or is a show of its own: it prints no facts."""
+
+ON_ITS_OWN = {"config", "store", "acl", "tls"}
+"""What needs no cluster, or one with access control; tests of their own run them."""
 
 ON_SPARK = {("lake",), ("topic", "report"), ("dlq", "report"), ("dlq", "bulk-replay")}
 """What needs a JVM: tests/spark runs them, in the session that it has anyway."""
@@ -22,7 +26,8 @@ ON_SPARK = {("lake",), ("topic", "report"), ("dlq", "report"), ("dlq", "bulk-rep
 COMMANDS = sorted(all_commands())
 
 
-def test_every_command_that_asks_a_cluster_plays_its_part() -> None:
+def test_every_command_that_asks_a_cluster_plays_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_table, "MOVED_MS", 100)  # how long a consumer rests after a reset
     with EmbeddedBroker() as broker:
         user = Recording(broker.namesrv, PATIENCE_S)
         tell(user)
@@ -30,7 +35,7 @@ def test_every_command_that_asks_a_cluster_plays_its_part() -> None:
     left = {words for words in COMMANDS if words not in user.ran}
     elsewhere = {words for words in left if any(HERE.rglob(f"test_{words[0]}*.py"))}
     assert left == elsewhere, "these commands are run by no test"
-    assert {words[0] for words in left - ON_SPARK} <= SERVING | {"store"}
+    assert {words[0] for words in left - ON_SPARK} <= SERVING | ON_ITS_OWN
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

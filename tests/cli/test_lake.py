@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from flintmq.cli.lake import start_option
 from flintmq.cli.shared.spark_job import source_options, stopping
 from flintmq.net.tls import ClientTls
 from support.cli.asking import Shell, shell
@@ -116,3 +117,17 @@ def test_a_signal_asks_to_stop() -> None:
 
     assert asked
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("first", {"startingOffsets": "earliest"}),
+        ("end", {"startingOffsets": "latest"}),
+        ("group", {"startingOffsets": "group"}),
+        ("42", {"startingOffsets": "42"}),
+        ("1794803628010", {"startingTimestamp": "1794803628010"}),
+    ],
+)
+def test_a_lake_starts_where_other_commands_start(text: str, option: dict[str, str]) -> None:
+    assert start_option(text) == option

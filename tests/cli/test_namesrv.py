@@ -117,7 +117,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file(start: Start, tmp_pat
     file = tmp_path / "namesrv.conf"
     file.write_text("bindAddress=0.0.0.0\nlistenPort=0\nclientRequestThreadPoolNums=8\n")
 
-    by_file = start("--config", file)
+    by_file = start("--config", file, "--open")
     by_environment = start("--config", file, FLINTMQ_NAMESRV_LISTEN=ANY_PORT)
     by_flag = start("--config", file, "--listen", ANY_PORT, FLINTMQ_NAMESRV_LISTEN="nowhere")
     hosts = [
@@ -171,7 +171,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
 
 
 def test_who_listens_beyond_loopback_is_told_what_is_missing(start: Start) -> None:
-    process = start("--listen", "0.0.0.0:0")
+    process = start("--listen", "0.0.0.0:0", "--open")
     address = address_of(process)
 
     _, stderr = stop(process)

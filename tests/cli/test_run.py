@@ -18,6 +18,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from support.cli.serving import COMMAND, environment
 from support.client.push_support import committed, filled, numbered
 from support.client.support import create_topic, wait_for
+from support.net.support import closed_port
 
 APP = """
 import os, time
@@ -201,8 +202,10 @@ def test_children_whose_parent_is_gone_stop(servers: EmbeddedBroker, tmp_path: P
     [
         ("shop", "is not MODULE:APP"),
         ("nowhere:app", "there is no module 'nowhere'"),
-        ("shop:nothing", "has nothing called 'nothing'"),
-        ("shop:not_an_app", "has a int called 'not_an_app'"),
+        ("shop:nothing", "module 'shop' has no attribute 'nothing'; apps in it: app"),
+        ("shop:not_an_app", "shop.not_an_app is of type int, not an App; apps in it: app"),
+        ("./nowhere.py:app", "there is no file './nowhere.py'"),
+        ("./shop.py:nothing", "module 'shop' has no attribute 'nothing'"),
     ],
 )
 def test_a_target_that_is_no_app_is_explained(
@@ -218,6 +221,44 @@ def test_a_target_that_is_no_app_is_explained(
     assert text in done.stderr
 
 
+@pytest.mark.parametrize("target", ["broken:app", "./broken.py:app"])
+@pytest.mark.parametrize(
+    ("text", "last", "lines"),
+    [
+        ("def half():\n    return 1 / 0\n\nhalf()\n", "ZeroDivisionError: division by zero", 10),
+        ("import nowhere_at_all\n", "ModuleNotFoundError: No module named 'nowhere_at_all'", 5),
+        ("x = (\n", "SyntaxError: '(' was never closed", 5),
+    ],
+)
+def test_a_module_that_raises_shows_its_own_frames_and_no_other(
+    tmp_path: Path, target: str, text: str, last: str, lines: int
+) -> None:
+    (tmp_path / "broken.py").write_text(text)
+
+    with running(tmp_path, target) as run:
+        code = run.wait()
+
+    assert code == 1
+    assert run.errors[0] == "flintmq: module 'broken' cannot be imported"
+    assert run.errors[-1] == last
+    assert "broken.py" in "".join(run.errors)
+    assert "load_app.py" not in "".join(run.errors)
+    assert "importlib" not in "".join(run.errors)
+    assert len(run.errors) <= lines
+
+
+def test_an_app_is_found_by_its_file(servers: EmbeddedBroker, tmp_path: Path) -> None:
+    filled(servers, "by-file", numbered(1), queues=1)
+    (tmp_path / "inner").mkdir()
+    write_app(tmp_path / "inner", "by-file", "by-file")
+
+    with running(tmp_path, "inner/shop.py:app", "--namesrv", servers.namesrv) as run:
+        wait_for(lambda: len(run.bodies) == 1)
+        run.process.send_signal(signal.SIGTERM)
+
+        assert run.wait() == 0
+
+
 def test_an_app_that_cannot_start_says_why(tmp_path: Path) -> None:
     write_app(tmp_path, "g", "t")
 
@@ -226,3 +267,15 @@ def test_an_app_that_cannot_start_says_why(tmp_path: Path) -> None:
 
     assert code == 1
     assert any("no name server is set" in line for line in run.errors)
+
+
+def test_wait_says_how_long_a_name_server_is_waited_for(tmp_path: Path) -> None:
+    write_app(tmp_path, "waiting", "waiting")
+    with running(tmp_path, "shop:app", "--wait", "0", "--namesrv", closed_port()) as at_once:
+        assert at_once.wait() == 1
+    assert "asked once" in "\n".join(at_once.errors)
+
+    with running(tmp_path, "shop:app", "--wait", "90", "--namesrv", closed_port()) as patient:
+        wait_for(lambda: any("waits up to 90000 ms" in line for line in patient.errors))
+        patient.process.send_signal(signal.SIGTERM)
+        assert patient.wait() == 0

@@ -91,3 +91,28 @@ def test_a_signal_ends_the_run_and_the_group_stands_where_it_ended(tmp_path: Pat
     assert "flintmq ready app=shop:app group=on-spark client=" in out
     assert sorted(heard.read_text().split()) == [body.decode() for body in numbered(20)]
     assert offsets == dict.fromkeys(range(4), 5)
+    for noise in ("log4j", "incubator", "py4j", "NativeCodeLoader", "log level"):
+        assert noise not in errors
+
+
+@pytest.mark.java
+@pytest.mark.timeout(240)
+def test_a_query_that_fails_is_one_sentence_and_not_a_page_of_java(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(APP)
+    with EmbeddedBroker() as servers:
+        filled(servers, "on-spark", numbered(4))
+        arguments = ["--until-now", "--sink", f"parquet:{tmp_path / 'shop.py'}"]
+        done = subprocess.run(
+            [COMMAND, "run", "shop:app", "-n", servers.namesrv, "--spark", "local[1]", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment(),
+            timeout=START_S,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert "flintmq: the query failed: " in done.stderr
+    assert "\tat org.apache" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from flintmq import EmbeddedBroker
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.net.clock import wall_ms
+from flintmq.store.files.store_config import StoreConfig
 from support.cli.asking import Shell, shell
+from support.net.support import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +36,40 @@ def test_a_message_is_sent_and_shown_by_both_its_ids(user: Shell) -> None:
     assert by_id["queue_offset"] == receipt["queue_offset"]
     assert receipt["status"] == "SEND_OK"
     assert "paid!" in page
+
+
+def test_the_id_that_send_prints_needs_its_topic(user: Shell) -> None:
+    """Whatever a unique id looks like as a place: a broker's address that is none, or a record."""
+    (receipt,) = user.lines("send", "orders", "x")
+
+    code, words = user.complaint("message", "show", receipt["message_id"])
+
+    assert code in (2, 3)
+    assert "--topic TOPIC" in words
+
+
+def test_a_delayed_message_is_told_with_the_time_of_its_delivery(user: Shell) -> None:
+    before_ms = wall_ms()
+    (receipt,) = user.lines("send", "orders", "x", "--delay-level", "18")
+    told = user.told("send", "orders", "x", "--delay-level", "18")
+    (plain,) = user.lines("send", "orders", "x")
+
+    assert 0 <= receipt["deliver_at_ms"] - before_ms - 7_200_000 < PATIENCE_S * 1000
+    assert " will be delivered to orders at about 20" in told
+    assert plain["deliver_at_ms"] is None
+
+
+def test_levels_are_those_of_the_broker() -> None:
+    config = BrokerConfig(store=StoreConfig(delay_levels_ms=(1_000, 60_000)))
+    with EmbeddedBroker(config=config) as broker:
+        user = Shell(broker.namesrv)
+        before_ms = wall_ms()
+        (receipt,) = user.lines("send", "orders", "x", "--delay-level", "2")
+        code, words = user.complaint("send", "orders", "x", "--delay-level", "3")
+
+    assert 0 <= receipt["deliver_at_ms"] - before_ms - 60_000 < PATIENCE_S * 1000
+    assert code == 2
+    assert "levels go from 1 to 2" in words
 
 
 def test_a_queue_may_be_chosen(user: Shell) -> None:
@@ -86,12 +125,13 @@ def test_messages_are_found_by_key_tag_and_condition(user: Shell) -> None:
         (("send", "orders", "x", "--queue", "1"), 2, "BROKER/ID"),
         (("send", "orders", "x", "--lines"), 2, "give - for BODY"),
         (("send", "orders", "x", "--delay-level", "1", "--delay-ms", "5"), 2, "--delay-ms"),
+        (("send", "orders", "x", "--delay-level", "99"), 2, "levels go from 1 to 18: 1 is 1s"),
         (("message", "find", "orders"), 2, "give --key"),
         (("message", "find", "orders", "--key", "k", "--tag", "t"), 2, "without --tag"),
         (("message", "find", "orders", "--key", "nothing"), 1, "no such message"),
         (("message", "find", "orders", "--since", "1h", "--sql", "a >"), 2, "column"),
         (("message", "show", "xyz"), 2, "32 or 56 hex digits"),
-        (("message", "show", "0A" * 16), 2, "add --topic"),
+        (("message", "show", "0A" * 16), 2, "is a unique id: add --topic TOPIC"),
         (("message", "show", "0A" * 16, "-t", "orders"), 1, "no message"),
     ],
 )

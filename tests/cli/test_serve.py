@@ -13,7 +13,7 @@ import typer
 
 from flintmq.broker.scheduled.append import append
 from flintmq.cli.all_commands import app
-from flintmq.cli.shared.server_process import warn_if_open
+from flintmq.cli.shared.account_options import refuse_if_open
 from flintmq.errors import Unreachable
 from flintmq.model.topic import SCHEDULE_TOPIC, TIMER_TOPIC
 from flintmq.net.address import Address
@@ -167,7 +167,7 @@ def test_a_directory_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
         (["--config", "missing.conf"], "missing.conf"),
         (["--name", ""], "name '': it must not be empty"),
         (["--tls-key", "key.pem"], "it needs a certificate"),
-        (["--tls-cert", "missing.pem"], "certificate_file 'missing.pem'"),
+        (["--tls-cert", "missing.pem"], "--tls-cert 'missing.pem'"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_told_in_one_line(
@@ -227,7 +227,7 @@ def test_an_advertised_host_keeps_the_port_that_is_listened_on(tmp_path: Path) -
 def test_who_listens_everywhere_is_told_what_that_means(tmp_path: Path) -> None:
     everywhere = ("--namesrv-listen", "0.0.0.0:0", "--broker-listen", "0.0.0.0:0")
 
-    with running("serve", *everywhere, "--data", tmp_path) as served:
+    with running("serve", *everywhere, "--open", "--data", tmp_path) as served:
         host = served.broker.partition(":")[0]
         reply = ask(served.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
         served.stop()
@@ -289,7 +289,8 @@ def test_a_client_authority_is_refused_in_a_mode_that_serves_plain_clients(
 def test_who_is_open_to_the_network_is_warned_in_every_mode(
     capsys: pytest.CaptureFixture[str], mode: TlsMode, warning: str
 ) -> None:
-    warn_if_open([Address("192.0.2.1", 1)], ServerTls("server.pem", mode=mode))
+    tls = ServerTls("server.pem", mode=mode)
+    refuse_if_open([Address("192.0.2.1", 1)], tls, None, is_open=True)
 
     assert warning in capsys.readouterr().err
 
@@ -297,9 +298,84 @@ def test_who_is_open_to_the_network_is_warned_in_every_mode(
 def test_who_takes_only_known_clients_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
     tls = ServerTls("server.pem", client_ca_file="ca.pem", mode=TlsMode.ENFORCING)
 
-    warn_if_open([Address("192.0.2.1", 1)], tls)
+    refuse_if_open([Address("192.0.2.1", 1)], tls, None, is_open=False)
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--namesrv-listen", "0.0.0.0:0"),
+        ("serve", "--broker-listen", "0.0.0.0:0"),
+        ("broker", "--listen", "0.0.0.0:0"),
+        ("namesrv", "--listen", "0.0.0.0:0"),
+        ("namesrv", "--listen", "[::]:0"),
+        ("namesrv", "--admin-listen", "0.0.0.0:0"),
+        ("serve", "--admin-listen", "0.0.0.0:0"),
+        ("serve", "--namesrv-admin-listen", "0.0.0.0:0"),
+        ("broker", "--admin-listen", "0.0.0.0:0"),
+    ],
+)
+def test_a_server_that_others_can_reach_does_not_start_without_protection(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    code, said = failing(*arguments, "--data", tmp_path)
+
+    assert code == 1
+    assert "nothing keeps them out" in said
+    assert "--open" in said
+
+
+def test_access_control_is_turned_on_by_a_flag_and_a_first_user(
+    tmp_path: Path,
+) -> None:
+    flags = ("--acl", "auth", "--first-user", "root", "--data", tmp_path)
+
+    with running("serve", *FREE, *flags, FLINTMQ_FIRST_USER_PASSWORD="rootpw12") as served:
+        for address in (served.namesrv, served.broker):
+            refused = ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            assert refused.code == ResponseCode.NO_PERMISSION
+            assert refused.remark == "username cannot be null."
+        served.stop()
+
+    assert "rootpw12" not in served.errors
+    assert (tmp_path / "accounts" / "accounts.json").stat().st_mode & 0o077 == 0
+
+
+def test_broker_conf_turns_access_control_on_by_rocketmqs_names(tmp_path: Path) -> None:
+    accounts = tmp_path / "accounts" / "plain_acl.yml"
+    accounts.parent.mkdir()
+    accounts.write_text("accounts: [{accessKey: admin123, secretKey: admin123pw, admin: true}]")
+    accounts.chmod(0o600)
+    file = tmp_path / "broker.conf"
+    file.write_text("aclEnable=true\n")
+
+    with running("serve", *FREE, "--config", file, "--data", tmp_path) as served:
+        refused = ask(served.broker, RequestCode.GET_BROKER_RUNTIME_INFO)
+
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert (refused.remark or "").endswith("AclException: No accessKey is configured")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("authorizationEnabled=true", "are true together"),
+        ("aclEnable=true\nauthenticationEnabled=true\nauthorizationEnabled=true", "not both"),
+        ("initAuthenticationUser=root", '"username"'),
+    ],
+)
+def test_access_control_that_would_protect_nothing_stops_the_start(
+    tmp_path: Path, content: str, reason: str
+) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(content)
+
+    code, said = failing("serve", *FREE, "--config", file, "--data", tmp_path)
+
+    assert code == 1
+    assert reason in said
 
 
 @pytest.mark.parametrize("command", ["serve", "broker", "namesrv"])
@@ -315,3 +391,14 @@ def test_every_flag_and_variable_is_documented(command: str) -> None:
 
     assert len(flags) >= 3
     assert {name for name in flags | variables if f"`{name}`" not in page} <= {"--help"}
+
+
+def test_a_slave_is_not_served_beside_a_name_server_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerRole=SLAVE\nbrokerId=1\n")
+
+    code, words = failing("serve", "--config", file, "--data", tmp_path / "data")
+
+    assert code == 1
+    assert "use flintmq broker for a slave" in words
+    assert not (tmp_path / "data").exists()

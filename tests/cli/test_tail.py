@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flintmq import Message, Producer
 from support.cli.asking import Shell, shell
 from support.cli.serving import COMMAND, environment
 
@@ -47,6 +48,46 @@ def test_messages_are_chosen_by_tag_or_condition(user: Shell) -> None:
 
     assert {message["body"] for message in even} == {"0", "2", "4", "6"}
     assert {message["body"] for message in high} == {"6", "7"}
+
+
+def test_several_topics_come_in_one_order(user: Shell) -> None:
+    user.fill("bills", 4)
+    everything = ("--from", "start", "--no-follow")
+
+    messages = user.lines("tail", "orders", "bills", "orders", *everything)
+    told = user.told("tail", "orders", "bills", *everything)
+
+    times = [message["store_ms"] for message in messages]
+    topics = [message["topic"] for message in messages]
+    assert times == sorted(times)
+    assert (topics.count("orders"), topics.count("bills")) == (8, 4)
+    assert " bills/broker-" in told
+    assert user.complaint("tail", "orders", "nowhere", *everything)[0] == 1
+
+
+def test_a_pipe_gets_the_bytes_that_were_sent(user: Shell) -> None:
+    body = bytes(range(256)) * 3
+    user.told("topic", "create", "pictures", "--queues", "1", "--broker", "broker-a")
+    with Producer("shop", namesrv=user.namesrv) as producer:
+        producer.send(Message("pictures", body))
+
+    words = ("tail", "pictures", "--from", "start", "-e", "--format", r"%s\xff%t")
+    done = subprocess.run(
+        [COMMAND, *words, "--namesrv", user.namesrv],
+        capture_output=True,
+        check=True,
+        env=environment(),
+    )
+
+    assert done.stdout == body + b"\xffpictures"
+
+
+@pytest.mark.parametrize("words", [("-f", "orders"), ("-f", "orders", "bills")])
+def test_who_means_follow_is_told_what_f_is(user: Shell, words: tuple[str, ...]) -> None:
+    code, said = user.complaint("tail", *words)
+
+    assert code == 2
+    assert "-f is --format; tail follows by default" in said
 
 
 def test_a_line_looks_as_one_wants(user: Shell) -> None:

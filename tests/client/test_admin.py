@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import pydoc
 from collections.abc import Iterator
 from time import monotonic
 
@@ -11,6 +12,7 @@ import pytest
 
 from flintmq.client import admin_aio
 from flintmq.client.admin import Admin
+from flintmq.client.admin_methods import AdminMethods, Method
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.admin.dead_letters import BuriedMessage, ReplayTo
 from flintmq.core.admin.spans import END, START, ToOffset
@@ -244,6 +246,25 @@ def test_both_faces_have_the_same_methods() -> None:
 
     assert methods(Admin) == methods(admin_aio.Admin)
     assert len(methods(Admin)) >= 30
+
+
+@pytest.mark.parametrize("face", [Admin, admin_aio.Admin], ids=["threads", "asyncio"])
+def test_help_shows_what_is_called(face: type[AdminMethods]) -> None:
+    table = {name: each for name, each in vars(AdminMethods).items() if isinstance(each, Method)}
+
+    for name in table:
+        method = getattr(face, name)
+        shown = inspect.signature(method)
+        assert method.__name__ == name
+        assert method.__doc__
+        assert next(iter(shown.parameters)) == "self"
+        assert "namesrv" not in shown.parameters
+        assert "Conversation" not in str(shown)
+        assert shown.return_annotation
+        assert inspect.iscoroutinefunction(method) == (face is admin_aio.Admin)
+    text = pydoc.plain(pydoc.render_doc(face))
+    assert " topics(self) -> 'tuple[TopicName, ...]'" in text
+    assert "NameServers" not in text
 
 
 def test_the_asyncio_face_asks_side_by_side(broker: EmbeddedBroker) -> None:

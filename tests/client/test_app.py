@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,29 @@ from flintmq.model.message import ReceivedMessage
 from support.client.push_support import Ear, filled, numbered
 from support.client.support import nothing_left, run
 from support.net.support import until
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"retri_max": 3}, "retri_max '3': did you mean retry_max?"),
+        ({"maxReconsumeTimes": 3}, "maxReconsumeTimes of Java is retry_max here"),
+        ({"retry_max": -2}, "retry_max"),
+        ({"start_from": "yesterday"}, "start_from"),
+        ({"access_key": "me"}, "go together"),
+        ({"namesrv": "no address"}, "host:port"),
+        ({"listener": print}, "listener"),
+    ],
+)
+def test_a_wrong_setting_of_an_app_is_refused_at_construction(
+    wrong: dict[str, object], hint: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=re.escape(hint)):
+        App("billing", **wrong)  # type: ignore[arg-type]  # wrong on purpose
+    app = App("billing")
+    with pytest.raises(InvalidSetting, match=re.escape(hint)):
+        app.use(**wrong)  # type: ignore[arg-type]  # wrong on purpose
+    assert app.settings == {}
 
 
 def test_declarations_are_kept_in_their_order_with_all_they_say() -> None:
@@ -55,7 +79,7 @@ def test_what_cannot_be_declared_is_refused_where_it_is_written() -> None:
     with pytest.raises(InvalidSetting, match="batch_max"):
         app.listener("more", batch_max=0)
     with pytest.raises(InvalidSetting, match="write @app"):
-        app.listener(Ear())  # type: ignore[arg-type]  # the parentheses were forgotten
+        app.listener(Ear())  # type: ignore[call-overload]  # the parentheses were forgotten
     with pytest.raises(InvalidSetting, match="must be a function"):
         app.listener("more")("no function")  # type: ignore[type-var]
     with pytest.raises(InvalidSetting, match="no such setting"):

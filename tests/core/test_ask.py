@@ -73,3 +73,10 @@ def test_all_told_is_no_error() -> None:
     peers.hold(tell_all(name_servers(), 216, ForgetTopic(topic="orders")))
 
     assert len(peers.calls) == 1
+
+
+def test_a_broker_in_place_of_a_name_server_is_named_as_such() -> None:
+    peers = Peers({(NS, 206): no(3, "request type 206 not supported")})
+
+    with pytest.raises(BrokerRefused, match="ns:9876 is a broker, not a name server"):
+        peers.hold(ask_any(name_servers(), 206))

@@ -81,17 +81,17 @@ def test_a_refusal_and_an_unreadable_route_are_errors() -> None:
 def test_a_route_is_new_once_and_then_only_when_it_differs() -> None:
     routes = Routes()
 
-    assert routes.take("t", route("a", "b"))
-    assert not routes.take("t", route("b", "a")), "the order does not matter"
-    assert routes.take("t", route("a", "b", queues=3))
-    assert routes.take("t", route("a"))
+    assert routes.update("t", route("a", "b"))
+    assert not routes.update("t", route("b", "a")), "the order does not matter"
+    assert routes.update("t", route("a", "b", queues=3))
+    assert routes.update("t", route("a"))
 
 
 def test_publish_queues_are_made_once_for_a_route() -> None:
     routes = Routes()
-    routes.take("t", route("a"))
+    routes.update("t", route("a"))
     queues = routes.publish_queues("t")
-    routes.take("t", route("a"))
+    routes.update("t", route("a"))
 
     assert queues == (QueueRef("t", "a", 0), QueueRef("t", "a", 1))
     assert routes.publish_queues("t") is queues
@@ -100,7 +100,7 @@ def test_publish_queues_are_made_once_for_a_route() -> None:
 
 def test_queues_that_may_not_be_written_are_no_publish_queues() -> None:
     routes = Routes()
-    routes.take("t", route("a", permission=Permission.READ))
+    routes.update("t", route("a", permission=Permission.READ))
 
     assert routes.publish_queues("t") == ()
 
@@ -121,7 +121,7 @@ def test_a_real_route_takes_the_place_of_a_borrowed_one() -> None:
     routes = Routes()
     routes.borrow("new", route("a", queues=8))
 
-    assert routes.take("new", route("b", queues=1))
+    assert routes.update("new", route("b", queues=1))
     routes.borrow("new", route("a", queues=8))
 
     assert routes.publish_queues("new") == (QueueRef("new", "b", 0),)
@@ -130,7 +130,7 @@ def test_a_real_route_takes_the_place_of_a_borrowed_one() -> None:
 
 def test_a_replica_is_found_by_its_id_the_next_one_or_any() -> None:
     routes = Routes()
-    routes.take(
+    routes.update(
         "t",
         Route(
             brokers=(
@@ -155,8 +155,8 @@ def test_a_replica_is_found_by_its_id_the_next_one_or_any() -> None:
 
 def test_any_broker_of_a_topic_is_given_master_first() -> None:
     routes = Routes()
-    routes.take("t", route("a", "b"))
-    routes.take("s", Route(brokers=(BrokerReplicas("c", "x", {1: "x:1", 2: "x:2"}),), queues=()))
+    routes.update("t", route("a", "b"))
+    routes.update("s", Route(brokers=(BrokerReplicas("c", "x", {1: "x:1", 2: "x:2"}),), queues=()))
 
     assert {routes.some_address("t", pick) for pick in range(4)} == {"a:0", "b:0"}
     assert {routes.some_address("s", pick) for pick in range(4)} == {"x:1", "x:2"}
@@ -165,7 +165,7 @@ def test_any_broker_of_a_topic_is_given_master_first() -> None:
 
 def test_heartbeats_know_masters_and_all_replicas() -> None:
     routes = Routes()
-    routes.take("t", route("a", "b"))
+    routes.update("t", route("a", "b"))
 
     assert routes.masters == ["a:0", "b:0"]
     assert routes.addresses == ["a:0", "a:1", "b:0", "b:1"]
@@ -173,12 +173,12 @@ def test_heartbeats_know_masters_and_all_replicas() -> None:
 
 def test_brokers_that_no_route_names_any_more_are_cleaned() -> None:
     routes = Routes()
-    routes.take("t", route("a", "b"))
-    routes.take("u", route("b"))
-    routes.take("t", route("a"))
+    routes.update("t", route("a", "b"))
+    routes.update("u", route("b"))
+    routes.update("t", route("a"))
 
     assert routes.clean() == []
-    routes.take("u", route("a"))
+    routes.update("u", route("a"))
 
     assert sorted(routes.clean()) == ["b:0", "b:1"]
     assert routes.brokers == {"a": {0: "a:0", 1: "a:1"}}
@@ -186,7 +186,7 @@ def test_brokers_that_no_route_names_any_more_are_cleaned() -> None:
 
 def test_a_forgotten_topic_has_no_queues() -> None:
     routes = Routes()
-    routes.take("t", route("a"))
+    routes.update("t", route("a"))
     routes.forget("t")
 
     assert routes.publish_queues("t") is None
@@ -195,14 +195,14 @@ def test_a_forgotten_topic_has_no_queues() -> None:
 
 def test_the_number_of_topics_is_limited() -> None:
     routes = Routes(topics_max=2)
-    routes.take("t", route("a"))
+    routes.update("t", route("a"))
     routes.borrow("u", route("a"))
 
     with pytest.raises(Overloaded):
-        routes.take("v", route("a"))
+        routes.update("v", route("a"))
     with pytest.raises(Overloaded):
         routes.borrow("v", route("a"))
-    assert routes.take("u", route("a")), "a known one still changes"
+    assert routes.update("u", route("a")), "a known one still changes"
 
 
 def test_a_topic_can_be_lent_queues_again_when_the_template_changed() -> None:
@@ -215,7 +215,7 @@ def test_a_topic_can_be_lent_queues_again_when_the_template_changed() -> None:
 
 def test_a_broker_without_addresses_is_no_broker_to_ask() -> None:
     routes = Routes()
-    routes.take("t", Route(brokers=(BrokerReplicas("c", "a", {}),), queues=()))
+    routes.update("t", Route(brokers=(BrokerReplicas("c", "a", {}),), queues=()))
 
     assert routes.some_address("t", 0) is None
     assert repr(routes) == "<Routes of 1 topics, 1 brokers>"

@@ -16,7 +16,7 @@ from random import Random
 
 from flintmq.model.host import Host
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 
@@ -49,16 +49,15 @@ def main() -> None:
             number += 1
             topic, queue_id = chance.choice(TOPICS), chance.randrange(3)
             now_ms = int(time.time() * 1000)
-            octets = draft_record(
-                topic,
+            at = log.append(
+                RecordPattern(topic, queue_id, store_host=HOST),
                 body_of(number),
                 encode_properties({"UNIQ_KEY": f"U{number}"}),
-                queue_id=queue_id,
-                born_ms=now_ms,
-                born_host=HOST,
-                store_host=HOST,
+                now_ms,
+                packed_host(HOST),
+                keys=(f"U{number}",),
+                now_ms=now_ms,
             )
-            at = log.append(octets, topic, queue_id, keys=(f"U{number}",), now_ms=now_ms)
             turn.append(f"{number} {topic} {queue_id} {at.queue_offset}")
         log.write()
         plan = log.begin_sync(thorough=chance.random() < 0.1)

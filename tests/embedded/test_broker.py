@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from flintmq.net.tls import ServerTls
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.store.files.store_config import Flush
 from support.embedded.asking import ask, cluster, pull, route, send
+from support.store.deleting import delete
 
 DELAYED = "DELAY\x013\x02"
 """Ten seconds."""
@@ -234,7 +234,7 @@ def test_a_broker_whose_directory_was_deleted_says_so_and_refuses(tmp_path: Path
     try:
         send(broker.broker, "orders")
         assert broker.failure is None
-        shutil.rmtree(directory)
+        delete(directory)
 
         with pytest.raises(AssertionError, match="code=14"):
             send(broker.broker, "orders")

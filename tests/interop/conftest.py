@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from support.interop import ours, real
+from support.interop.guarded_brokers import AUTH, PLAIN, Guarded, start
 from support.interop.javaclient import NEW, OLD, JavaClient, MqAdmin
 from support.interop.ours import Kind, Served, chosen_kind, serving
 from support.interop.skipping import skip_without
@@ -73,6 +74,22 @@ def java_client(
     """A client of the release that belongs to the broker."""
     release = OLD if each.kind is Kind.REAL_4_9 else NEW
     with JavaClient(release, each.namesrv, tmp_path_factory.mktemp("beside")) as up:
+        yield up
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("ours", PLAIN), ("ours", AUTH), ("real", PLAIN), ("real", AUTH)],
+    ids="-".join,
+)
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    """Our broker with accounts of each dialect, then the real ones."""
+    whose, acl = request.param
+    if whose != "ours":
+        skip_without("java", "mvn")
+    with start(whose, acl, tmp_path_factory.mktemp(whose)) as up:
         yield up
 
 

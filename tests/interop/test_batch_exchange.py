@@ -17,7 +17,7 @@ from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.protocol.records.record import Record
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -189,18 +189,11 @@ def fill(directory: Path, *, is_killed: bool) -> dict[int, bytes]:
             properties |= {"INNER_NUM": str(count), "INNER_BASE": str(base)}
             body = encoded([b"%d/%d" % (number, part) * 40 for part in range(count)])
         log.append(
-            draft_record(
-                "kept",
-                body,
-                encode_properties(properties),
-                queue_id=0,
-                born_ms=began_ms,
-                born_host=HOST,
-                store_host=HOST,
-                sys_flag=flags,
-            ),
-            "kept",
-            0,
+            RecordPattern("kept", 0, store_host=HOST, sys_flag=flags),
+            body,
+            encode_properties(properties),
+            began_ms,
+            packed_host(HOST),
             tags_code=97,
             keys=(properties["UNIQ_KEY"],),
             count=count,

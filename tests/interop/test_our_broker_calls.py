@@ -58,7 +58,7 @@ def test_a_broker_that_did_not_tell_its_version_is_asked_by_nobody(each: Served)
 
     async def main() -> None:
         engine = ClientEngine(ClientConfig(namesrv=each.namesrv, call_timeout_ms=CALL_MS))
-        await engine.start()
+        engine.start()
         try:
             await engine.route("untold")
             calls = BrokerCalls(engine, "rule-unknown")

@@ -265,3 +265,24 @@ def test_a_group_that_is_reset_while_it_runs_follows(each: Served) -> None:
         patiently(lambda: offsets_at(each, "moved", "moved", 2) == [5, 5])
 
     assert sorted(ear.bodies[10:]) == numbered(10)
+
+
+@pytest.mark.parametrize(("start_from", "expected"), [("end", 0), ("last", 8), (1, 6)])
+def test_the_end_is_the_end_also_of_a_young_topic(
+    each: Served, start_from: str | int, expected: int
+) -> None:
+    topic = f"young-{start_from}"
+    queues = filled(each, topic, numbered(8), queues=2)
+    ear = Ear()
+
+    with push(each, topic, ear, start_from=start_from).subscribe(topic) as consumer:
+        patiently(lambda: owned(consumer, topic) == 2)
+        patiently(lambda: all(q.next_offset is not None for q in consumer.status().queues))
+        send_to(each, [Message(topic, b"later")] * 4, queues)
+        patiently(lambda: ear.bodies.count(b"later") == 4 and len(ear.bodies) >= expected + 4)
+    assert len(ear.bodies) == expected + 4
+
+    with push(each, topic, ear, start_from=start_from).subscribe(topic) as consumer:
+        send_to(each, [Message(topic, b"again")], queues)
+        patiently(lambda: b"again" in ear.bodies)
+    assert len(ear.bodies) == expected + 5

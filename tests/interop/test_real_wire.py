@@ -29,10 +29,10 @@ from flintmq.protocol.records.properties import (
     parse_properties,
 )
 from flintmq.protocol.records.record import Record, Version, crc_of, decode_record, encode_record
-from flintmq.protocol.records.record_draft import draft_record, stamp_record
 from flintmq.protocol.wire import decode_command, encode_command
 from support.interop import wire_strategies as wire
 from support.interop.wire_judge import WireJudge
+from support.store.real_records import redraft
 from support.unique_ids import created_ms
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
@@ -106,27 +106,14 @@ def test_only_a_client_of_5_x_reads_our_records_with_long_topics(
 
 @checked
 @given(wire.records())
-def test_a_drafted_and_stamped_record_is_read_like_an_encoded_one(
+def test_a_record_of_a_pattern_is_read_like_an_encoded_one(
     judge: WireJudge, record: Record
 ) -> None:
-    drafted = draft_record(
-        record.topic,
-        record.body,
-        record.properties,
-        queue_id=record.queue_id,
-        born_ms=record.born_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        reconsume_times=record.reconsume_times,
-        prepared_offset=record.prepared_offset,
-    )
-    stamp_record(drafted, 0, record.queue_offset, record.log_offset, record.store_ms)
+    written = redraft(record).octets(record.queue_offset, record.log_offset, record.store_ms)
 
-    found = judge.records(bytes(drafted))
+    found = judge.records(written)
 
-    assert found == [seen_by_java(record, len(drafted))]
+    assert found == [seen_by_java(record, len(written))]
 
 
 @checked

@@ -20,7 +20,7 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import encode_properties, parse_properties
 from flintmq.protocol.records.record import Record, decode_record
-from flintmq.protocol.records.record_draft import RecordPattern, draft_record, packed_host
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -31,6 +31,7 @@ from flintmq.store.queues.dispatch import keys_of
 from support.crash.workload import served
 from support.interop.exchanges import HOST, OK, QUERY_MESSAGE, SEND_MESSAGE, Key, pulled, split
 from support.interop.real import RealRocketMQ, ask
+from support.store.stored import Draft
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 
@@ -67,9 +68,7 @@ def fill(directory: Path, count: int, *, is_killed: bool) -> dict[Key, bytes]:
             properties |= {"DELAY": "18", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
             topic, queue_id, level = SCHEDULE_TOPIC, LAST_LEVEL - 1, LAST_LEVEL
         at = log.append(
-            drafted(topic, queue_id, body, properties, now_ms),
-            topic,
-            queue_id,
+            *drafted(topic, queue_id, body, properties, now_ms),
             tags_code=tags_code(properties["TAGS"]),
             keys=(properties["UNIQ_KEY"], f"k{number}", "shared"),
             delay_level=level,
@@ -99,16 +98,9 @@ def fill(directory: Path, count: int, *, is_killed: bool) -> dict[Key, bytes]:
 
 def drafted(
     topic: str, queue_id: int, body: bytes, properties: dict[str, str], now_ms: int
-) -> bytearray:
-    return draft_record(
-        topic,
-        body,
-        encode_properties(properties),
-        queue_id=queue_id,
-        born_ms=now_ms,
-        born_host=HOST,
-        store_host=HOST,
-    )
+) -> Draft:
+    pattern = RecordPattern(topic, queue_id, store_host=HOST)
+    return Draft(pattern, body, encode_properties(properties), now_ms, packed_host(HOST))
 
 
 def batch(
@@ -118,7 +110,7 @@ def batch(
     keys = [(f"B{number:06d}{part}",) for part in range(3)]
     texts = [encode_properties({"UNIQ_KEY": key}) for (key,) in keys]
     appended = log.plain.append_batch(
-        RecordPattern(topic, queue_id=queue_id, born_host=HOST, store_host=HOST),
+        RecordPattern(topic, queue_id, store_host=HOST),
         BatchColumns(bodies, texts, [0] * len(texts)),
         b"",
         now_ms,

@@ -37,6 +37,7 @@ from support.nameserver.servers import (
     topic_table,
 )
 from support.net.support import CALL_MS
+from support.protocol.registrations import compressed_form
 from test_logs import hidden
 
 ADDRESS = "10.0.0.1:10911"
@@ -119,7 +120,7 @@ def register_body() -> BrokerRegistration:
 def test_a_broker_registers_in_both_forms(compressed: bool, version: int) -> None:
     state = state_with()
     told = register_body()
-    body = told.to_compressed_body(version) if compressed else told.to_body()
+    body = compressed_form(told, version) if compressed else told.to_body()
     header = msgspec.structs.replace(REGISTER, compressed=compressed)
 
     done = process(state, RequestCode.REGISTER_BROKER, header, body, version=version)
@@ -130,7 +131,7 @@ def test_a_broker_registers_in_both_forms(compressed: bool, version: int) -> Non
 
 def test_a_compressed_registration_is_known_without_being_told() -> None:
     state = state_with()
-    body = register_body().to_compressed_body(479)
+    body = compressed_form(register_body(), 479)
 
     done = process(state, RequestCode.REGISTER_BROKER, REGISTER, body)
 

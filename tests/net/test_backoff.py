@@ -27,7 +27,7 @@ def test_waits_double_up_to_the_cap() -> None:
         backoff.failed("refused", now_ms=500)
         seen.append(waits(backoff, 500))
 
-    assert seen == [FIRST_MS, 100, 200, 400, 800, MAX_MS, MAX_MS]
+    assert seen == [FIRST_MS, 100, 200, 400, MAX_MS, MAX_MS, MAX_MS]
 
 
 def test_chance_takes_off_half_at_most() -> None:

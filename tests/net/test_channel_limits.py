@@ -56,7 +56,7 @@ def test_callers_wait_while_the_peer_does_not_read_and_memory_stays_bounded(run:
             ]
             await until(lambda: channel._waiting_for_room)
 
-            with pytest.raises(Unreachable, match="sending code 12: the peer does not read"):
+            with pytest.raises(Unreachable, match=r"QUERY_MESSAGE, 12.: the peer does not read"):
                 await channel.call(request(12), 20)
             assert channel.unsent_bytes < 2 * (200_000 + 100_000)
             assert len(channel._calls) < 200
@@ -80,7 +80,7 @@ def test_a_client_reads_on_while_it_cannot_write(run: Run) -> None:
             peer = await listener.accept()
             call = asyncio.ensure_future(channel.call(ASK, CALL_MS))
             asked = await peer.command()
-            channel.tell_now(request(10, body=bytes(12_000_000)))
+            channel.send_oneway_now(request(10, body=bytes(12_000_000)))
             await until(lambda: channel._full)
 
             await peer.answer(asked, body=b"heard")
@@ -99,7 +99,7 @@ def test_callers_that_wait_for_room_end_with_the_connection(run: Run) -> None:
             channel = await connect(listener.address, limits=limits)
             peer = await listener.accept()
             big = request(10, body=bytes(1_000_000))
-            tells = [asyncio.ensure_future(channel.tell(big, CALL_MS)) for _ in range(100)]
+            tells = [asyncio.ensure_future(channel.send_oneway(big, CALL_MS)) for _ in range(100)]
             await until(lambda: channel._waiting_for_room)
             cancelled = tells[-1]
             cancelled.cancel()
@@ -175,7 +175,7 @@ def test_closing_sends_what_is_queued(run: Run) -> None:
         async with bare_listener() as listener:
             channel = await connect(listener.address)
             peer = await listener.accept()
-            channel.tell_now(request(15, body=b"last words"))
+            channel.send_oneway_now(request(15, body=b"last words"))
 
             await channel.close()
 
@@ -191,7 +191,7 @@ def test_closing_does_not_wait_for_ever_for_a_peer_that_does_not_read(run: Run) 
         async with bare_listener() as listener:
             channel = await connect(listener.address)
             await listener.accept()
-            channel.tell_now(request(10, body=bytes(12_000_000)))
+            channel.send_oneway_now(request(10, body=bytes(12_000_000)))
             await until(lambda: channel._full)
 
             await channel.close(timeout_ms=20)
@@ -206,7 +206,7 @@ def test_a_close_that_is_cancelled_still_closes(run: Run) -> None:
         async with bare_listener() as listener:
             channel = await connect(listener.address)
             peer = await listener.accept()
-            channel.tell_now(request(10, body=bytes(12_000_000)))
+            channel.send_oneway_now(request(10, body=bytes(12_000_000)))
             await until(lambda: channel._full)
             closing = asyncio.ensure_future(channel.close(CALL_MS))
             await until(lambda: channel.is_closed)

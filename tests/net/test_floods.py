@@ -35,7 +35,7 @@ def test_answers_nobody_waits_for_have_a_limit() -> None:
     """As many as there were requests may come late, and some more."""
     connection = Connection()
     for _ in range(10):
-        connection.tell(ASK)
+        connection.send_oneway(ASK)
 
     for _ in range(10 + UNMATCHED_MAX):
         assert isinstance(connection.arrive(UNASKED), Unmatched)

@@ -149,7 +149,7 @@ def test_one_address_cannot_take_all_connections(
             async with bare_client(server.address) as third:
                 assert await third.closed()
 
-            assert "connections_per_address_max is reached" in caplog.text
+            assert "connectionsPerAddressMax is reached" in caplog.text
             await kept[0].close()
             await until(lambda: len(server.channels) == 1)
             late = await connect(str(server.address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flintmq.arrow.reading.access import Access
 from flintmq.core.conversation import Conversation
 from flintmq.core.reading.broker_offsets import extent, max_offset
 from flintmq.embedded.broker import EmbeddedBroker
@@ -11,7 +12,6 @@ from flintmq.errors import Unreachable
 from flintmq.model.queue import Extent, QueueRef
 from flintmq.net import side_by_side
 from flintmq.net.side_by_side import hold_all
-from flintmq.spark.reading.access import Access
 from support.spark.support import BROKER, create_topic, send
 
 

@@ -75,7 +75,10 @@ def test_a_trusted_server_is_spoken_to(run: Run, authority: Authority, ask: Ask)
         ("other host", "TLS certificate is for another host: .*server_name"),
         ("expired", "TLS certificate not trusted: certificate has expired"),
         ("self-signed", "TLS certificate not trusted: self.signed certificate.*ca_file"),
-        ("other authority", "TLS certificate not trusted: .*ca_file names the authority"),
+        (
+            "other authority",
+            "TLS certificate not trusted: .*ca_file or --tls-ca names the authority",
+        ),
     ],
 )
 def test_a_server_that_cannot_prove_itself_is_refused_with_the_setting_that_helps(
@@ -134,7 +137,7 @@ def test_a_server_may_ask_for_the_certificate_of_its_clients(
         async with await serve_commands(HERE, echo, tls=tls) as server:
             assert (await ask(server, known)).body == b"hello"
 
-            with pytest.raises(Unreachable, match="certificate_file sets one"):
+            with pytest.raises(Unreachable, match="certificate_file or --tls-cert sets one"):
                 await ask(server, ClientTls(ca_file=authority.ca_file))
 
             with pytest.raises(Unreachable):

@@ -191,7 +191,7 @@ def test_a_closed_connection_says_nothing_more() -> None:
 
     for attempt in (
         lambda: connection.call(request(105), 0, 500),
-        lambda: connection.tell(request(15)),
+        lambda: connection.send_oneway(request(15)),
         lambda: connection.answer(request(34), answer(request(34), 0)),
     ):
         with pytest.raises(LocalProtocolError, match="closed"):
@@ -201,7 +201,7 @@ def test_a_closed_connection_says_nothing_more() -> None:
 def test_a_oneway_request_waits_for_nothing() -> None:
     connection = Connection()
 
-    told = sent(connection.tell(request(15, body=b"x")))
+    told = sent(connection.send_oneway(request(15, body=b"x")))
 
     assert told.is_oneway
     assert told.body == b"x"

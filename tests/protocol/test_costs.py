@@ -14,7 +14,7 @@ from time import process_time
 import pytest
 
 from flintmq.errors import BodyTooLarge, FlintError, MalformedBody, MalformedFrame, MalformedHeader
-from flintmq.protocol.bodies.register import TOPICS_MAX, BrokerRegistration
+from flintmq.protocol.bodies.register import TOPICS_MAX
 from flintmq.protocol.body_limits import BODY_BYTES_MAX, SMALL_BODY_BYTES
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.fields import FIELDS_MAX
@@ -29,6 +29,7 @@ from flintmq.protocol.frame import (
 from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command
+from support.protocol.registrations import read_compressed
 
 CPU_S = 0.5
 
@@ -126,7 +127,7 @@ def test_a_packed_registration_has_a_limit_of_topics() -> None:
     body = packed_registration(600_000)
     assert len(body) < 100_000
 
-    cpu_s = cpu_of(lambda: BrokerRegistration.from_compressed_body(body, 400), MalformedBody)
+    cpu_s = cpu_of(lambda: read_compressed(body, 400), MalformedBody)
 
     assert cpu_s < CPU_S
 
@@ -134,5 +135,5 @@ def test_a_packed_registration_has_a_limit_of_topics() -> None:
 def test_a_registration_of_a_large_broker_is_read() -> None:
     body = packed_registration(10_000)
 
-    assert BrokerRegistration.from_compressed_body(body, 400).filter_server_list == ()
+    assert read_compressed(body, 400).filter_server_list == ()
     assert TOPICS_MAX >= 50_000

@@ -24,11 +24,12 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.fields import Header, header_fields, write_fields
 from flintmq.protocol.frame import Frame, FrameReader, HeaderForm
-from flintmq.protocol.headers.catalogue import REQUEST_HEADERS, answer_header
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.pull import PullAnswer, PullMessage
 from flintmq.protocol.headers.send import SendAnswer, SendMessageV2, SendRefusal
 from flintmq.protocol.version import version_number
 from flintmq.protocol.wire import decode_command, encode_command
+from support.protocol.answer_headers import answer_header
 from support.protocol.fuzz_wire import check_frame_bytes, check_reader
 from support.protocol.java_map import java_map_order
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from pyspark.sql import SparkSession
 
 from flintmq.spark import session
-from flintmq.spark.session import CHECKPOINT_FILES, PUSHDOWN, is_local, spark_session
+from flintmq.spark.session import (
+    CHECKPOINT_FILES,
+    PUSHDOWN,
+    SHUFFLE_PARTITIONS,
+    is_local,
+    settings_for,
+    spark_session,
+)
 
 PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
@@ -123,6 +131,34 @@ def test_a_session_of_spark_submit_is_used_as_it_is(
 
     assert builder.told == []
     assert builder.conf == {"spark.a": "1"}
+
+
+@pytest.mark.parametrize(
+    ("master", "partitions"),
+    [
+        ("local", "1"),
+        ("local[2]", "2"),
+        ("local[3,4]", "3"),
+        ("local[*]", str(os.cpu_count())),
+        ("local-cluster[2,3,1024]", "6"),
+        ("spark://host:7077", None),
+    ],
+)
+def test_a_local_master_has_a_shuffle_partition_for_each_core(
+    builder: Recorder, master: str, partitions: str | None
+) -> None:
+    made("shop", master)
+    assert builder.conf.get(SHUFFLE_PARTITIONS) == partitions
+
+    made("shop", master, **{SHUFFLE_PARTITIONS: 12})
+    assert builder.conf[SHUFFLE_PARTITIONS] == "12"
+
+
+def test_the_guide_lists_every_setting_of_a_session() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    changed = settings_for("local[2]")
+
+    assert [name for name in changed if f"| `{name}` |" not in page] == []
 
 
 @pytest.mark.parametrize(

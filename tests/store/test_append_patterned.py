@@ -10,12 +10,12 @@ from flintmq.errors import BodyTooLarge, DiskFailed
 from flintmq.model.java_hash import tags_code
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.append_patterned import AppendedBatch
 from flintmq.store.message_log import MessageLog
 from support.store.stored import BORN, SMALL, START_MS, STORED, bodies, draft, draft_of, open_store
 
-PATTERN = RecordPattern("T", queue_id=3, born_host=BORN, store_host=STORED)
+PATTERN = RecordPattern("T", 3, store_host=STORED)
 TEXT = encode_properties({"TAGS": "x", "KEYS": "k"})
 
 
@@ -27,7 +27,7 @@ def append(log: MessageLog, body: bytes, now_ms: int = START_MS) -> tuple[int, i
 
 def append_batch(log: MessageLog, *parts: bytes, queue_id: int = 0) -> AppendedBatch:
     return log.plain.append_batch(
-        RecordPattern("T", queue_id=queue_id, born_host=BORN, store_host=STORED),
+        RecordPattern("T", queue_id, store_host=STORED),
         BatchColumns(parts, [b""] * len(parts), [0] * len(parts)),
         b"",
         START_MS,
@@ -54,9 +54,7 @@ def test_both_ways_write_the_same_files(tmp_path: Path) -> None:
         now_ms = START_MS + number
         placed = append(short, body, now_ms)
         appended = usual.append(
-            draft(body, "T", 3, TAGS="x", KEYS="k"),
-            "T",
-            3,
+            *draft(body, "T", 3, TAGS="x", KEYS="k"),
             tags_code=tags_code("x"),
             keys=("k",),
             now_ms=now_ms,
@@ -94,13 +92,13 @@ def test_a_turn_that_holds_enough_has_no_room(
 
 def test_a_batch_stays_in_one_file(tmp_path: Path) -> None:
     log = open_store(tmp_path)
-    log.append(draft_of(3500), "T", 0, now_ms=START_MS)
+    log.append(*draft_of(3500), now_ms=START_MS)
     parts = (b"a" * 200, b"b" * 200, b"c" * 200)
 
     batch = append_batch(log, *parts)
     grown = log.write()
 
-    size = len(draft(parts[0]))
+    size = len(draft(parts[0]).octets())
     assert batch.log_offsets == [4096, 4096 + size, 4096 + 2 * size]
     assert (batch.queue_offset, batch.stop) == (1, 4096 + 3 * size)
     assert grown[0].tags_codes == [0, 1, 2, 3]

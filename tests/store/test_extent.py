@@ -27,7 +27,7 @@ def test_the_first_record_that_is_kept_is_the_earliest(tmp_path: Path) -> None:
     store(log, now_ms=START_MS)
     assert log.extent.earliest_ms() == START_MS
     for number in range(8):
-        log.append(draft_of(1_000), "T", 0, now_ms=START_MS + number)
+        log.append(*draft_of(1_000), now_ms=START_MS + number)
         log.write()
 
     log.retain(START_MS + 100 * HOUR_MS, due=True)

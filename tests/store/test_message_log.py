@@ -66,8 +66,7 @@ def test_offsets_are_handed_out_in_the_order_of_the_log(tmp_path: Path) -> None:
     log = open_store(tmp_path)
 
     appended = [
-        log.append(draft_of(100, "T", queue_id), "T", queue_id, now_ms=START_MS)
-        for queue_id in (0, 1, 0, 0, 1)
+        log.append(*draft_of(100, "T", queue_id), now_ms=START_MS) for queue_id in (0, 1, 0, 0, 1)
     ]
 
     assert [one.log_offset for one in appended] == [0, 100, 200, 300, 400]
@@ -78,7 +77,7 @@ def test_nothing_is_seen_before_the_turn_is_written(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     store(log, b"first")
 
-    appended = log.append(draft(b"second"), "T", 0, now_ms=START_MS)
+    appended = log.append(*draft(b"second"), now_ms=START_MS)
 
     assert bodies(log) == [b"first"]
     assert log.max_offset("T", 0) == 1
@@ -105,7 +104,7 @@ def test_a_turn_is_one_write_for_each_file(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = open_store(tmp_path, SMALL, disk)
     for queue_id in (0, 1, 0, 1, 1):
-        log.append(draft_of(100, "T", queue_id), "T", queue_id, keys=("k",), now_ms=START_MS)
+        log.append(*draft_of(100, "T", queue_id), keys=("k",), now_ms=START_MS)
     disk.written.clear()
 
     log.write()
@@ -119,8 +118,8 @@ def test_a_record_that_fits_in_no_file_is_refused_alone(tmp_path: Path) -> None:
     log = open_store(tmp_path)
 
     with pytest.raises(BodyTooLarge) as refused:
-        log.append(draft_of(4089), "T", 0, now_ms=START_MS)
-    log.append(draft_of(4088), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(4089), now_ms=START_MS)
+    log.append(*draft_of(4088), now_ms=START_MS)
     log.write()
 
     assert refused.value.limit_bytes == 4088
@@ -132,20 +131,20 @@ def test_a_body_over_the_limit_of_the_configuration_is_refused(tmp_path: Path) -
     log = open_store(tmp_path, config)
 
     with pytest.raises(BodyTooLarge):
-        log.append(draft_of(1000 + 65_536 + 1), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(1000 + 65_536 + 1), now_ms=START_MS)
 
 
 def test_a_turn_may_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_log, "TURN_BYTES_MAX", 250)
     log = open_store(tmp_path)
     for _ in range(3):
-        log.append(draft_of(100), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(100), now_ms=START_MS)
 
     with pytest.raises(Overloaded):
-        log.append(draft_of(100), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(100), now_ms=START_MS)
     log.write()
 
-    assert log.append(draft_of(100), "T", 0, now_ms=START_MS).queue_offset == 3
+    assert log.append(*draft_of(100), now_ms=START_MS).queue_offset == 3
 
 
 def test_many_keys_are_written_before_anyone_asks(
@@ -257,7 +256,7 @@ def test_while_it_is_open_the_abort_file_names_the_process(tmp_path: Path) -> No
 
 def test_closing_writes_and_syncs_everything(tmp_path: Path) -> None:
     log = open_store(tmp_path)
-    log.append(draft(b"last"), "T", 0, keys=("k",), now_ms=START_MS)
+    log.append(*draft(b"last"), keys=("k",), now_ms=START_MS)
 
     log.close()
 

@@ -91,9 +91,7 @@ class StoreModel(RuleBasedStateMachine):
             body = b"#%d:" % self.model.count + bytes(size)
             octets = draft(body, topic, queue_id, TAGS=tag, KEYS=key)
             code = tags_code(tag)
-            at = self.log.append(
-                octets, topic, queue_id, tags_code=code, keys=(key,), now_ms=self.now_ms
-            )
+            at = self.log.append(*octets, tags_code=code, keys=(key,), now_ms=self.now_ms)
             queue = self.model.queues.setdefault((topic, queue_id), [])
             assert at.queue_offset == len(queue)
             queue.append(Kept(body, tag, key, self.now_ms))

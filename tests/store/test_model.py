@@ -66,9 +66,7 @@ class StoreModel(RuleBasedStateMachine):
         self.now_ms += self.count % 3
         message = Stored(b"%d|" % self.count + bytes(size), tag, f"k{self.count % 20}", self.now_ms)
         appended = self.log.append(
-            draft(message.body, topic, queue_id, 0, TAGS=tag, KEYS=message.key),
-            topic,
-            queue_id,
+            *draft(message.body, topic, queue_id, 0, TAGS=tag, KEYS=message.key),
             tags_code=tags_code(tag),
             keys=(message.key,),
             now_ms=self.now_ms,

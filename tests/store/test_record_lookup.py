@@ -53,9 +53,9 @@ def test_where_no_record_starts_none_is_found(tmp_path: Path, place: int) -> Non
 
 def test_a_record_inside_a_body_is_not_taken_for_one(tmp_path: Path) -> None:
     log = open_store(tmp_path)
-    inner = draft(b"forged")
+    inner = draft(b"forged").octets()
 
-    store(log, bytes(inner))
+    store(log, inner)
 
     at = bytes(read(log).views[0]).index(inner)
     assert log.lookup.record_view(LogOffset(at)) is None
@@ -64,7 +64,7 @@ def test_a_record_inside_a_body_is_not_taken_for_one(tmp_path: Path) -> None:
 def test_after_the_first_file_is_gone_there_is_no_record_at_zero(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for _ in range(3):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     log.write()
 
     log._log.remove_first()
@@ -188,7 +188,7 @@ def test_offsets_by_time_are_what_a_plain_search_finds(
 ) -> None:
     log = open_store(tmp_path_factory.mktemp("store"))
     for stored_ms in times:
-        log.append(draft(b"x"), "T", 0, now_ms=stored_ms)
+        log.append(*draft(b"x"), now_ms=stored_ms)
     log.write()
 
     lower = log.lookup.offset_by_time("T", 0, time_ms, Bound.LOWER)

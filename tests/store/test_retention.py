@@ -117,7 +117,7 @@ def test_a_queue_that_lost_everything_keeps_its_end(tmp_path: Path) -> None:
     log = open_store(tmp_path, SMALL, FullDisk())
     store(log, topic="quiet")
     for hour in range(4):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS + hour * HOUR_MS)
+        log.append(*draft_of(2000), now_ms=START_MS + hour * HOUR_MS)
     log.write()
 
     log.retain(START_MS + 10_000 * HOUR_MS, due=True)
@@ -132,7 +132,7 @@ def test_a_queue_that_lost_everything_keeps_its_end(tmp_path: Path) -> None:
 def test_files_of_a_queue_go_when_all_they_point_at_is_gone(tmp_path: Path) -> None:
     log = open_store(tmp_path, SMALL, FullDisk())
     for index in range(100):
-        log.append(draft_of(400), "T", 0, now_ms=START_MS + index)
+        log.append(*draft_of(400), now_ms=START_MS + index)
     log.write()
     log.flush()
 
@@ -161,7 +161,7 @@ def test_files_of_the_index_go_when_all_they_point_at_is_gone(tmp_path: Path) ->
 def test_extension_files_go_with_the_units_that_point_at_them(tmp_path: Path) -> None:
     log = open_store(tmp_path, replace(SMALL, extended_queues=True), FullDisk())
     for index in range(100):
-        log.append(draft_of(400), "T", 0, bit_map=bytes(60), now_ms=START_MS + index)
+        log.append(*draft_of(400), bit_map=bytes(60), now_ms=START_MS + index)
     log.write()
     before = sorted((tmp_path / "consumequeue_ext/T/0").iterdir())
 
@@ -207,7 +207,7 @@ def test_without_a_readable_record_the_file_tells_its_age(
 def test_the_last_minutes_are_kept_when_nothing_has_expired(tmp_path: Path) -> None:
     log = open_store(tmp_path, replace(SMALL, retention_hours=0), FullDisk())
     for _ in range(5):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     log.write()
 
     assert log.retain(START_MS - 1, due=True) == 0

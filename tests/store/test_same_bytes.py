@@ -20,7 +20,7 @@ from flintmq.store.files.layout import EXTENSION_ADDRESS_ZERO
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.message_log import MessageLog
-from flintmq.store.queues.dispatch import code_of, keys_of
+from flintmq.store.queues.dispatch import keys_of
 from support.store.real_records import real_records, redraft
 from support.store.real_stores import (
     ALL,
@@ -30,6 +30,7 @@ from support.store.real_stores import (
     stored_messages,
     unpack_store,
 )
+from support.store.stored import code_of
 
 INDEX_SHAPE = (100, 500)
 
@@ -52,9 +53,7 @@ def store_again(name: str, real: Path, to: Path, turn: int) -> MessageLog:
     for count, record in enumerate(real_records(real), 1):
         properties = parse_properties(record.properties)
         appended = log.append(
-            redraft(record),
-            record.topic,
-            record.queue_id,
+            *redraft(record),
             tags_code=code_of(log.config, record.topic, properties, record.store_ms),
             keys=keys_of(properties),
             bit_map=_bit_map(facts[record.log_offset]),

@@ -11,6 +11,8 @@
                       store     one write for each turn
 
 `requests` is what a request and its outcome are, `limits` keeps one peer from using up what is
-there for all, `config` is broker.conf.  `server`, `listening`, `announcing` and `table_saver` are
-the only modules with sockets, threads or a clock; `periodic` says when regular work is due.
+there for all, `config` is broker.conf.  `counters` are for metrics, which `monitoring` makes of
+them.  `replication` carries the log from masters to slaves.  It, `server`, `listening`,
+`announcing`, `log_syncs`, `table_copy` and `table_saver` are all that has sockets, threads or a
+clock; `periodic` says when regular work is due.
 """

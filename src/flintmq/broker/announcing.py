@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.registration import registering, unregister_request
-from flintmq.errors import FlintError
+from flintmq.core.account import Account
+from flintmq.errors import BrokerRefused, FlintError, InvalidSetting
 from flintmq.logs import logger
+from flintmq.model.route import MASTER_ID
 from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.drive import drive_async
-from flintmq.protocol.command import Command
+from flintmq.protocol.bodies.common_bodies import KvTable
+from flintmq.protocol.bodies.route import ClusterMembers
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import Command, request
 
 log = logger(__name__)
 
@@ -38,45 +43,90 @@ class Announcer:
         namesrv: Sequence[str],
         outgoing: Channels,
         clock: Callable[[], int],
+        inner: Account | None = None,
     ) -> None:
         self.registered = asyncio.Event()
         """Set once the broker is registered with every name server that could be reached."""
+        self.accepted_by: set[str] = set()
+        """The name servers that took the last registration they were sent."""
         self._state = state
         self._namesrv = namesrv
         self._outgoing = outgoing
         self._clock = clock
+        self._inner = inner
 
-    async def tell(self, parts: Iterable[Command], then: Callable[[], None] | None = None) -> None:
+    async def register(
+        self, parts: Iterable[Command], then: Callable[[], None] | None = None
+    ) -> None:
         """Register with all name servers, part by part; call ``then`` when it is done, or soon."""
-        telling = asyncio.ensure_future(self._tell_parts(parts))
+        registration = asyncio.ensure_future(self._register_parts(parts))
         try:
             if then is not None:
-                await asyncio.wait([telling], timeout=ANNOUNCE_MS / 1000)
+                await asyncio.wait([registration], timeout=ANNOUNCE_MS / 1000)
                 then()
-            await telling
+            await registration
         finally:
-            telling.cancel()
+            registration.cancel()
         self.registered.set()
 
-    async def _tell_parts(self, parts: Iterable[Command]) -> None:
+    async def _register_parts(self, parts: Iterable[Command]) -> None:
         for part in parts:
-            reached = await asyncio.gather(*(self._tell_one(each, part) for each in self._namesrv))
+            reached = await asyncio.gather(
+                *(self._register_one(each, part) for each in self._namesrv)
+            )
             if not any(reached):
                 return  # none was reached; the next round registers all topics again
 
+    async def require_no_other_master(self) -> None:
+        """Raise `InvalidSetting` when another master of this name is alive and not fenced.
+
+        The two would take the name from each other with every registration.  A broker that has to
+        do with no replicas is not kept from starting.
+        """
+        config = self._state.config
+        if not config.role.is_master or config.ha_port is None:
+            return
+        name = config.broker_name
+        for namesrv in self._namesrv:
+            try:
+                told = await self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+                entry = ClusterMembers.from_body(told).broker_addr_table.get(name)
+                other = None if entry is None else entry.broker_addrs.get(MASTER_ID)
+                if other is None or other == self._state.address:
+                    continue
+                figures = await self._ask(other, RequestCode.GET_BROKER_RUNTIME_INFO)
+            except FlintError as error:
+                log.info("looking for another master of %s: %s", name, error)
+                continue
+            if KvTable.from_body(figures).table.get("fenced") != "true":
+                reason = f"{other} is its master: start this one as a slave, or stop that one"
+                raise InvalidSetting("brokerName", name, reason)
+
+    async def _ask(self, address: str, code: RequestCode) -> bytes:
+        command = self._signed(request(code))
+        answer = await self._outgoing.call(address, command, UNREGISTER_MS)
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+        return answer.body
+
     async def leave(self) -> None:
         """Unregister from all name servers: the broker stops."""
-        command = unregister_request(self._state)
+        command = self._signed(unregister_request(self._state))
         calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self._namesrv)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, FlintError):
                 log.info("name server %s", outcome)
 
-    async def _tell_one(self, namesrv: str, command: Command) -> bool:
+    async def _register_one(self, namesrv: str, command: Command) -> bool:
         try:
-            telling = registering(self._state, namesrv, command, self._clock())
-            await drive_async(telling, self._outgoing.make)
+            registration = registering(self._state, namesrv, self._signed(command), self._clock())
+            await drive_async(registration, self._outgoing.make)
         except FlintError as error:
             log.warning("not registered: %s", error)
+            self.accepted_by.discard(namesrv)
             return False
+        self.accepted_by.add(namesrv)
         return True
+
+    def _signed(self, command: Command) -> Command:
+        return command if self._inner is None else self._inner.sign(command)

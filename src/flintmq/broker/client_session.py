@@ -7,15 +7,19 @@ on; one that is no command at all ends it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from functools import cache
+from typing import Protocol
 
+from flintmq.access.needs import ADMINISTRATIVE
+from flintmq.broker.admin.account_admin import PROCESSORS as ACCOUNTS
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.failures import unsupported
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender, SentGroup
+from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.sent_group import SentGroup
 from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -25,18 +29,24 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command
 
-ReadRequest: TypeAlias = Callable[[Frame], TypedRequest[Any] | Command]
-"""Types the requests that are served, and leaves the others as commands."""
-
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _served = processors()
 _headers = {code: kind for code, kind in REQUEST_HEADERS.items() if code in _served}
-read_all = RequestReader(_headers).read
-"""Requests that nobody serves stay untyped: they are refused as such, whatever they carry."""
-read_all_but_pulls = RequestReader(
-    {code: kind for code, kind in _headers.items() if code not in _PULLS}
-).read
-"""What the fast port reads: there pulls are what nobody serves."""
+
+
+@cache
+def request_reader(*, pulls: bool, accounts: bool, admin: bool) -> RequestReader:
+    """Types the requests that are served.  Others stay commands, and are refused as such whatever
+    they carry: pulls on the fast port, accounts where access control is off, and administrative
+    requests where another port is for them.
+    """
+    left_out = {
+        *(() if pulls else _PULLS),
+        *(() if accounts else ACCOUNTS),
+        *(() if admin else ADMINISTRATIVE),
+    }
+    return RequestReader({code: kind for code, kind in _headers.items() if code not in left_out})
+
 
 _PULL = b'{"code":%d,' % RequestCode.PULL_MESSAGE
 """What nearly every pull begins with.  It is answered, or held, and seldom part of a turn."""
@@ -59,19 +69,27 @@ class Owner(Protocol):
 
 
 class BrokerSession:
-    """What the broker makes of one channel."""
+    """What the broker makes of one channel.
 
-    def __init__(self, owner: Owner, channel: Channel, read: ReadRequest = read_all) -> None:
+    ``admin_at`` is the address that serves administrative requests where this port does not.
+    """
+
+    def __init__(
+        self, owner: Owner, channel: Channel, *, pulls: bool = True, admin_at: str | None = None
+    ) -> None:
         self._owner = owner
         self._engine = owner.engine
         self._channel = channel
-        self._read = read
+        accounts = owner.engine.state.accounts is not None
+        self._admin_at = admin_at
+        self._read = request_reader(pulls=pulls, accounts=accounts, admin=admin_at is None).read
         self._peer = Peer(channel.peer)
         self._sender = FastSender(self._peer)
         owner.joined(self._peer, channel)
 
     def frames(self, frames: list[Frame]) -> None:
         engine, now_ms = self._engine, self._owner.now_ms()
+        self._peer.user = self._channel.user
         if len(frames) == 1 and frames[0][1].startswith(_PULL):
             self._serve(frames[0], now_ms)
             took_ms = self._owner.now_ms() - now_ms
@@ -89,8 +107,8 @@ class BrokerSession:
                     self._channel.later(frames[served:])
                     return
             return
-        take, sender = engine.quick.take, self._sender
-        group = SentGroup(self._peer, self._send)
+        take, sender = engine.quick.store, self._sender
+        group = SentGroup(self._peer, self._send, now_ms)
         try:
             for served, frame in enumerate(frames, 1):
                 if not take(frame, sender, group, now_ms):
@@ -114,8 +132,14 @@ class BrokerSession:
         elif request.is_answer:
             self._channel.answered(request)
         elif not request.is_oneway:
-            answer = unsupported(request.code)
+            answer = self._not_served(request.code)
             self._channel.write(encode_answer(request.opaque, answer))
+
+    def _not_served(self, code: int) -> Answer:
+        if self._admin_at is None or code not in ADMINISTRATIVE or code not in _headers:
+            return unsupported(code)
+        remark = f"administrative requests are served at {self._admin_at} only"
+        return Answer(ResponseCode.NO_PERMISSION, remark=remark)
 
     def _send(self, frames: list[bytes]) -> None:
         self._channel.write((b"".join(frames),))

@@ -1,7 +1,7 @@
 """The broker without sockets: requests in, turns of the store, answers out.
 
     request · request · … ──► end_turn ─┬─► answers        (async flush, reads)
-                                        └─► unsynced ──► durable ──► answers   (sync flush)
+                                        └─► `parked_sends` ────► answers   (sync flush, slaves)
 
 A turn is whatever came in since the last one.  Its records are written once, then the answers
 that depend on them leave, and pulls that waited for them run again.  `tick` does what is due
@@ -9,7 +9,7 @@ by the clock.  Whoever owns the engine is its `Port`: it sends answers, asks cli
 and syncs the store where that may take its time.
 
 A request that changes topics is answered when they are registered with the name servers: its
-sender may ask for the route next.  A send is not, since its sender has a route.
+sender may ask for the route next.  So is the first send to a topic, which creates it.
 
 Invariant: a request that wants an answer gets exactly one, unless RocketMQ gives none; and
 `Stored` ones never get theirs before the log has their bytes.
@@ -17,76 +17,30 @@ Invariant: a request that wants an answer gets exactly one, unless RocketMQ give
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
-
-import msgspec
 
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
 from flintmq.broker.consume.pull import pull_again
-from flintmq.broker.failures import PULLS, failure_answer, not_available, unsupported
+from flintmq.broker.counters.call_times import CallTimes
+from flintmq.broker.counters.message_counts import FIFO, NORMAL
+from flintmq.broker.engine_port import Port, Request
+from flintmq.broker.failures import PULLS, failure_answer, unsupported
+from flintmq.broker.parked_sends import AnyParked, Parked, ParkedSends
 from flintmq.broker.periodic import PeriodicTask
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import QuickSends, SentGroup
+from flintmq.broker.send.fast_send import QuickSends
+from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.stepping import SteppedRequest, Stepping
 from flintmq.broker.tables.held_pulls import HeldPull
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
-from flintmq.model.queue import LogOffset
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
-from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.files.store_config import Flush
 
 log = logger(__name__)
-
-Request: TypeAlias = TypedRequest[Any]
-
-
-class Port(Protocol):
-    """What the owner of an engine does for it."""
-
-    def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
-        """Send an answer to a peer, if it is still connected."""
-
-    def tell(self, peer: Peer, request: Command) -> None:
-        """Send a request that takes no answer, if the peer is still connected."""
-
-    def ask_client(
-        self,
-        peer: Peer,
-        request: Command,
-        timeout_ms: int,
-        then: Callable[[Command | None], None],
-    ) -> None:
-        """Send a request; give ``then`` the answer, or None without one, in a later turn."""
-
-    def close(self, peer: Peer, reason: str) -> None:
-        """End a connection."""
-
-    def announce(self, topics: set[str], then: Callable[[], None]) -> None:
-        """Register changed topics with the name servers; call ``then`` when it is done, or soon."""
-
-
-class _Parked(msgspec.Struct, gc=False):
-    peer: Peer
-    request: Request
-    stored: Stored
-
-    def __len__(self) -> int:
-        return 1
-
-    @property
-    def stop(self) -> LogOffset | None:
-        return self.stored.stop
-
-    @property
-    def body_bytes(self) -> int:
-        return len(self.request.body)
 
 
 class BrokerEngine:
@@ -97,9 +51,12 @@ class BrokerEngine:
         self._port = port
         self._processors: Mapping[int, Processor] = processors()
         self.quick = QuickSends(state)
-        self._unwritten: list[_Parked | SentGroup] = []
-        self._unsynced: deque[_Parked | SentGroup] = deque()
+        self.calls: CallTimes | None = None
+        """How long requests take; None where no metrics are served."""
+        self._unwritten: list[AnyParked] = []
+        self._parked = ParkedSends(state, port, self.refuse, self._answered)
         self._unannounced: list[tuple[Peer, Request, Answer]] = []
+        self._creating: list[Parked] = []
         self.stepping = Stepping()
         self.deadlines_moved = True
         """Whether `next_due_ms` may be earlier than when it was last asked for."""
@@ -118,29 +75,45 @@ class BrokerEngine:
         if processor is None:
             self.refuse(request, peer, unsupported(request.code))
             return
+        request.came_ms = now_ms
         if request.code not in PULLS:
             self.deadlines_moved = True
-        topics = self.state.topics
+        topics, names = self.state.topics, self.state.names
         version = topics.version
+        names.maker, names.now_ms = peer.host.ip, now_ms
         try:
             outcome = processor(request, self.state, peer, now_ms)
         except Exception as error:
             outcome = failure_answer(self.state, request, peer, error)
+        names.maker = None
         if topics.version is not version and isinstance(outcome, Answer):
             self._drain_outbox()
             self._unannounced.append((peer, request, outcome))
+        elif topics.version is not version and isinstance(outcome, Stored):
+            self._drain_outbox()
+            parked = Parked(peer, request, outcome, is_creating=True)
+            self._unwritten.append(parked)
+            self._creating.append(parked)
         else:
             self._settle(request, peer, outcome)
 
     def park(self, group: SentGroup, now_ms: int) -> None:
         """Sends were taken by the fast path: their answers wait for the end of the turn."""
+        stats = self.state.stats
         for topic, sizes in group.sizes.items():
-            self.state.stats.sent(topic, len(sizes), sum(sizes), now_ms)
+            stats.sent(topic, len(sizes), sum(sizes), now_ms)
+            stats.counts.add(topic, NORMAL, sizes)
+        for topic, sizes in group.fifo_sizes.items():
+            stats.sent(topic, len(sizes), sum(sizes), now_ms)
+            stats.counts.add(topic, FIFO, sizes)
         for topic, count, size_bytes in group.batches:
-            self.state.stats.sent(topic, count, size_bytes, now_ms)
+            stats.sent(topic, count, size_bytes, now_ms)
+            stats.counts.add_alike(topic, NORMAL, count, size_bytes)
         self._unwritten.append(group)
 
     def refuse(self, request: Request, peer: Peer, answer: Answer) -> None:
+        if self.calls is not None:
+            self.calls.answered(request, answer.code)
         if not request.is_oneway:
             self._port.answer(peer, request, answer)
 
@@ -193,40 +166,42 @@ class BrokerEngine:
                 self.deadlines_moved = True
                 callback(failure)
             if failure is None:
-                self._park_or_answer(parked)
+                self._parked.add(parked, now_ms)
+                self.deadlines_moved |= self._parked.next_due_ms() is not None
             else:
                 for each in parked:
-                    self._answer_parked(each, failure)
+                    self._parked.answer(each, failure)
             for pull in state.held.grown(grown):
                 self._pull_again(pull, now_ms)
             self._drain_outbox()
-            if self._unannounced or state.topics.changed:
+            if self._unannounced or self._creating or state.topics.changed:
                 self._announce()
 
-    def durable(self) -> None:
-        """A sync ended well: answer what waited for it."""
-        durable_to = self.state.log.durable_to
-        unsynced = self._unsynced
-        while unsynced and self._stop(unsynced[0]) <= durable_to:
-            self._answer_unsynced(unsynced.popleft(), None)
+    def durable(self, now_ms: int) -> None:
+        """A sync ended well: go on with what waited for it."""
+        self._parked.durable(now_ms)
+        self.deadlines_moved |= self._parked.next_due_ms() is not None
 
     def sync_failed(self, failure: DiskFailed) -> None:
         """A sync failed: whoever waits for it must send again."""
-        if self._unsynced or failure is not self.state.log.failed:  # that one is logged once
-            log.error("%d requests refused: %s", len(self._unsynced), failure)
+        count = self._parked.sync_failed(failure)
+        if count or failure is not self.state.log.failed:  # that one is logged once
+            log.error("%d requests refused: %s", count, failure)
         self.state.put_times.not_synced()
-        while self._unsynced:
-            self._answer_unsynced(self._unsynced.popleft(), failure)
+
+    def replicated(self) -> None:
+        """A slave has stored more: answer what waited for it."""
+        self._parked.replicated()
 
     @property
     def wants_sync(self) -> bool:
         """Whether a send waits for the disk."""
-        return bool(self._unsynced)
+        return self._parked.wants_sync
 
     @property
     def waits_up_to(self) -> int | None:
         """Where in the log the last send that waits for the disk ends, if any does."""
-        return self._stop(self._unsynced[-1]) if self._unsynced else None
+        return self._parked.waits_up_to
 
     # The clock
 
@@ -237,9 +212,11 @@ class BrokerEngine:
             task.run_if_due(now_ms)
         for pull in state.held.due(now_ms):
             self._pull_again(pull, now_ms)
-        state.delays.deliver(state, now_ms)
-        state.timers.deliver(state, now_ms)
-        state.halves.check(state, now_ms)
+        self._parked.expire(now_ms)
+        if not state.is_read_only:
+            state.delays.deliver(state, now_ms)
+            state.timers.deliver(state, now_ms)
+            state.halves.check(state, now_ms)
         self._drain_outbox()
         self.end_turn(now_ms)
         return self.next_due_ms(now_ms)
@@ -249,14 +226,14 @@ class BrokerEngine:
         self.deadlines_moved = False
         state = self.state
         due_ms = min(task.due_ms for task in self._periodic)
-        for other_ms in (
-            state.held.next_due_ms(),
-            state.delays.next_due_ms(state, now_ms),
-            state.timers.next_due_ms(state, now_ms),
-            state.halves.next_due_ms(state, now_ms),
-        ):
-            if other_ms is not None and other_ms < due_ms:
-                due_ms = other_ms
+        others_ms = [state.held.next_due_ms(), self._parked.next_due_ms()]
+        if not state.is_read_only:
+            others_ms += (
+                state.delays.next_due_ms(state, now_ms),
+                state.timers.next_due_ms(state, now_ms),
+                state.halves.next_due_ms(state, now_ms),
+            )
+        due_ms = min([due_ms, *(other_ms for other_ms in others_ms if other_ms is not None)])
         self._due_ms = due_ms
         return due_ms
 
@@ -283,11 +260,11 @@ class BrokerEngine:
     def _settle(self, request: Request, peer: Peer, outcome: Outcome) -> None:
         self._drain_outbox()
         if isinstance(outcome, Stored):
-            self._unwritten.append(_Parked(peer, request, outcome))
+            self._unwritten.append(Parked(peer, request, outcome))
         elif isinstance(outcome, Answer):
-            if not request.is_oneway:
-                self._port.answer(peer, request, outcome)
+            self.refuse(request, peer, outcome)
         elif isinstance(outcome, Hold):
+            request.is_held = True
             if outcome.until_ms < self._due_ms:
                 self.deadlines_moved = True
             self.state.held.add(HeldPull(request, peer, outcome))
@@ -313,11 +290,16 @@ class BrokerEngine:
     def _announce(self) -> None:
         """Register changed topics; who changed them is answered when that is done."""
         waiting, self._unannounced = self._unannounced, []
+        creating, self._creating = self._creating, []
         changed, self.state.topics.changed = self.state.topics.changed, set()
 
         def then() -> None:
             for peer, request, answer in waiting:
                 self.refuse(request, peer, answer)
+            for parked in creating:
+                parked.is_creating = False
+                if parked.is_due:
+                    self._parked.answer(parked, None)
 
         if changed:
             self._port.announce(changed, then)
@@ -331,46 +313,13 @@ class BrokerEngine:
             outcome = failure_answer(self.state, pull.request, pull.peer, error)
         self._settle(pull.request, pull.peer, outcome)
 
-    def _park_or_answer(self, parked: list[_Parked | SentGroup]) -> None:
-        state = self.state
-        waits = state.config.store.flush is Flush.SYNC
-        durable_to = state.log.durable_to
-        for each in parked:
-            stop = each.stop
-            if waits and stop is not None and stop > durable_to:
-                self._unsynced.append(each)
-                state.unsynced_count += len(each)
-                state.unsynced_bytes += each.body_bytes
-            else:
-                self._answer_parked(each, None)
-
-    def _answer_unsynced(self, parked: _Parked | SentGroup, failure: DiskFailed | None) -> None:
-        self.state.unsynced_count -= len(parked)
-        self.state.unsynced_bytes -= parked.body_bytes
-        self._answer_parked(parked, failure)
-
-    def _answer_parked(self, parked: _Parked | SentGroup, failure: DiskFailed | None) -> None:
-        if isinstance(parked, _Parked):
-            answer = parked.stored.answer
-            if failure is not None:
-                answer = not_available(self.state, failure)
-            self.refuse(parked.request, parked.peer, answer)
-        elif failure is None:
-            parked.write(parked.frames)
-        else:
-            answer = not_available(self.state, failure)
-            for opaque in parked.opaques:
-                request: Request = TypedRequest(header=None, opaque=int(opaque))
-                self._port.answer(parked.peer, request, answer)
-
-    @staticmethod
-    def _stop(parked: _Parked | SentGroup) -> int:
-        assert parked.stop is not None
-        return parked.stop
+    def _answered(self, group: SentGroup) -> None:
+        if self.calls is not None:
+            self.calls.sends_answered(len(group.frames), len(group.batches), group.came_ms)
 
     def _drain_outbox(self) -> None:
         outbox = self.state.outbox
         if outbox:
             self.state.outbox = []
             for each in outbox:
-                self._port.tell(each.peer, each.request)
+                self._port.send_oneway(each.peer, each.request)

@@ -34,6 +34,7 @@ def failure_answer(
         return not_available(state, error)
     header = SendRefusal(trace_on=_text(state), region=state.config.region)
     if isinstance(error, Overloaded):
+        state.refusals.count(error.knob.partition(" ")[0])
         return Answer(ResponseCode.SYSTEM_BUSY, header, remark=f"[OVERLOAD]{error}")
     if isinstance(error, BodyTooLarge):
         return Answer(ResponseCode.MESSAGE_ILLEGAL, header, remark=str(error))

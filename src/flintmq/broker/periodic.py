@@ -49,11 +49,13 @@ class Upkept(Protocol):
 
     def announce_all(self) -> None: ...
 
+    def copy_tables(self) -> None: ...
+
 
 def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     """The periodic tasks of a server."""
     config = server.state.config
-    return [
+    tasks = [
         PeriodicTask(FEW_MS, lambda _: server.state.log.flush_few(), now_ms),
         PeriodicTask(HELD_MS, lambda _: server.state.log.flush(), now_ms),
         PeriodicTask(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
@@ -62,3 +64,6 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
         PeriodicTask(config.retain_ms, server.retain, now_ms),
         PeriodicTask(config.register_ms, lambda _: server.announce_all(), now_ms),
     ]
+    if not config.role.is_master:
+        tasks.append(PeriodicTask(config.copy_tables_ms, lambda _: server.copy_tables(), now_ms))
+    return tasks

@@ -2,6 +2,9 @@
 
 Every module of processors has a table ``PROCESSORS``; here they become one.  A code in none of
 them is refused with REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ does.
+
+What stores messages, or changes topics, groups or offsets by hand, is wrapped: a broker that is
+read-only, as a slave is, refuses it.
 """
 
 from __future__ import annotations
@@ -9,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flintmq.broker.admin import (
+    account_admin,
     broker_admin,
     client_admin,
     consume_stats_admin,
     group_admin,
     message_lookup,
     offset_admin,
+    read_only,
     reset_offsets,
+    slave_requests,
     topic_admin,
 )
 from flintmq.broker.consume import client_requests, consumer_offsets, end_transaction, pull
@@ -39,6 +45,8 @@ TABLES: tuple[Mapping[RequestCode, Processor], ...] = (
     consume_stats_admin.PROCESSORS,
     client_admin.PROCESSORS,
     broker_admin.PROCESSORS,
+    account_admin.PROCESSORS,
+    slave_requests.PROCESSORS,
 )
 
 
@@ -48,5 +56,5 @@ def processors() -> Mapping[int, Processor]:
     for served in TABLES:
         for code, processor in served.items():
             assert int(code) not in table, code
-            table[int(code)] = processor
+            table[int(code)] = read_only.wrapped(code, processor)
     return table

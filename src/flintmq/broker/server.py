@@ -16,25 +16,32 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from flintmq.access.accounts import Accounts
 from flintmq.broker.announcing import LEAVE_MS, Announcer
-from flintmq.broker.client_session import BrokerSession, ReadRequest
+from flintmq.broker.client_session import BrokerSession
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.engine import BrokerEngine, Request
-from flintmq.broker.listening import Listeners, listen_both
+from flintmq.broker.engine import BrokerEngine
+from flintmq.broker.engine_port import Request
+from flintmq.broker.guard import broker_guard
+from flintmq.broker.listening import Listeners, Port, listen_at_all
+from flintmq.broker.log_syncs import LogSyncs
 from flintmq.broker.periodic import upkeep
+from flintmq.broker.replication.replication import Replication
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
+from flintmq.broker.role_switch import RoleSwitch
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.opening import open_state
+from flintmq.broker.table_copy import TableCopy
 from flintmq.broker.table_saver import TableSaver
 from flintmq.broker.tables.registration import register_parts
+from flintmq.core.account import Account
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.filter.sql_eval import load_parser
 from flintmq.logs import logger
@@ -46,13 +53,14 @@ from flintmq.net.channels.session import Session
 from flintmq.net.channels.watchdog import LoopWatch, Stalls
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
+from flintmq.net.refusals import Refusals
+from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.servers.parts import InParts
-from flintmq.net.servers.server import SERVER_LIMITS, Gate, ServerLimits, no_gate
+from flintmq.net.servers.server import Gate, ServerLimits, no_gate
 from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command
 from flintmq.store.files.disk import Disk
-from flintmq.store.files.group_commit import SyncPlan
 from flintmq.store.files.json_tables import Tables
 
 log = logger(__name__)
@@ -60,15 +68,8 @@ log = logger(__name__)
 STOP_MS = 5_000
 """How long a broker that stops waits for the disk before it closes connections."""
 
-SYNCS_AT_ONCE = 8
-"""Files of queues that are synced at the same time: they share what it costs the disk.  So who
-waits for a round waits a tenth as long, and thousands of queues end within the limit of a stop."""
-
 STOP_LIMIT_MS = 20_000
 """Over the whole of a stop: its steps with limits of their own, and five seconds for the store."""
-
-ROUND_FILES = 64
-"""Queues that one sync may cover beside the log: whoever waits for it waits no longer."""
 
 ASKS_MAX = 1_000
 """Questions to clients that may be open at once; more count as not answered."""
@@ -86,6 +87,8 @@ class BrokerServer:
         namesrv: Sequence[Address],
         clock: Callable[[], int],
         client_tls: ClientTls | None,
+        inner: Account | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self.state = state
         self._watch = LoopWatch(state.stalls)
@@ -97,19 +100,34 @@ class BrokerServer:
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
         self._outgoing = Channels(tls=client_tls)
-        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock, inner)
         self.registered = self._announcer.registered
-        self._disk_thread = ThreadPoolExecutor(1, "flintmq-sync")
-        self._file_threads = ThreadPoolExecutor(SYNCS_AT_ONCE, "flintmq-sync-files")
         self._turn_due = False
         self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._syncing: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._syncs = LogSyncs(self.engine, clock)
+        self.sync_soon = self._syncs.begin
+        self.replication = Replication(
+            state,
+            self.namesrv,
+            self._outgoing,
+            acknowledged=self.engine.replicated,
+            turn_is_due=self.turn_is_due,
+            sync_soon=self.sync_soon,
+            clock=clock,
+        )
+        self._syncs.when_synced = self.replication.grown
         self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
+        self.save_soon = self._saver.save_soon
+        self.copy = TableCopy(
+            state, self._outgoing, self._saver.thread, clock, inner, self.registered
+        )
+        self.roles = RoleSwitch(state, tables.role, self.copy, self._saver.thread)
         self._periodic = upkeep(self, clock())
         self._stopped = False
+        self.guard = broker_guard(self.engine, clock, auditor)
         self.listeners: Listeners
 
     @classmethod
@@ -125,18 +143,32 @@ class BrokerServer:
         tls: ServerTls | None = None,
         client_tls: ClientTls | None = None,
         disk: Disk | None = None,
-        limits: ServerLimits = SERVER_LIMITS,
+        limits: ServerLimits | None = None,
         gate: Gate = no_gate,
+        accounts: Accounts | None = None,
+        inner: Account | None = None,
+        auditor: Auditor | None = None,
+        admin_listen: Address | None = None,
     ) -> BrokerServer:
-        """Open the store, listen, and register with the name servers."""
+        """Open the store, listen, and register with the name servers, signed by ``inner``.
+
+        With ``admin_listen`` administrative requests are served there and nowhere else.
+        """
         ip = await resolve(advertise or listen)
         started: list[BrokerServer] = []  # filled before the loop can accept anybody
-        stalls = Stalls()
+        stalls, refusals = Stalls(), Refusals()
 
-        def open_session(channel: Channel, read: ReadRequest) -> Session:
-            return gate(BrokerSession(started[0], channel, read), channel)
+        def open_session(channel: Channel, port: Port) -> Session:
+            broker = started[0]
+            elsewhere = None if port is Port.ADMIN else broker.listeners.admin_at
+            session = BrokerSession(
+                broker, channel, pulls=port is not Port.FAST, admin_at=elsewhere
+            )
+            return gate(broker.guard(session, channel), channel)
 
-        listeners = await listen_both(listen, open_session, config, tls, limits, stalls)
+        listeners = await listen_at_all(
+            listen, open_session, config, tls, limits, stalls, refusals, admin_listen
+        )
         try:
             public = advertise or listeners.main.address
             public = Address(public.host, public.port or listeners.main.address.port)
@@ -148,19 +180,34 @@ class BrokerServer:
                 pick=random.randrange,
                 now_ms=clock(),
                 disk=disk,
+                refusals=refusals,
             )
             state.stalls = stalls
-            broker = cls(state, tables, namesrv, clock, client_tls)
+            state.accounts = accounts
+            broker = cls(state, tables, namesrv, clock, client_tls, inner, auditor)
         except BaseException:
             await asyncio.gather(*(each.stop(0) for each in listeners))
             raise
         broker.listeners = listeners
         started.append(broker)
-        broker.clock_moved()
-        broker.announce_all()
-        if config.property_filter:
-            broker._saver.thread.submit(load_parser)  # the first filter must not hold up the loop
+        await broker._begin(listen)
         return broker
+
+    async def _begin(self, asked: Address) -> None:
+        """Replicate, register, and do what falls due; ``asked`` is where it was told to listen."""
+        config = self.state.config
+        try:
+            await self._announcer.require_no_other_master()
+            await self.replication.start(asked, self.address)
+        except BaseException:
+            await self.stop()
+            raise
+        self.clock_moved()
+        self.announce_all()
+        if not config.role.is_master:
+            self.copy_tables()
+        if config.property_filter:
+            self._saver.thread.submit(load_parser)  # the first filter must not hold up the loop
 
     @property
     def address(self) -> Address:
@@ -171,6 +218,11 @@ class BrokerServer:
     def peers(self) -> tuple[Peer, ...]:
         """Everybody who is connected."""
         return tuple(self._channels)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether a name server has it."""
+        return bool(self._announcer.accepted_by)
 
     def clock_moved(self) -> None:
         """The clock was moved from outside: do what is due now."""
@@ -191,12 +243,12 @@ class BrokerServer:
         self.engine.end_turn(now_ms)
         if not await stopping.step("saving", self._saver.save(), STOP_MS):
             log.error("stopping without saving the last changes")
+        await stopping.step("leaving master and slaves", self.replication.stop(), CUT_MS)
         await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
         await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
         stopping.failures.clear()  # they are logged; that of the store is raised too
-        is_closed = await stopping.step("closing the store", self._close_store())
-        self._disk_thread.shutdown(wait=is_closed)
-        self._file_threads.shutdown(wait=is_closed)
+        is_closed = await stopping.step("closing the store", self._syncs.close_store())
+        self._syncs.shutdown(wait=is_closed)
         self._saver.shutdown(wait=is_closed and "saving" not in stopping.cut)
         for failure in stopping.failures:
             raise failure
@@ -209,12 +261,6 @@ class BrokerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._outgoing.close()
 
-    async def _close_store(self) -> None:
-        while self._syncing is not None:  # a round takes several
-            await asyncio.wait([self._syncing])
-        close = self.state.log.close
-        await self._loop.run_in_executor(self._disk_thread, close, self._file_threads.map)
-
     # What the engine asks for
 
     def answer(self, peer: Peer, request: Request, answer: Answer) -> None:
@@ -222,10 +268,10 @@ class BrokerServer:
         if channel is not None:
             channel.write(encode_answer(request.opaque, answer))
 
-    def tell(self, peer: Peer, request: Command) -> None:
+    def send_oneway(self, peer: Peer, request: Command) -> None:
         channel = self._channels.get(peer)
         if channel is not None and not channel.is_closed:
-            channel.tell_now(request)
+            channel.send_oneway_now(request)
 
     def ask_client(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
         if len(self._tasks) < ASKS_MAX:
@@ -272,7 +318,7 @@ class BrokerServer:
         started_s, now_ms = perf_counter(), self.now_ms()
         self.engine.end_turn(now_ms)
         self._after_turn(now_ms)
-        self.state.stalls.note(perf_counter() - started_s, "a turn of the store")
+        self.state.stalls.record(perf_counter() - started_s, "a turn of the store")
 
     def _step(self, is_over: Callable[[], bool]) -> bool:
         self.engine.step(is_over)
@@ -285,9 +331,12 @@ class BrokerServer:
             self._large_answers.go_on()
         if self.engine.wants_sync:
             self.sync_soon()
+        self.replication.grown()
         if self.state.log.failed is not None and not self.failed.is_set():
             self.failed.set()
             log.critical("nothing is stored any more: %s", self.state.log.failed)
+        if self.roles.is_asked:
+            self._spawn(self.roles.run())
         if self.state.has_new_names and not self._stopped:
             self._saver.save_names_soon()
         if self._timer is None or self.engine.deadlines_moved:
@@ -308,7 +357,7 @@ class BrokerServer:
             task.run_if_due(now_ms)
         self.engine.tick(now_ms)
         self._after_turn(now_ms)
-        self.state.stalls.note(perf_counter() - started_s, "work that fell due")
+        self.state.stalls.record(perf_counter() - started_s, "work that fell due")
 
     def _wake_at(self, due_ms: int, now_ms: int) -> None:
         if self._timer is not None:
@@ -321,38 +370,6 @@ class BrokerServer:
 
     # The disk
 
-    def sync_soon(self, *, thorough: bool = False) -> asyncio.Future[None] | None:
-        """Begin a sync if none is under way; give the one that is."""
-        if self._syncing is None:
-            try:
-                plan = self.state.log.begin_sync(thorough=thorough, files_max=ROUND_FILES)
-            except DiskFailed as failure:
-                self.engine.sync_failed(failure)
-                return None
-            if plan is not None:
-                self._syncing = self._loop.create_future()
-                each = self._file_threads.map if len(plan.parts) > 1 else map  # the log alone
-                running = self._loop.run_in_executor(self._disk_thread, plan.run, each)
-                running.add_done_callback(lambda _: self._synced(plan))
-        return self._syncing
-
-    def _synced(self, plan: SyncPlan) -> None:
-        done, self._syncing = self._syncing, None
-        try:
-            self.state.log.finish_sync(plan)
-        except DiskFailed as failure:
-            self.engine.sync_failed(failure)
-        else:
-            self.engine.durable()
-            self.state.put_times.durable(self.state.log.durable_to, self.now_ms())
-        if done is not None and not done.done():
-            done.set_result(None)
-        if self.engine.wants_sync or self.state.log.has_round:
-            self.sync_soon()
-
-    def save_soon(self) -> None:
-        self._saver.save_soon()
-
     def retain(self, now_ms: int) -> None:
         hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
         try:
@@ -360,17 +377,22 @@ class BrokerServer:
         except DiskFailed as failure:
             log.error("old files cannot be removed: %s", failure)  # noqa: TRY400
 
-    # Name servers
+    # Name servers and the master
 
     def announce_all(self) -> None:
-        self._spawn(self._announcer.tell(register_parts(self.state, None, self.now_ms())))
+        if self.state.is_fenced:
+            return  # another master takes its place
+        self._spawn(self._announcer.register(register_parts(self.state, None, self.now_ms())))
+
+    def copy_tables(self) -> None:
+        self._spawn(self.copy.run())
 
     def announce(self, topics: set[str], then: Callable[[], None]) -> None:
         if self._stopped or not self.namesrv:
             then()
         else:
             parts = register_parts(self.state, topics, self.now_ms())
-            self._spawn(self._announcer.tell(parts, then))
+            self._spawn(self._announcer.register(parts, then))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

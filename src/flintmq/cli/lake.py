@@ -14,6 +14,7 @@ import typer
 
 from flintmq.cli.run_spark import LOOK_S
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
 from flintmq.cli.shared.options import Sql
 from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, say
 from flintmq.cli.shared.spark_job import (
@@ -26,11 +27,10 @@ from flintmq.cli.shared.spark_job import (
     spark_for,
     stopping,
 )
-from flintmq.cli.shared.times import parse_time
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.net.clock import wall_ms
+from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
 
-WORDS = ("earliest", "latest", "group")
+GROUP = "group"
 
 
 Topics = Annotated[
@@ -41,7 +41,7 @@ UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there
 From = Annotated[
     str,
     typer.Option(
-        "--from", metavar="earliest|latest|group|TIME", help="Where to start, the first time."
+        "--from", metavar=f"{PLACES}|group", help=f"Where to start, the first time; {PLACES_HELP}."
     ),
 ]
 Tags = Annotated[
@@ -113,10 +113,13 @@ def lake(
     It follows the topics until it is told to stop; started again, it goes on where it was. Read
     the directory with spark.read.parquet(DIR): Spark knows which files count. Days are those of
     the store time, in UTC.
+
+    Examples:
+        flintmq lake orders --to lake --until-now
     """
     _log()
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
-    options = source_options(settings, store, more=more, **chosen, **_start(start))
+    options = source_options(settings, store, more=more, **chosen, **start_option(start))
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -151,11 +154,19 @@ def lake(
         print_line(f"{done} messages in {batches} batches are added to {query.path}")
 
 
-def _start(text: str) -> dict[str, str]:
-    """A word of the source, or a time."""
-    if text in WORDS:
+def start_option(text: str) -> dict[str, str]:
+    """The option of the source for ``--from``: ``group``, or what `parse_target` takes."""
+    if text == GROUP:
         return {"startingOffsets": text}
-    return {"startingTimestamp": str(parse_time(text, wall_ms()))}
+    match parse_target(text):
+        case ToTime(time_ms):
+            return {"startingTimestamp": str(time_ms)}
+        case ToOffset(offset):
+            return {"startingOffsets": str(offset)}
+        case ToStart():
+            return {"startingOffsets": "earliest"}
+        case ToEnd():
+            return {"startingOffsets": "latest"}
 
 
 def _log() -> None:

@@ -8,68 +8,117 @@ Whoever asks for help, completes a word or names something unknown gets all of t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from flintmq import __version__
+from flintmq.cli.shared.help_page import (
+    EXIT_CODES,
+    INSPECT,
+    MESSAGES,
+    OFFLINE,
+    OPERATE,
+    RUN,
+    SERVER_EXIT_CODES,
+    HelpedGroup,
+    dress,
+)
+from flintmq.cli.shared.profiles import CLUSTER_VARIABLE, complete_cluster
 
 
 class CommandPart(NamedTuple):
-    """Where a command, or a group of commands, is defined."""
+    """Where a command, or a group of commands, is defined, and the panel of the help it is in."""
 
     module: str
     attribute: str
+    panel: str
+    more: Mapping[str, str] = {}
+    """Commands that other modules add to the group when they are loaded: name and module."""
 
 
 PARTS: Final = {
-    "demo": CommandPart("flintmq.cli.demo.demo_command", "demo"),
-    "serve": CommandPart("flintmq.cli.serve", "serve"),
-    "namesrv": CommandPart("flintmq.cli.namesrv", "namesrv"),
-    "broker": CommandPart("flintmq.cli.broker", "broker"),
-    "run": CommandPart("flintmq.cli.run", "run"),
-    "send": CommandPart("flintmq.cli.send", "send"),
-    "tail": CommandPart("flintmq.cli.tail", "tail"),
-    "lake": CommandPart("flintmq.cli.lake", "lake"),
-    "topic": CommandPart("flintmq.cli.topic.topic_report_command", "app"),
-    "group": CommandPart("flintmq.cli.group.group_commands", "app"),
-    "message": CommandPart("flintmq.cli.message", "app"),
-    "dlq": CommandPart("flintmq.cli.dlq.dlq_spark", "app"),
-    "store": CommandPart("flintmq.cli.store", "app"),
+    "demo": CommandPart("flintmq.cli.demo.demo_command", "demo", RUN),
+    "serve": CommandPart("flintmq.cli.serve", "serve", RUN),
+    "namesrv": CommandPart("flintmq.cli.namesrv", "namesrv", RUN),
+    "broker": CommandPart(
+        "flintmq.cli.broker",
+        "app",
+        RUN,
+        {
+            "status": "flintmq.cli.cluster.broker_commands",
+            "config": "flintmq.cli.cluster.broker_commands",
+            "promote": "flintmq.cli.cluster.promote_command",
+        },
+    ),
+    "console": CommandPart("flintmq.cli.console.console_command", "console", RUN),
+    "run": CommandPart("flintmq.cli.run", "run", RUN),
+    "send": CommandPart("flintmq.cli.send", "send", MESSAGES),
+    "tail": CommandPart("flintmq.cli.tail", "tail", MESSAGES),
+    "consume": CommandPart("flintmq.cli.traffic.consume", "consume", MESSAGES),
+    "query": CommandPart("flintmq.cli.traffic.query", "query", MESSAGES),
+    "message": CommandPart("flintmq.cli.message_trace", "app", MESSAGES),
+    "lake": CommandPart("flintmq.cli.lake", "lake", MESSAGES),
+    "cluster": CommandPart("flintmq.cli.cluster.cluster_commands", "app", INSPECT),
+    "topic": CommandPart("flintmq.cli.topic.topic_report_command", "app", INSPECT),
+    "group": CommandPart("flintmq.cli.group.group_commands", "app", INSPECT),
+    "perf": CommandPart("flintmq.cli.traffic.perf", "app", OPERATE),
+    "dlq": CommandPart("flintmq.cli.dlq.dlq_spark", "app", OPERATE),
+    "acl": CommandPart("flintmq.cli.acl.acl_commands", "app", OPERATE),
+    "tls": CommandPart("flintmq.cli.tls.tls_commands", "app", OPERATE),
+    "config": CommandPart("flintmq.cli.config_commands", "app", OPERATE),
+    "sizing": CommandPart("flintmq.cli.cluster.sizing", "sizing", OFFLINE),
+    "store": CommandPart("flintmq.cli.store", "app", OFFLINE),
 }
 """Commands, and groups of commands, by their names."""
 
-ASKING: Final = frozenset({"send", "tail", "lake"})
-"""Commands that ask a cluster: their help tells the exit codes.  Groups tell it themselves."""
+ASKING: Final = frozenset({"consume", "lake", "query", "send", "sizing", "tail"})
+"""Commands that ask a cluster, by whose exit codes they end.  Groups tell theirs themselves."""
+
+CLUSTER_FLAG: Final = "--cluster"
+HELP_FLAGS: Final = ("-h", "--help")
+
+ENDING: Final = f"{EXIT_CODES}\n\nDocumentation: README.md and docs/ of the project."
 
 
-def make_app(names: Iterable[str] = PARTS) -> typer.Typer:
-    """The command with these parts."""
+VERSION: Final = f"flintmq {__version__}"
+
+
+def make_app(names: Iterable[str] = PARTS, words: Sequence[str] | None = None) -> typer.Typer:
+    """The command with these parts.
+
+    ``words`` are what the user typed: what they do not name need not be loaded.
+    """
     app = typer.Typer(
         name="flintmq",
-        help="Apache RocketMQ from Python and Spark.",
+        help=flintmq.__doc__,
         no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": [*HELP_FLAGS]},
+        cls=HelpedGroup,
+        pretty_exceptions_enable=False,  # a bug of ours: Python's own traceback is shorter
+        epilog=ENDING,
     )
     app.callback()(flintmq)
     for name in names:
-        part = getattr(import_module(PARTS[name].module), PARTS[name].attribute)
+        place = PARTS[name]
+        part = getattr(import_module(place.module), place.attribute)
+        for command, module in place.more.items():
+            if words is None or not {command, *HELP_FLAGS}.isdisjoint(words):
+                import_module(module)
         if isinstance(part, typer.Typer):
-            app.add_typer(part, name=name)
-        elif name in ASKING:
-            from flintmq.cli.shared.output import EXIT_CODES  # it loads what prints tables
-
-            app.command(name, epilog=EXIT_CODES)(part)
+            app.add_typer(part, name=name, rich_help_panel=place.panel)
         else:
-            app.command(name)(part)
+            epilog = EXIT_CODES if name in ASKING else SERVER_EXIT_CODES
+            app.command(name, epilog=epilog, rich_help_panel=place.panel)(part)
+    dress(app)
     return app
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"flintmq {__version__}")
+        typer.echo(VERSION)
         raise typer.Exit
 
 
@@ -78,10 +127,41 @@ def flintmq(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            CLUSTER_FLAG,
+            envvar=CLUSTER_VARIABLE,
+            metavar="NAME",
+            help="The cluster to ask, by its name in the file of flintmq config.",
+            show_default=False,
+            autocompletion=complete_cluster,
+        ),
+    ] = None,
 ) -> None:
-    """Apache RocketMQ from Python and Spark."""
+    """Apache RocketMQ from Python and Spark.
+
+    Examples:
+        flintmq serve
+        flintmq send orders 'o-1' --tag paid
+        flintmq tail orders --from start
+        flintmq group lag billing --watch
+        flintmq --cluster prod topic list
+    """
 
 
 def main() -> None:
-    named = sys.argv[1:2]
-    make_app(named if set(named) <= PARTS.keys() and named else PARTS)()
+    words = _after_cluster(sys.argv[1:])
+    if words == ["--version"]:
+        typer.echo(VERSION)  # no command has to load for that
+    elif words and words[0] in PARTS:
+        make_app(words[:1], words[1:])()
+    else:
+        make_app()()
+
+
+def _after_cluster(words: list[str]) -> list[str]:
+    """The words from the command on, where only a cluster stands before it."""
+    if words[:1] == [CLUSTER_FLAG]:
+        return words[2:]
+    return words[1:] if words and words[0].startswith(f"{CLUSTER_FLAG}=") else words

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.completion import complete_topic
+from flintmq.cli.shared.help_page import EXIT_CODES
 from flintmq.cli.shared.message_view import facts_of, print_found, print_page, tell_bad
 from flintmq.cli.shared.output import (
-    EXIT_CODES,
-    SAYS_NO,
+    FAILED,
+    UNREACHABLE,
+    USAGE_ERROR,
     Output,
     OutputOption,
     exit_with,
@@ -18,11 +22,14 @@ from flintmq.cli.shared.output import (
 )
 from flintmq.cli.shared.times import Since, Until, parse_times
 from flintmq.client.engine.client_config import ClientSettings
-from flintmq.errors import InvalidName, InvalidSetting
+from flintmq.errors import InvalidName, InvalidSetting, Unreachable
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
     from flintmq.model.message import ReceivedMessage
+
+_HEX = re.compile("[0-9A-Fa-f]{32,}")
+"""What ids of both kinds look like."""
 
 app = typer.Typer(help="Find single messages.", no_args_is_help=True, epilog=EXIT_CODES)
 
@@ -38,7 +45,11 @@ def show(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show a message by its offset id, or by its unique id and topic."""
+    """Show a message by its offset id, or by its unique id and topic.
+
+    Examples:
+        flintmq message show C0A80001000078BFC0A8000100000000 --topic orders
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -54,7 +65,9 @@ def show(
 @connected
 def find(
     settings: ClientSettings,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to look.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Where to look.", autocompletion=complete_topic)
+    ],
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="A key it carries.", show_default=False)
     ] = None,
@@ -72,7 +85,12 @@ def find(
     count: Annotated[int, typer.Option("--count", "-c", help="At most so many.", min=1)] = 64,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Find messages by key, by id, or by the time they were stored."""
+    """Find messages by key, by id, or by the time they were stored.
+
+    Examples:
+        flintmq message find orders --key o-1
+        flintmq message find orders --since 10m --tag paid --json
+    """
     from flintmq.client.admin import Admin
     from flintmq.core.reading.read_span import Wanted
 
@@ -103,7 +121,7 @@ def find(
             )
     _print_found(found, output)
     if not found:
-        exit_with(f"{topic} has no such message", SAYS_NO)
+        exit_with(f"{topic} has no such message", FAILED)
 
 
 def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[ReceivedMessage, ...]:
@@ -114,12 +132,16 @@ def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[Recei
             return found
     try:
         message = admin.message_at(message_id, on_bad=tell_bad)
-    except InvalidName as error:
+    except InvalidName:
         if topic is not None:
-            exit_with(f"{topic} has no message {message_id}", SAYS_NO)
-        raise InvalidName("message id", message_id, f"{error.reason} Then add --topic") from None
+            exit_with(f"{topic} has no message {message_id}", FAILED)
+        if not _HEX.fullmatch(message_id):
+            raise
+        exit_with(f"{message_id} is a unique id: add --topic TOPIC", USAGE_ERROR)
+    except Unreachable as error:
+        exit_with(f"no answer from {error}", UNREACHABLE, "if the id is unique, add --topic TOPIC")
     if message is None:
-        exit_with(f"there is no message at {message_id} any more", SAYS_NO)
+        exit_with(f"there is no message at {message_id} any more", FAILED)
     return (message,)
 
 

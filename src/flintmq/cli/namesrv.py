@@ -10,6 +10,7 @@ directory, or at the file's kvConfigPath; with neither they end with the process
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
@@ -17,16 +18,30 @@ from pathlib import Path
 
 import typer
 
+from flintmq.cli.shared.account_options import (
+    AccountsDirectory,
+    AclMode,
+    Audit,
+    AuditAll,
+    Open,
+    choose_accounts,
+    refuse_if_open,
+)
 from flintmq.cli.shared.server_options import (
     KV_FILE,
     NamesrvConfig,
     NamesrvData,
+    NamesrvMetrics,
+    NamesrvOwnAdminListen,
     NamesrvOwnListen,
 )
-from flintmq.cli.shared.server_process import exit_with_error, say, stop_signal, warn_if_open
+from flintmq.cli.shared.server_process import check_metrics, exit_with_error, say, stop_signal
 from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
+from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.errors import FlintError
+from flintmq.metrics.pages import serve_metrics
 from flintmq.nameserver.config import NameServerConfig, read_config
+from flintmq.nameserver.monitoring import name_server_source
 from flintmq.nameserver.server import NameServer
 from flintmq.net.address import Address
 from flintmq.net.loop import run
@@ -38,19 +53,36 @@ def namesrv(
     listen: NamesrvOwnListen = None,
     config: NamesrvConfig = None,
     data: NamesrvData = None,
+    metrics: NamesrvMetrics = None,
+    admin_listen: NamesrvOwnAdminListen = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     tls_mode: Mode = TlsMode.PERMISSIVE,
+    acl: AclMode = None,
+    accounts: AccountsDirectory = None,
+    audit: Audit = None,
+    audit_all: AuditAll = False,
+    is_open: Open = False,
 ) -> None:
-    """Run a name server until it is told to stop."""
+    """Run a name server until it is told to stop.
+
+    Examples:
+        flintmq namesrv --listen 0.0.0.0:9876
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with Disk() as disk:
             chosen = _choose(disk, listen, config, data)
             tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-            warn_if_open([chosen.listen], tls)
-            run(_serve(disk, chosen, tls))
+            plan = choose_accounts(acl, accounts, None, data, audit=audit, audits_all=audit_all)
+            admin = None if admin_listen is None else Address.parse(admin_listen)
+            listens = [chosen.listen] if admin is None else [chosen.listen, admin]
+            refuse_if_open(listens, tls, plan, is_open=is_open)
+            watched = None if metrics is None else Address.parse(metrics)
+            if watched is not None:
+                check_metrics(watched)
+            run(_serve(disk, chosen, tls, plan, watched, admin))
     except FlintError as error:
         exit_with_error(error)
 
@@ -71,7 +103,14 @@ def _choose(
     return config
 
 
-async def _serve(disk: Disk, config: NameServerConfig, tls: ServerTls | None) -> None:
+async def _serve(
+    disk: Disk,
+    config: NameServerConfig,
+    tls: ServerTls | None,
+    plan: AccountPlan | None,
+    metrics: Address | None,
+    admin: Address | None,
+) -> None:
     stopping = stop_signal()
     loaded, save = None, None
     if config.kv_config_path is not None:
@@ -79,9 +118,29 @@ async def _serve(disk: Disk, config: NameServerConfig, tls: ServerTls | None) ->
         disk.make_directory(path.parent)
         loaded = disk.read_all(path) if disk.is_file(path) else None
         save = partial(disk.replace, path)
-    server = await NameServer.start(config, tls=tls, loaded=loaded, save=save)
+    files = None if plan is None else AccountFiles(plan)
+    accounts = None if files is None else files.open()
+    server = await NameServer.start(
+        config,
+        tls=tls,
+        loaded=loaded,
+        save=save,
+        accounts=accounts,
+        auditor=None if files is None else files.auditor,
+        admin_listen=admin,
+    )
+    watch = None if files is None else asyncio.ensure_future(files.watch())
+    pages = None
     try:
+        if metrics is not None:
+            pages = await serve_metrics(metrics, [name_server_source(server)])
         typer.echo(f"flintmq ready namesrv={server.address}")
         await stopping.wait()
     finally:
+        if watch is not None:
+            watch.cancel()
         await server.stop()
+        if pages is not None:
+            await pages.stop()
+        if files is not None:
+            files.close()

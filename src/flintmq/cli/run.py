@@ -13,25 +13,24 @@ listeners run in tasks of Spark (`cli.run_spark`).
 
     exit 0   it was asked to stop, and every listener came to its end
     exit 1   it could not start, or listeners still ran when the time was up: which is on stderr
-    exit 2   the command line makes no sense, or there is no such app
+    exit 2   usage error, or there is no such app
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from types import FrameType
-from typing import Annotated, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from flintmq.cli.load_app import load
 from flintmq.cli.run_spark import (
     Checkpoint,
     OutcomeSink,
@@ -41,36 +40,61 @@ from flintmq.cli.run_spark import (
     UntilNow,
     run_on_spark,
 )
-from flintmq.cli.shared.server_process import LogLevel, exit_with_error, say
+from flintmq.cli.shared.cluster_options import GivenConnection, overriding
+from flintmq.cli.shared.server_process import LogLevel, check_metrics, exit_with_error, say
 from flintmq.cli.shared.spark_job import SparkConf
+from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.push.push_consumer import STOP_S
 from flintmq.client.push.push_status import ListenerStatus
 from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
+from flintmq.client.stop_signals import StopSignals
 from flintmq.errors import FlintError
+from flintmq.net.address import Address
 
 LEFT_RUNNING: Final = 1
 PROCESSES_MAX: Final = 1_024
+WAIT_MAX_S: Final = 86_400
+"""A day; what is not there by then is not on its way."""
+
 LOOK_S: Final = 0.05
 """How often the parent looks whether its children still run."""
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+StartWait: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        max=WAIT_MAX_S,
+        help="Wait so long for a name server that is not there yet; 0 fails at once. "
+        "[default: the app's start_timeout_ms, 30 s]",
+        show_default=False,
+    ),
+]
 
 
+RunMetrics: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        envvar="FLINTMQ_RUN_METRICS",
+        metavar="HOST:PORT",
+        help="Serve /metrics for Prometheus here, of this process; needs flintmq[metrics].",
+        show_default=False,
+    ),
+]
+
+
+@overriding
 def run(
+    connection: GivenConnection,
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:APP", help="Where the app is, as shop.main:app.")
-    ],
-    namesrv: Annotated[
-        str | None,
-        typer.Option(
-            "--namesrv",
-            "-n",
-            metavar="HOST:PORT",
-            help="The name server, in place of the one the app or NAMESRV_ADDR names.",
-            show_default=False,
+        str,
+        typer.Argument(
+            metavar="MODULE:APP", help="Where the app is, as shop.main:app or ./shop.py:app."
         ),
-    ] = None,
+    ],
     processes: Annotated[
         int, typer.Option("--processes", min=1, max=PROCESSES_MAX, help="How many to run.")
     ] = 1,
@@ -78,6 +102,8 @@ def run(
         float,
         typer.Option("--stop-timeout", min=0, help="Seconds that listeners may take to end."),
     ] = STOP_S,
+    wait: StartWait = None,
+    metrics: RunMetrics = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", help="How much to log, on stderr.")
     ] = LogLevel.INFO,
@@ -89,24 +115,33 @@ def run(
     conf: SparkConf = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
-    """Run the listeners of an application until it is told to stop."""
+    """Run the listeners of an application until it is told to stop.
+
+    Options of the connection stand in for what the app says itself.
+
+    Examples:
+        flintmq run shop.main:app
+        flintmq run shop.main:app --processes 4
+        flintmq run shop.main:app --spark 'local[*]' --until-now
+    """
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if metrics is not None and (spark is not None or processes > 1):
+        raise typer.BadParameter("--metrics is for one process with threads")
     if spark is not None:
         if processes > 1:
             raise typer.BadParameter("--processes is for threads; Spark has its executors")
-        plan = SparkPlan(spark, sink, checkpoint, until_now, plot, tuple(conf or ()))
-        raise typer.Exit(_on_spark(target, namesrv, plan, stop_timeout))
+        plan = SparkPlan(spark, sink, checkpoint, until_now, plot, tuple(conf or ()), wait)
+        raise typer.Exit(_on_spark(target, connection.settings, plan, stop_timeout))
     if processes > 1:
         app = load(target)  # a name that is wrong is told once
-        raise typer.Exit(
-            Family(_command(target, namesrv, stop_timeout, log_level), processes).run()
-        )
+        command = _command(target, connection, stop_timeout, wait, log_level)
+        raise typer.Exit(Family(command, processes).run())
     app = load(target)
-    if namesrv is not None:
-        app.use(namesrv=namesrv)
-    on_signal(app.stop)
+    app.use(**connection.settings)
+    if wait is not None:
+        app.use(start_timeout_ms=round(wait * 1000))
     if with_parent:
         threading.Thread(target=_stop_without_parent, args=(app,), daemon=True).start()
 
@@ -114,7 +149,8 @@ def run(
         typer.echo(f"flintmq ready app={target} group={app.group} client={consumer.client_id}")
 
     try:
-        left = app.run(stop_timeout_s=stop_timeout, on_ready=ready)
+        with _watched(app, metrics):
+            left = app.run(stop_timeout_s=stop_timeout, on_ready=ready)
     except FlintError as error:
         exit_with_error(error)
     if left:
@@ -122,46 +158,31 @@ def run(
         raise typer.Exit(LEFT_RUNNING)
 
 
-def _on_spark(target: str, namesrv: str | None, plan: SparkPlan, stop_timeout: float) -> int:
-    app = load(target)
-    if namesrv is not None:
-        app.use(namesrv=namesrv)
+@contextmanager
+def _watched(app: App, listen: str | None) -> Iterator[None]:
+    """Serve the metrics of an app while it runs, if that is asked for."""
+    if listen is None:
+        yield
+        return
+    from flintmq.metrics.client_metrics import ClientMetrics  # only who serves them waits for it
+
+    check_metrics(Address.parse(listen))
+    metrics = ClientMetrics()
+    app.use(metrics=metrics)
+    metrics.serve(listen)
     try:
-        return run_on_spark(app, target, plan, stop_timeout, on_signal)
+        yield
+    finally:
+        metrics.close()
+
+
+def _on_spark(target: str, settings: ClientSettings, plan: SparkPlan, stop_timeout: float) -> int:
+    app = load(target)
+    app.use(**settings)
+    try:
+        return run_on_spark(app, target, plan, stop_timeout)
     except FlintError as error:
         exit_with_error(error)
-
-
-def load(target: str) -> App:
-    """Import an app.  What is in the current directory can be imported."""
-    module_name, colon, name = target.partition(":")
-    if not colon or not module_name or not name:
-        raise typer.BadParameter(f"{target!r} is not MODULE:APP")
-    if (here := os.getcwd()) not in sys.path:  # noqa: PTH109  # sys.path has texts
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise  # something that the module itself needs
-        raise typer.BadParameter(f"there is no module {module_name!r}") from None
-    app = getattr(module, name, None)
-    if not isinstance(app, App):
-        found = "nothing" if app is None else f"a {type(app).__name__}"
-        raise typer.BadParameter(f"{module_name} has {found} called {name!r}, not an App")
-    return app
-
-
-def on_signal(stop: Callable[[], None]) -> None:
-    """Call ``stop`` at the first signal; the second has the effect it always has."""
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
-        stop()
-
-    for each in SIGNALS:
-        signal.signal(each, handle)
 
 
 class Family:
@@ -175,7 +196,10 @@ class Family:
 
     def run(self) -> int:
         """Start all, wait for all; the worst of their exit codes."""
-        on_signal(self._stop)
+        with StopSignals(self._stop):
+            return self._run()
+
+    def _run(self) -> int:
         # In a session of their own they do not get the Ctrl-C that is meant for the parent.
         # A pipe tells them when the parent is gone.
         self._children = [
@@ -202,11 +226,17 @@ class Family:
 
 
 def _command(
-    target: str, namesrv: str | None, stop_timeout: float, log_level: LogLevel
+    target: str,
+    connection: GivenConnection,
+    stop_timeout: float,
+    wait: float | None,
+    log_level: LogLevel,
 ) -> list[str]:
-    command = [sys.executable, "-m", "flintmq", "run", target, "--with-parent"]
-    command += ["--stop-timeout", str(stop_timeout), "--log-level", log_level.value]
-    return command if namesrv is None else [*command, "--namesrv", namesrv]
+    command = [sys.executable, "-m", "flintmq", *connection.cluster_words, "run", target]
+    command += [*connection.words, "--with-parent", "--stop-timeout", str(stop_timeout)]
+    if wait is not None:
+        command += ["--wait", str(wait)]
+    return [*command, "--log-level", log_level.value]
 
 
 def _stop_without_parent(app: App) -> None:

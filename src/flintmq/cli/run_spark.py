@@ -7,16 +7,17 @@ there is used, and MASTER is what it was submitted to.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from flintmq.cli.shared.server_process import say
-from flintmq.cli.shared.spark_job import read_conf
+from flintmq.cli.shared.spark_job import quiet_session, read_conf
+from flintmq.client.stop_signals import StopSignals
 from flintmq.core.group.app import App
 from flintmq.errors import FlintError
+from flintmq.spark.environment import jvm_stderr
 
 INTERRUPTED: Final = 1
 FAILED: Final = 1
@@ -73,6 +74,7 @@ class SparkPlan:
     until_now: bool = False
     plot: str | None = None
     conf: tuple[str, ...] = ()
+    wait_s: float | None = None
 
 
 def read_sink(text: str) -> str | dict[str, str]:
@@ -90,48 +92,50 @@ def run_on_spark(
     target: str,
     plan: SparkPlan,
     stop_timeout_s: float,
-    on_signal: Callable[[Callable[[], None]], None],
 ) -> int:
     """Run the app to its end; the exit code."""
     sink, conf = read_sink(plan.sink), read_conf(plan.conf)
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
+    from flintmq.arrow.reading.patience import RETRY_MS
     from flintmq.spark.listeners.listener_run import run
-    from flintmq.spark.session import spark_session
 
-    spark = spark_session(f"flintmq {target}", plan.master, **conf)
+    spark = quiet_session(target, plan.master, conf)
     told_to_stop = threading.Event()
-    on_signal(told_to_stop.set)  # after Spark, which has a handler of its own
     try:
-        started = run(
-            app,
-            spark,
-            sink=sink,
-            checkpoint=plan.checkpoint,
-            available_now=plan.until_now,
-            progress=True,
-            plot=plan.plot,
-        )
-        return _wait(started, app, target, told_to_stop, stop_timeout_s)
+        with StopSignals(told_to_stop.set):  # after Spark, which has a handler of its own
+            started = run(
+                app,
+                spark,
+                sink=sink,
+                checkpoint=plan.checkpoint,
+                available_now=plan.until_now,
+                retry_timeout_s=RETRY_MS / 1000 if plan.wait_s is None else plan.wait_s,
+                progress=True,
+                plot=plan.plot,
+            )
+            return _wait(started, app, target, told_to_stop, stop_timeout_s)
+    except FlintError:
+        raise
+    except Exception as error:  # whatever Spark says of a query that failed
+        from flintmq.spark.source.preflight import sentence
+
+        say(f"the query failed: {sentence(error)}")
+        return FAILED
     finally:
         spark.stop()
+        jvm_stderr.drain()
 
 
 def _wait(
     started: Any, app: App, target: str, told_to_stop: threading.Event, stop_timeout_s: float
 ) -> int:
     is_ready = False
-    try:
-        while not started.await_termination(LOOK_S):
-            if not is_ready and (client_id := started.client_id) is not None:
-                is_ready = True
-                typer.echo(f"flintmq ready app={target} group={app.group} client={client_id}")
-            if told_to_stop.is_set():
-                return 0 if started.stop(stop_timeout_s) else INTERRUPTED
-    except FlintError:
-        raise
-    except Exception as error:  # whatever Spark says of a query that failed
-        say(f"the query failed: {error}")
-        return FAILED
+    while not started.await_termination(LOOK_S):
+        if not is_ready and (client_id := started.client_id) is not None:
+            is_ready = True
+            typer.echo(f"flintmq ready app={target} group={app.group} client={client_id}")
+        if told_to_stop.is_set():
+            return 0 if started.stop(stop_timeout_s) else INTERRUPTED
     return 0

@@ -10,12 +10,27 @@ codes are those of `server_process`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 import typer
 
 from flintmq.cli.broker import Chosen, choose
+from flintmq.cli.console.console_start import check_console, open_console
+from flintmq.cli.shared.account_options import (
+    AccountsDirectory,
+    AclMode,
+    Audit,
+    AuditAll,
+    FirstUser,
+    Open,
+    choose_accounts,
+    refuse_if_open,
+)
 from flintmq.cli.shared.server_options import (
+    AdminListen,
     Advertise,
     BrokerListen,
     BrokerName,
@@ -24,6 +39,8 @@ from flintmq.cli.shared.server_options import (
     FastPort,
     FlushMode,
     Level,
+    Metrics,
+    NamesrvAdminListen,
     NamesrvListen,
 )
 from flintmq.cli.shared.server_process import (
@@ -34,10 +51,10 @@ from flintmq.cli.shared.server_process import (
     serve_until_told,
     stop_signal,
     stopping_or_failed,
-    warn_if_open,
 )
-from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
-from flintmq.errors import FlintError
+from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls, option
+from flintmq.embedded.account_files import AccountPlan
+from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
@@ -45,6 +62,26 @@ from flintmq.net.tls import ServerTls, TlsMode
 
 SETTINGS_FILE = "namesrv/kvConfig.json"
 """In the data directory: what people put over the wire into the name server."""
+
+ConsoleListen = Annotated[
+    str | None,
+    option(
+        "--console",
+        "FLINTMQ_SERVE_CONSOLE",
+        "HOST:PORT",
+        "Also run the console there, as 127.0.0.1:8088; it reads only.",
+    ),
+]
+ConsoleToken = Annotated[
+    str | None,
+    option(
+        "--console-token",
+        "FLINTMQ_CONSOLE_TOKEN",
+        "TOKEN",
+        "What people sign in with at the console; without it one is made. With access "
+        "control they use accounts.",
+    ),
+]
 
 
 def serve(
@@ -56,13 +93,29 @@ def serve(
     config: Config = None,
     name: BrokerName = None,
     fast_port: FastPort = True,
+    admin_listen: AdminListen = None,
+    metrics: Metrics = None,
+    namesrv_admin_listen: NamesrvAdminListen = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     tls_mode: Mode = TlsMode.PERMISSIVE,
+    acl: AclMode = None,
+    accounts: AccountsDirectory = None,
+    first_user: FirstUser = None,
+    audit: Audit = None,
+    audit_all: AuditAll = False,
+    is_open: Open = False,
+    console: ConsoleListen = None,
+    console_token: ConsoleToken = None,
     log_level: Level = LogLevel.INFO,
 ) -> None:
-    """Run a name server and a broker until they are told to stop."""
+    """Run a name server and a broker until they are told to stop.
+
+    Examples:
+        flintmq serve
+        flintmq serve --data /var/lib/flintmq --broker-listen 0.0.0.0:10911 --advertise mq.example
+    """
     try:
         chosen = choose(
             data=data,
@@ -72,18 +125,67 @@ def serve(
             advertise=advertise,
             file=config,
             fast_port=fast_port,
+            admin_listen=admin_listen,
+            metrics=metrics,
         )
+        if not chosen.config.role.is_master:
+            reason = "serve runs a name server and a master: use flintmq broker for a slave"
+            raise InvalidSetting("brokerRole", chosen.config.role.value, reason)
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
+        admins = None if namesrv_admin_listen is None else Address.parse(namesrv_admin_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
+        plan = choose_accounts(
+            acl,
+            accounts,
+            first_user,
+            chosen.directory,
+            chosen.settings,
+            audit=audit,
+            audits_all=audit_all,
+        )
+        listens = [namesrv, *chosen.listens, *(() if admins is None else (admins,))]
+        refuse_if_open(listens, tls, plan, is_open=is_open)
+        shown = _console_listen(console, console_token, tls, plan)
     except FlintError as error:
         exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
-    warn_if_open([namesrv, chosen.listen], tls)
-    serve_until_told(_serve(chosen, namesrv, tls), log_level)
+    where = _Where(namesrv, admins, shown)
+    serve_until_told(_serve(chosen, where, tls, plan, console_token), log_level)
 
 
-async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> None:
+def _console_listen(
+    text: str | None, token: str | None, tls: ServerTls | None, plan: AccountPlan | None
+) -> Address | None:
+    """Where the console listens; refuses what it could not speak to."""
+    if text is None:
+        return None
+    listen = Address.parse(text)
+    alone = "run flintmq console beside it"
+    if tls is not None and tls.mode is TlsMode.ENFORCING:
+        raise InvalidSetting("--console", text, f"TLS is enforced: {alone}, with --tls-ca")
+    if plan is not None and token is not None:
+        reason = "access control is on: people sign in with accounts"
+        raise InvalidSetting("--console-token", "…", reason)
+    check_console(listen, token, (), with_accounts=plan is not None)
+    return listen
+
+
+class _Where(NamedTuple):
+    """Where what runs beside the broker listens."""
+
+    namesrv: Address
+    namesrv_admins: Address | None
+    console: Address | None
+
+
+async def _serve(
+    chosen: Chosen,
+    listens: _Where,
+    tls: ServerTls | None,
+    plan: AccountPlan | None,
+    token: str | None,
+) -> None:
     # only who serves waits for them to load
     from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 
@@ -95,15 +197,19 @@ async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> Non
                 config=chosen.config,
                 listen=chosen.listen,
                 advertise=chosen.advertise,
+                admin_listen=chosen.admin_listen,
             )
         ],
         [
             NameServerPlan(
-                config=NameServerConfig(listen=namesrv),
+                config=NameServerConfig(listen=listens.namesrv),
                 settings_file=chosen.directory / SETTINGS_FILE,
+                admin_listen=listens.namesrv_admins,
             )
         ],
         tls=tls,
+        accounts=plan,
+        metrics=chosen.metrics,
     )
     try:
         ((name, broker),) = servers.brokers.items()
@@ -112,9 +218,38 @@ async def _serve(chosen: Chosen, namesrv: Address, tls: ServerTls | None) -> Non
         where = servers.namesrv[0]
         if is_everywhere(where.host):  # nobody connects to that
             where = replace(where, host=Address.parse(broker.state.address).host)
-        typer.echo(
+        ready = (
             f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
         )
-        await stopping_or_failed(stopping, broker.failed)
+        asked = servers.name_servers[0].admin_at or str(where)
+        at = broker.listeners.admin_at
+        async with _console(listens.console, token, asked, at, guarded=plan is not None):
+            typer.echo(ready)
+            await stopping_or_failed(stopping, broker.failed)
     finally:
         await servers.stop()
+
+
+@asynccontextmanager
+async def _console(
+    listen: Address | None,
+    token: str | None,
+    namesrv: str,
+    admin_at: str | None,
+    *,
+    guarded: bool,
+) -> AsyncIterator[None]:
+    """The console beside the servers, if it is wanted."""
+    if listen is None:
+        yield
+        return
+    from flintmq.client.admin_methods import AdminSettings
+    from flintmq.console.app import ConsoleSettings
+
+    client: AdminSettings = {"namesrv": namesrv}
+    if admin_at is not None:
+        client["admin_at"] = admin_at
+    settings = ConsoleSettings(client=client, token=token, with_accounts=guarded)
+    async with open_console(settings, listen) as running:
+        say(f"the console is at {running.link}")
+        yield

@@ -1,6 +1,7 @@
-"""`flintmq store`: looking into a store directory, ours or a Java broker's.
+"""`flintmq store`: looking into a store directory, ours or a Java broker's, and emptying one.
 
-Both commands only read, take no lock and may run beside a broker at work.
+``check`` and ``show`` only read, take no lock and may run beside a broker at work.  ``set-aside``
+is for a slave whose log has diverged, and takes a store that no broker has open.
 
     exit 0   the store is in order
     exit 1   it is not: see what was printed
@@ -19,9 +20,11 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from flintmq.cli.shared.output import Output, OutputOption, print_json, say, shown
+from flintmq.cli.shared.help_page import STORE_EXIT_CODES
+from flintmq.cli.shared.options import Yes
+from flintmq.cli.shared.output import Output, OutputOption, print_json, say, shown, when, with_json
+from flintmq.cli.shared.tables import print_table
 from flintmq.errors import FlintError
 from flintmq.printable import printable
 from flintmq.store.check.findings import Severity
@@ -31,8 +34,11 @@ from flintmq.store.check.store_check import Progress as Tell
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
 from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.move_aside import move_aside
 
-app = typer.Typer(help="Look into a store directory.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look into a store directory.", no_args_is_help=True, epilog=STORE_EXIT_CODES
+)
 
 NOT_GOOD = 1
 NOT_LOOKED_AT = 2
@@ -42,8 +48,13 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The store direct
 
 
 @app.command()
+@with_json
 def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
-    """Prove that every file of the store agrees with the others, or tell what does not."""
+    """Prove that every file of the store agrees with the others, or tell what does not.
+
+    Examples:
+        flintmq store check /var/lib/flintmq
+    """
     with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
         report = check_store(disk, directory, StoreConfig(), tell)
@@ -56,8 +67,13 @@ def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
 
 
 @app.command()
+@with_json
 def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
-    """List topics, queues, offsets, sizes, groups and delayed messages."""
+    """List topics, queues, offsets, sizes, groups and delayed messages.
+
+    Examples:
+        flintmq store show /var/lib/flintmq --json
+    """
     with _exit_on_errors(), Disk() as disk:
         _require_store(directory)
         listing = show_store(disk, directory, StoreConfig())
@@ -65,6 +81,28 @@ def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
         print_json(msgspec.to_builtins(listing))
     else:
         _print_listing(listing)
+
+
+@app.command("set-aside")
+@with_json
+def empty(directory: Directory, yes: Yes = False, output: OutputOption = Output.TABLE) -> None:
+    """Move the messages of a slave aside, so that it begins again with its master's log.
+
+    For a slave that has stopped because its log is not its master's. Nothing is deleted.
+
+    Examples:
+        flintmq store set-aside /var/lib/flintmq
+    """
+    _require_store(directory)
+    if not yes:
+        typer.confirm(f"Move all messages of {directory} aside?", abort=True, err=True)
+    name = f"aside-{datetime.now():%Y%m%d-%H%M%S}"  # noqa: DTZ005  # local, for people
+    with _exit_on_errors(), Disk() as disk:
+        aside = move_aside(disk, directory, name)
+    if output is Output.JSON:
+        print_json({"aside": str(aside)})
+    else:
+        typer.echo(f"moved to {aside}; start the slave, and remove that when it has caught up")
 
 
 @contextmanager
@@ -156,39 +194,26 @@ def _print_listing(listing: Listing) -> None:
     )
     for remark in listing.remarks:
         console.print(printable(remark), style="yellow", markup=False)
-    queues = Table(
-        Column("topic", overflow="fold"), "queue", "min", "max", "bytes", "oldest", "newest"
-    )
-    for queue in listing.queues:
-        numbers = (queue.queue_id, queue.min_offset, queue.max_offset, queue.size_bytes)
-        times = (_time(queue.oldest_ms), _time(queue.newest_ms))
-        queues.add_row(shown(queue.topic), *map(str, numbers), *times)
-    console.print(queues)
-    if listing.groups:
-        groups = Table(
-            Column("group", overflow="fold"),
-            Column("topic", overflow="fold"),
-            "queue",
-            "committed",
-            "behind",
-        )
-        for one in listing.groups:
-            lag = "" if one.lag is None else str(one.lag)
-            groups.add_row(
-                shown(one.group), shown(one.topic), str(one.queue_id), str(one.committed), lag
+    print_table(
+        ("topic", "queue", "min offset", "max offset", "bytes", "oldest", "newest"),
+        (
+            (
+                *(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset),
+                *(queue.size_bytes, when(queue.oldest_ms), when(queue.newest_ms)),
             )
-        console.print(groups)
+            for queue in listing.queues
+        ),
+    )
+    if listing.groups:
+        print_table(
+            ("group", "topic", "queue", "committed", "lag"),
+            (
+                (one.group, one.topic, one.queue_id, one.committed, one.lag)
+                for one in listing.groups
+            ),
+        )
     if listing.delays:
-        delays = Table("delay level", "next", "waiting")
-        for delay in listing.delays:
-            delays.add_row(str(delay.level), str(delay.next_offset), str(delay.waiting))
-        console.print(delays)
-
-
-def _time(store_ms: int | None) -> str:
-    if store_ms is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(store_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(store_ms)
+        print_table(
+            ("delay level", "next offset", "waiting"),
+            ((delay.level, delay.next_offset, delay.waiting) for delay in listing.delays),
+        )

@@ -1,4 +1,4 @@
-"""`flintmq tail`: the messages of a topic as they come, without being a member of any group.
+"""`flintmq tail`: the messages of topics as they come, without being a member of any group.
 
 First what is there already, from the place that was asked for, oldest first over all queues;
 then what comes, queue by queue as it arrives.  A broker that goes away is waited for, and
@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flintmq.cli.messages.message_printer import Enough, message_printer, quiet_pipe
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.message_format import CODES, USUAL, Template
-from flintmq.cli.shared.message_view import facts_of, tell_bad
+from flintmq.cli.shared.completion import complete_topic
+from flintmq.cli.shared.message_format import CODES, USUAL, USUAL_OF_MANY, Template
+from flintmq.cli.shared.message_view import tell_bad
 from flintmq.cli.shared.offset_argument import PLACES_HELP, Last, parse_beginning
-from flintmq.cli.shared.output import Output, OutputOption, print_json_line, say
+from flintmq.cli.shared.output import Output, OutputOption, say
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.spans import END, START, LocatedSpan, ToEnd
 from flintmq.core.reading.read_span import Wanted
-from flintmq.errors import FlintError, NoRoute, Unreachable
+from flintmq.errors import FlintError, InvalidSetting, NoRoute, Unreachable
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 
@@ -50,22 +50,48 @@ WAITING_MAX = 1_000
 """Messages that wait to be printed; then nobody pulls any more."""
 
 
-class _Enough(Exception):  # no error: the wanted number is reached
-    """So many messages were printed as were asked for."""
+Topics = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOPIC",
+        help="What to read; may be several.",
+        autocompletion=complete_topic,
+        show_default=False,
+    ),
+]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="start|end|OFFSET|-COUNT|TIME",
+        help=f"Where to begin; -5 is the last five of each queue; {PLACES_HELP}.",
+    ),
+]
+Count = Annotated[
+    int | None,
+    typer.Option("--count", "-c", help="Stop after N messages.", min=1, show_default=False),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow/--no-follow", " /-e", help="Wait for more at the end, or exit there."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help="What to print of each message; see above. -f is kcat's: tail follows without it.",
+        show_default=f"{USUAL}; of several topics, {USUAL_OF_MANY}",
+    ),
+]
 
 
 @connected
 def tail(
     settings: ClientSettings,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="start|end|OFFSET|-COUNT|TIME",
-            help=f"Where to begin; -5 is the last five of each queue; {PLACES_HELP}.",
-        ),
-    ] = "end",
+    topics: Topics = None,
+    start: Start = "end",
     tag: Annotated[
         str | None, typer.Option("--tag", help="Tags, as in a || b.", show_default=False)
     ] = None,
@@ -78,37 +104,26 @@ def tail(
     queue_id: Annotated[
         int | None, typer.Option("--queue", "-p", help="Only this queue.", show_default=False)
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", "-c", help="End after so many.", min=1, show_default=False),
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow/--no-follow", " /-e", help="Wait for more at the end, or end there."
-        ),
-    ] = True,
-    template: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="What to print of each message; see above.",
-        ),
-    ] = USUAL,
+    count: Count = None,
+    follow: Follow = True,
+    template: Format = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the messages of a topic; the whole text is below."""
     from flintmq.client.admin import Admin
 
+    read = _checked_topics(topics, template)
     wanted, beginning = Wanted.by(tags=tag, sql=sql), parse_beginning(start)
     target = START if isinstance(beginning, Last) else beginning
-    show = _printer(output, template, count)
-    with suppress(_Enough, KeyboardInterrupt), _piped():
+    show = message_printer(output, template or (USUAL if len(read) == 1 else USUAL_OF_MANY), count)
+    with suppress(Enough, KeyboardInterrupt), quiet_pipe():
         with Admin(**settings) as admin:
-            spans = admin.locate_spans(topic, target, END, broker=broker, queue_id=queue_id)
-            if not spans:
-                raise NoRoute(topic, "it has no such queue")
+            spans: tuple[LocatedSpan, ...] = ()
+            for topic in read:
+                found = admin.locate_spans(topic, target, END, broker=broker, queue_id=queue_id)
+                if not found:
+                    raise NoRoute(topic, "it has no such queue")
+                spans += found
             if isinstance(beginning, Last):
                 spans = beginning.of(spans)
             if not isinstance(target, ToEnd):
@@ -119,35 +134,33 @@ def tail(
             # An interrupt while the loop is made would end in a mess: `_follow` lets it through.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                asyncio.run(_follow(settings, topic, picked, spans, wanted, show))
+                asyncio.run(_follow(settings, read, picked, spans, wanted, show))
             finally:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 tail.__doc__ = (
-    "Print the messages of a topic: those from a place on, then those that come. "
-    "With --output json each is one line of JSON.\n\n"
+    "Print the messages of topics: those from a place on, then those that come. "
+    "With --json each is one line of JSON.\n\n"
+    "A terminal shows characters that it would obey as \\x1b and the like. A pipe or a file gets "
+    "bytes: %s is the body as it was sent.\n\n"
     "--format is a text with codes, and \\n where a line ends: "
     + "; ".join(f"%{code} {what}" for code, (what, _) in CODES.items())
-    + "."
+    + ".\n\nExamples:\n"
+    + "    flintmq tail orders --from start\n"
+    + "    flintmq tail orders payments --from 10m --tag paid --json\n"
+    + r"    flintmq tail orders -e --from -5 --format '%k %s\n'"
 )
 
 
-def _printer(output: Output, template: str, count: int | None) -> Callable[[ReceivedMessage], None]:
-    shown, line, for_people = 0, Template(template), sys.stdout.isatty()
-
-    def show(message: ReceivedMessage) -> None:
-        nonlocal shown
-        if output is Output.JSON:
-            print_json_line(facts_of(message))
-        else:
-            text = line.fill(message, for_people=for_people)
-            typer.echo(text, nl=False, color=True)  # or a pipe would lose what looks like a colour
-        shown += 1
-        if shown == count:
-            raise _Enough
-
-    return show
+def _checked_topics(topics: list[str] | None, template: str | None) -> tuple[str, ...]:
+    """The topics, each once.  Who types -f to follow gets told."""
+    is_follow = "-f is --format; tail follows by default"
+    if template is not None and not Template(template).has_codes:
+        raise InvalidSetting("format", template, f"it prints nothing of a message; {is_follow}")
+    if not topics:
+        raise InvalidSetting("topic", "", "name one or several")
+    return tuple(dict.fromkeys(topics))
 
 
 def _backlog(
@@ -160,7 +173,7 @@ def _backlog(
 
 async def _follow(
     settings: ClientSettings,
-    topic: str,
+    topics: tuple[str, ...],
     picked: tuple[str | None, int | None],
     spans: tuple[LocatedSpan, ...],
     wanted: Wanted,
@@ -184,8 +197,9 @@ async def _follow(
         async def look_again() -> None:
             while True:
                 await asyncio.sleep(LOOK_AGAIN_S)
-                with suppress(FlintError):
-                    start(await _locate(admin, topic, picked), START)
+                for topic in topics:
+                    with suppress(FlintError):
+                        start(await _locate(admin, topic, picked), START)
 
         start(spans, END)
         watch = asyncio.create_task(look_again())
@@ -238,12 +252,3 @@ async def _follow_queue(
         is_away = False
         for message in messages:
             await arrived.put(message)
-
-
-@contextmanager
-def _piped() -> Iterator[None]:
-    """End in silence when the reader of a pipe has seen enough."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush

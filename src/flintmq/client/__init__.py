@@ -8,6 +8,8 @@
                      └─► offsets ───┘               committed at the broker, or in a file
 
 `core` decides, this package carries it out: each folder drives the machines of the `core` folder
-with the same subject.  `hooks` is what a user may add around requests, sends and listener calls.  A
-class whose module begins with `threaded_` is the blocking face of an asyncio class.
+with the same subject.  `joining` is what consumers wait for before and while they join: name
+servers, and the routes of their topics.  `hooks` is what a user may add around requests, sends and
+listener calls; `idempotence` wraps listeners so that repeats do not reach them.  A class whose
+module begins with `threaded_` is the blocking face of an asyncio class.
 """

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from flintmq.client.admin_methods import ThreadedAdmin
-from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.admin_methods import AdminSettings, ThreadedAdmin
 from flintmq.client.hooks.request_hooks import run_after
 from flintmq.core.admin import spans
 from flintmq.core.conversation import Call, PausingConversation
@@ -32,7 +31,7 @@ T = TypeVar("T")
 class Admin(ThreadedAdmin):
     """A connection to a cluster.  Nothing is sent before the first question."""
 
-    def __init__(self, **settings: Unpack[ClientSettings]) -> None:
+    def __init__(self, **settings: Unpack[AdminSettings]) -> None:
         super().__init__(settings)
         self._channels = BlockingChannels(
             tls=self._config.client_tls, connect_ms=self._config.connect_ms
@@ -64,7 +63,7 @@ class Admin(ThreadedAdmin):
     ) -> Iterator[ReceivedMessage]:
         """The messages of a span, pulled as they are asked for.
 
-        One that cannot be decoded comes as it is stored, and ``on_bad`` is told of it.
+        One that cannot be decoded comes as it is stored, and ``on_bad`` is called with it.
         """
         reader = SpanReader(located.span, located.address, wanted=wanted)
         while (call := reader.call()) is not None:

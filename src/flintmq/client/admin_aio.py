@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from flintmq.client.admin_methods import AsyncAdmin
-from flintmq.client.engine.client_config import ClientSettings
+from flintmq.client.admin_methods import AdminSettings, AsyncAdmin
 from flintmq.client.hooks.request_hooks import run_after
 from flintmq.core.admin import spans
 from flintmq.core.conversation import Call, PausingConversation
@@ -26,7 +25,7 @@ T = TypeVar("T")
 class Admin(AsyncAdmin):
     """A connection to a cluster.  Nothing is sent before the first question."""
 
-    def __init__(self, **settings: Unpack[ClientSettings]) -> None:
+    def __init__(self, **settings: Unpack[AdminSettings]) -> None:
         super().__init__(settings)
         self._channels = Channels(tls=self._config.client_tls, connect_ms=self._config.connect_ms)
 
@@ -54,7 +53,7 @@ class Admin(AsyncAdmin):
     ) -> AsyncIterator[ReceivedMessage]:
         """The messages of a span, pulled as they are asked for.
 
-        One that cannot be decoded comes as it is stored, and ``on_bad`` is told of it.
+        One that cannot be decoded comes as it is stored, and ``on_bad`` is called with it.
         """
         reader = SpanReader(located.span, located.address, wanted=wanted)
         while (call := reader.call()) is not None:

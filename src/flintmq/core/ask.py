@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from flintmq.core.conversation import Call, Conversation
-from flintmq.core.routes import NameServers, ask_name_servers
+from flintmq.core.routes import NameServers, ask_name_servers, is_a_broker
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command, request
@@ -57,7 +57,10 @@ def ask_any(
     """Ask one name server after the other until one answers; all know the same."""
     reply = yield from ask_name_servers(namesrv, request(code, header), ASK_MS)
     if reply.code not in accepted:
-        raise refusal(reply, next(namesrv.in_turn()))
+        address = next(namesrv.in_turn())
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise BrokerRefused(reply.code, is_a_broker(address), address)
+        raise refusal(reply, address)
     return reply
 
 

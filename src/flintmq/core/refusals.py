@@ -28,7 +28,7 @@ def is_access_refusal(error: BaseException | None) -> TypeGuard[BrokerRefused]:
 def explain_access(
     error: BrokerRefused, account: str | None, group: str, topics: Iterable[str]
 ) -> BrokerRefused:
-    """The same refusal of a consumer, with what to do about it."""
+    """The refusal of a consumer, with what to do about it."""
     if account is None:
         advice = "no account was given: set access_key and secret_key to one"
     else:

@@ -8,7 +8,7 @@ asking; only a name server that gives none is passed over.
        └──no such topic──► borrowed: queues of the template that new topics are made of
 
 A topic that a name server no longer knows keeps its last route: a name server that was just
-started knows nothing, and brokers tell by themselves when a topic is gone.
+started knows nothing, and brokers say themselves when a topic is deleted.
 
 Invariant: an address is known only while the route of some topic names it, once `clean` ran.
 """
@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from flintmq.core.conversation import Call, Conversation
-from flintmq.errors import BrokerRefused, FlintError, NoRoute, Overloaded
+from flintmq.errors import BrokerRefused, FlintError, NoRoute, Overloaded, Unreachable
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.protocol.bodies.route import TopicRoute
+from flintmq.protocol.bodies.topic import TopicList
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.route import RouteOf
@@ -76,12 +77,41 @@ def ask_name_servers(
 def fetch_route(servers: NameServers, topic: str, timeout_ms: int) -> Conversation[Route | None]:
     """The route of a topic, or None where the name server knows none."""
     question = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteOf(topic=topic))
-    answer = yield from ask_name_servers(servers, question, timeout_ms)
+    try:
+        answer = yield from ask_name_servers(servers, question, timeout_ms)
+    except Unreachable as error:
+        reason = f"{error.reason} (asking for the route of {topic!r})"
+        raise Unreachable(error.address, reason) from None
     if answer.code == ResponseCode.TOPIC_NOT_EXIST:
         return None
-    if answer.code != ResponseCode.SUCCESS:
-        raise BrokerRefused(answer.code, answer.remark or "", "name server")
+    _require_name_server(answer, servers)
     return TopicRoute.from_body(answer.body).to_route()
+
+
+def fetch_topic_names(servers: NameServers, timeout_ms: int) -> Conversation[tuple[str, ...]]:
+    """The names of all topics (GET_ALL_TOPIC_LIST_FROM_NAMESERVER, 206)."""
+    question = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    answer = yield from ask_name_servers(servers, question, timeout_ms)
+    _require_name_server(answer, servers)
+    return TopicList.from_body(answer.body).topic_list
+
+
+def _require_name_server(answer: Command, servers: NameServers) -> None:
+    """Raise what another answer than success means."""
+    if answer.code == ResponseCode.SUCCESS:
+        return
+    address, remark = next(servers.in_turn()), answer.remark or ""
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        remark = is_a_broker(address)
+    raise BrokerRefused(answer.code, remark, address)
+
+
+def is_a_broker(address: str) -> str:
+    """What to say where a server does not know a request that every name server knows."""
+    return (
+        f"{address} is a broker, not a name server: give the address of a name server as namesrv; "
+        "name servers listen on port 9876 by default, brokers on 10911"
+    )
 
 
 class FoundRoute(NamedTuple):
@@ -116,7 +146,7 @@ class Routes:
     def find(self, topic: str) -> Route | None:
         return self._routes.get(topic)
 
-    def take(self, topic: str, route: Route) -> bool:
+    def update(self, topic: str, route: Route) -> bool:
         """Remember a route; whether it differs from what was known."""
         before = self._routes.get(topic)
         if before is None and topic not in self._borrowed:

@@ -4,7 +4,8 @@
         ├─► clock      moved by `advance`, for servers and clients
         ├─► faults     requests and answers that get lost
         ├─► inside     messages, lag and delays as the broker sees them
-        └─► clients    producers and consumers that go by that clock
+        ├─► clients    producers and consumers that go by that clock
+        └─► embedded_users, account_files     access control: users as values, and on disk
 
 `pytest_plugin` makes a fixture of it.
 """

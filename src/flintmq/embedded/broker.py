@@ -19,7 +19,7 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -28,18 +28,22 @@ from string import ascii_lowercase
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
+from flintmq.access.rules import Dialect
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.client.engine.loop_thread import LoopThread
+from flintmq.embedded.account_files import ACCOUNTS, AccountPlan
 from flintmq.embedded.clients import EmbeddedClients
+from flintmq.embedded.embedded_users import EmbeddedUser, write_users
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.servers import ANY_PORT, BrokerPlan, NameServerPlan, Servers
 from flintmq.errors import DiskFailed
+from flintmq.model.broker_role import BrokerRole
 from flintmq.model.message import ReceivedMessage
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
-from flintmq.net.tls import ServerTls
+from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.store.files.store_config import Flush, StoreConfig
 
 T = TypeVar("T")
@@ -50,13 +54,16 @@ BROKERS_MAX = len(ascii_lowercase)
 NAME_SERVERS_MAX = 8
 """Two show all there is to see of several."""
 
+SLAVES_MAX = 8
+"""Of one broker.  Two show all there is to see of several."""
+
 LOOK_S: Final = 0.005
 """How often `wait_for` looks."""
 
 
 @dataclass(slots=True)
 class _Running:
-    """What exists only while servers run."""
+    """Servers, thread and directory, which exist only while the servers run."""
 
     servers: Servers
     thread: LoopThread
@@ -67,10 +74,15 @@ class _Running:
 class EmbeddedBroker(EmbeddedClients):
     """One name server and one broker, or several; usable with ``with`` and ``async with``.
 
-    ``directory`` is the store of the one broker; several have a directory each in it.
+    ``directory`` is the store of the one broker; several, and slaves, have a directory each in it.
     They listen on free ports of loopback; one of a kind may be given an address.
     Unless ``flush`` or ``config`` says otherwise, sends are acknowledged when the system has
     them: what a power cut would take, tests do not mind.
+    ``tls`` is what the servers show and ask for, ``client_tls`` what their clients do.
+    With ``accounts`` only these users are served, by what they may do (ACL 2.0).
+    With ``slaves`` every broker is a master with so many slaves; `stop_broker` and `start_broker`
+    call them ``broker-a/1``.
+    With ``metrics`` Prometheus can scrape that address; it needs ``flintmq[metrics]``.
     """
 
     def __init__(
@@ -78,31 +90,40 @@ class EmbeddedBroker(EmbeddedClients):
         directory: Path | str | None = None,
         *,
         brokers: int = 1,
+        slaves: int = 0,
         name_servers: int = 1,
         config: BrokerConfig | None = None,
         flush: Literal["sync", "async"] | None = None,
         tls: ServerTls | None = None,
+        client_tls: ClientTls | None = None,
+        accounts: Sequence[EmbeddedUser] | None = None,
         namesrv_listen: Address = ANY_PORT,
         broker_listen: Address = ANY_PORT,
+        metrics: Address | None = None,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers must be 1 to {BROKERS_MAX}")
         if not 1 <= name_servers <= NAME_SERVERS_MAX:
             raise ValueError(f"name_servers must be 1 to {NAME_SERVERS_MAX}")
+        if not 0 <= slaves <= SLAVES_MAX:
+            raise ValueError(f"slaves must be 0 to {SLAVES_MAX}")
         for listen, count in ((namesrv_listen, name_servers), (broker_listen, brokers)):
             if count > 1 and listen.port:
                 raise ValueError(f"{count} of a kind cannot all listen on {listen}")
         self._namesrv_listen = namesrv_listen
         self._broker_listen = broker_listen
+        self._metrics = metrics
         config = config or BrokerConfig(store=StoreConfig(flush=Flush.ASYNC))
         if flush is not None:
             config = replace(config, store=replace(config.store, flush=Flush(flush)))
         self._config = config
         self._broker_count = brokers
+        self._slave_count = slaves
         self._name_server_count = name_servers
         self._given = None if directory is None else Path(directory)
         self._tls = tls
-        super().__init__()
+        super().__init__(accounts, client_tls)
+        self._accounts = accounts
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
@@ -158,7 +179,7 @@ class EmbeddedBroker(EmbeddedClients):
 
     @property
     def namesrv(self) -> str:
-        """What clients are given: ``host:port``, with ``;`` between several."""
+        """The name servers for clients: ``host:port``, with ``;`` between several."""
         return ";".join(map(str, self._require().servers.namesrv))
 
     @property
@@ -168,12 +189,27 @@ class EmbeddedBroker(EmbeddedClients):
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """``host:port`` of every broker that runs, in the order of their names."""
+        """``host:port`` of every master that runs, in the order of their names."""
+        return tuple(self._of_each_broker(lambda state: state.address))
+
+    @property
+    def slaves(self) -> tuple[str, ...]:
+        """``host:port`` of every slave that runs, in the order of names and ids."""
         return self.call(
             lambda servers: tuple(
-                servers.brokers[name].state.address for name in sorted(servers.brokers)
+                servers.brokers[name].state.address
+                for name in sorted(servers.brokers)
+                if not servers.brokers[name].state.config.role.is_master
             )
         )
+
+    @property
+    def metrics(self) -> str:
+        """``host:port`` where metrics are served."""
+        pages = self._require().servers.metrics
+        if pages is None:
+            raise RuntimeError("this embedded broker was made without metrics=")
+        return str(pages.address)
 
     @property
     def directory(self) -> Path:
@@ -182,7 +218,7 @@ class EmbeddedBroker(EmbeddedClients):
     @property
     def failure(self) -> DiskFailed | None:
         """Why a broker stores nothing any more, and what to do; `stop` raises it."""
-        found = self._look(lambda state: state.log.failed)
+        found = self._of_each_broker(lambda state: state.log.failed)
         return next((failure for failure in found if failure is not None), None)
 
     # What can be done
@@ -229,17 +265,17 @@ class EmbeddedBroker(EmbeddedClients):
 
         Retries of a group are in ``%RETRY%group``, its dead letters in ``%DLQ%group``.
         """
-        found = self._look(lambda state: list(messages_of(state, topic)))
+        found = self._of_each_broker(lambda state: list(messages_of(state, topic)))
         merged = [message for messages in found for message in messages]
         return sorted(merged, key=lambda message: (message.store_ms, message.log_offset))
 
     def lag(self, group: str, topic: str | None = None) -> int:
         """Messages the group has yet to consume, by the offsets it has committed."""
-        return sum(self._look(lambda state: lag_of(state, group, topic)))
+        return sum(self._of_each_broker(lambda state: lag_of(state, group, topic)))
 
     def delayed(self) -> int:
         """Messages that wait for a delay level or for a time; retries are among them."""
-        return sum(self._look(delayed_in))
+        return sum(self._of_each_broker(delayed_in))
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
         """Wait until something is so; `TimeoutError` when it does not come true."""
@@ -275,10 +311,8 @@ class EmbeddedBroker(EmbeddedClients):
             if self._running is not None:
                 self.resume()
 
-    def _look(self, see: Callable[[BrokerState], T]) -> list[T]:
-        return self.call(
-            lambda servers: [see(servers.brokers[name].state) for name in sorted(servers.brokers)]
-        )
+    def _of_each_broker(self, see: Callable[[BrokerState], T]) -> list[T]:
+        return self.call(lambda servers: [see(broker.state) for broker in servers.masters])
 
     def _require(self) -> _Running:
         running = self._running
@@ -316,18 +350,37 @@ class EmbeddedBroker(EmbeddedClients):
         name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
         name_servers = [name_server] * self._name_server_count
         return await Servers.start(
-            self._plans(directory), name_servers, tls=self._tls, faults=Faults()
+            self._plans(directory),
+            name_servers,
+            tls=self._tls,
+            metrics=self._metrics,
+            faults=Faults(),
+            accounts=self._account_plan(directory / ACCOUNTS),
         )
 
+    def _account_plan(self, directory: Path) -> AccountPlan | None:
+        if self._accounts is None:
+            return None
+        write_users(self._accounts, directory)
+        return AccountPlan(Dialect.AUTH, directory, inner=self._inner)
+
     def _plans(self, directory: Path) -> list[BrokerPlan]:
-        if self._broker_count == 1:
-            listen = self._broker_listen
-            return [BrokerPlan(directory=directory, config=self._config, listen=listen)]
-        names = [f"broker-{letter}" for letter in ascii_lowercase[: self._broker_count]]
-        return [
-            BrokerPlan(directory=directory / name, config=replace(self._config, broker_name=name))
-            for name in names
-        ]
+        config, listen = self._config, self._broker_listen
+        if self._broker_count == 1 and not self._slave_count:
+            return [BrokerPlan(directory=directory, config=config, listen=listen)]
+        if self._slave_count and config.ha_port is None:
+            config = replace(config, ha_port=0)
+        names = [config.broker_name]
+        if self._broker_count > 1:
+            names = [f"broker-{letter}" for letter in ascii_lowercase[: self._broker_count]]
+        plans = []
+        for name in names:
+            master = replace(config, broker_name=name)
+            plans.append(BrokerPlan(directory=directory / name, config=master, listen=listen))
+            for broker_id in range(1, self._slave_count + 1):
+                slave = replace(master, role=BrokerRole.SLAVE, broker_id=broker_id)
+                plans.append(BrokerPlan(directory=directory / f"{name}-{broker_id}", config=slave))
+        return plans
 
 
 def _faults(servers: Servers) -> Faults:

@@ -7,10 +7,11 @@ program uses, not started yet: ``with`` starts and stops them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from secrets import token_urlsafe
 from threading import Lock
-from typing import Unpack
+from typing import TypedDict, Unpack
 from weakref import WeakSet
 
 from flintmq.client.admin import Admin
@@ -21,17 +22,35 @@ from flintmq.client.producer.threaded_producer import Producer, TransactionProdu
 from flintmq.client.producer.transaction_producer import Check
 from flintmq.client.pull.pull_settings import LitePullSettings, PullConsumerSettings
 from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
-from flintmq.client.push.listeners import Listener
 from flintmq.client.push.push_settings import PushSettings
 from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
+from flintmq.core.account import Account
+from flintmq.core.group.listener_results import Listener
+from flintmq.embedded.account_files import INNER_USER
 from flintmq.embedded.clock import MovableTiming
+from flintmq.embedded.embedded_users import EmbeddedUser
+from flintmq.errors import InvalidSetting
+from flintmq.net.tls import ClientTls
+
+
+class AccountSettings(TypedDict):
+    """Settings of a client that signs its requests."""
+
+    access_key: str
+    secret_key: str
 
 
 class EmbeddedClients(ABC):
-    """What makes clients for servers that are somewhere.  Settings are those of each client."""
+    """Creates clients that are connected to these servers.  Settings are those of each client."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, users: Sequence[EmbeddedUser] | None = None, tls: ClientTls | None = None
+    ) -> None:
+        self._client_tls = tls
+        self._users = None if users is None else {user.name: user for user in users}
+        self._inner = Account(INNER_USER, token_urlsafe(32))
+        """With which servers prove themselves to each other, and `admin` to them."""
         self._timings: WeakSet[MovableTiming] = WeakSet()
         self._timings_lock = Lock()
         self._ahead_ms = 0
@@ -39,11 +58,11 @@ class EmbeddedClients(ABC):
     @property
     @abstractmethod
     def namesrv(self) -> str:
-        """Where the name servers are."""
+        """The addresses of the name servers."""
 
     @property
     def settings(self) -> ClientSettings:
-        """What any one client is given to be here: ``PushConsumer("g", **broker.settings)``."""
+        """Settings that connect a client to these: ``PushConsumer("g", **broker.settings)``."""
         settings: ClientSettings = {}
         self._complete(settings)
         return settings
@@ -78,14 +97,26 @@ class EmbeddedClients(ABC):
         self._complete(settings)
         return PullConsumer(group, **settings)
 
-    def admin(self) -> Admin:
-        return Admin(**self.settings)
+    def admin(self, **settings: Unpack[ClientSettings]) -> Admin:
+        """An admin; where there are accounts, a super user unless one is given."""
+        if self._users is not None and "access_key" not in settings:
+            settings["access_key"] = self._inner.access_key
+            settings["secret_key"] = self._inner.secret_key
+        self._complete(settings)
+        return Admin(**settings)
+
+    def account(self, name: str) -> AccountSettings:
+        """What a client signs with as a user: ``producer("shop", **broker.account("alice"))``."""
+        if self._users is None or name not in self._users:
+            known = ", ".join(self._users or ()) or "none"
+            raise InvalidSetting("accounts", name, f"no such user was given; there are {known}")
+        return {"access_key": name, "secret_key": self._users[name].password}
 
     @contextmanager
     def running(self, app: App) -> Iterator[PushConsumer]:
         """Run the listeners of an app on threads, as a member of its group.
 
-        The app is told where we are, in place of the name server it knew.
+        The app uses the name server of these servers instead of its own.
         """
         app.use(**self.settings)
         with app.consumer() as consumer:
@@ -96,6 +127,8 @@ class EmbeddedClients(ABC):
             timing = MovableTiming(self._ahead_ms)
             self._timings.add(timing)
         settings["namesrv"], settings["_timing"] = self.namesrv, timing
+        if self._client_tls is not None:
+            settings.setdefault("tls", self._client_tls)
 
     def _advance_clients(self, delta_ms: int) -> None:
         with self._timings_lock:

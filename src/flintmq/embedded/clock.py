@@ -34,7 +34,7 @@ class MovableClock:
 
 
 class MovableTiming(Timing):
-    """What one client goes by: the system's time, and what was added to it."""
+    """The clock of one client: the system's time and what a test added to it."""
 
     def __init__(self, ahead_ms: int = 0) -> None:
         self._ahead_ms = ahead_ms
@@ -100,7 +100,7 @@ class MovableTiming(Timing):
             carry(delta_ms)
         self._ahead_ms += delta_ms
         for timer in list(self._timers):
-            timer.look()
+            timer.rearm()
 
 
 class _Timer:
@@ -121,9 +121,9 @@ class _Timer:
         self._act = act
         self._handle: asyncio.Handle | None = None
         alive.add(self)
-        self.look()
+        self.rearm()
 
-    def look(self) -> None:
+    def rearm(self) -> None:
         """Wait for what is left, or do it in a moment."""
         if self._handle is not None:
             self._handle.cancel()

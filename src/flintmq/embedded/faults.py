@@ -1,7 +1,7 @@
 """Faults on request: a broker that does not answer for a while, requests and answers that get lost.
 
     frames of a connection ─► gate ─┬─ paused ───────► kept in order ─resume─► served
-                                    ├─ to be dropped ─► gone, or its answer, or its connection
+                                    ├─ to be dropped ─► it, its answer or its connection is lost
                                     └─ else ─────────────────────────────────► served
 
 What is kept is bounded by what clients have under way.  Used on the loop of the servers only.
@@ -21,7 +21,7 @@ from flintmq.protocol.wire import decode_command
 
 
 class Lost(StrEnum):
-    """What is lost of a request."""
+    """The part of a request that is lost: the request, its answer, or its connection."""
 
     REQUEST = "request"
     """The request is not served, and not answered."""
@@ -39,7 +39,7 @@ class _Drop:
 
 
 class Faults:
-    """What is to go wrong at the servers whose sessions are gated by it."""
+    """The faults a test has planned for the sessions of its servers."""
 
     def __init__(self) -> None:
         self.is_paused = False
@@ -82,13 +82,13 @@ class Faults:
         self._kept.append((gate, frames))
 
     def sift(self, frames: list[Frame], channel: Channel) -> list[Frame]:
-        """What is left to serve; after a connection was ended, nothing."""
+        """The frames that are still to be served; none after a connection was closed."""
         if not self._drops:
             return frames
         served = []
         for frame in frames:
             command = decode_command(frame)
-            drop = None if command.is_answer else self._take(command.code)
+            drop = None if command.is_answer else self._use_drop(command.code)
             if drop is None:
                 served.append(frame)
             elif drop.lost is Lost.ANSWER:
@@ -100,7 +100,7 @@ class Faults:
                 break
         return served
 
-    def _take(self, code: int) -> _Drop | None:
+    def _use_drop(self, code: int) -> _Drop | None:
         for drop in self._drops:
             if drop.code == code:
                 drop.left -= 1
@@ -130,7 +130,7 @@ class _Gate:
             self._session.frames(passed)
 
     def serve_late(self, frames: list[Frame]) -> None:
-        """Serve what was kept, unless its connection has gone."""
+        """Serve what was kept, unless its connection is closed."""
         self._channel.later(frames)
 
     def lost(self) -> None:

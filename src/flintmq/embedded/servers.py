@@ -17,13 +17,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from flintmq.access.accounts import Accounts
 from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
+from flintmq.embedded.account_files import AccountFiles, AccountPlan
+from flintmq.embedded.audit_log import AuditLog
 from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.logs import logger
+from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
 from flintmq.nameserver.config import NameServerConfig
+from flintmq.nameserver.monitoring import name_server_source
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
@@ -51,6 +57,8 @@ class NameServerPlan:
 
     config: NameServerConfig = field(default_factory=lambda: NameServerConfig(listen=ANY_PORT))
     settings_file: Path | None = None
+    admin_listen: Address | None = None
+    """The only address that serves requests of admins, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +69,18 @@ class BrokerPlan:
     config: BrokerConfig = field(default_factory=BrokerConfig)
     listen: Address = ANY_PORT
     advertise: Address | None = None
+    admin_listen: Address | None = None
+    """The only address that serves administrative requests, if there is one."""
+
+    @property
+    def key(self) -> str:
+        """``broker-a`` for a master, ``broker-a/1`` for its slave with the id 1."""
+        name, broker_id = self.config.broker_name, self.config.broker_id
+        return f"{name}/{broker_id}" if broker_id else name
 
 
 class Servers:
-    """What runs.  `start` makes one."""
+    """The name servers and brokers that run.  `start` makes one."""
 
     def __init__(self, clock: MovableClock, tls: ServerTls | None) -> None:
         self.clock = clock
@@ -72,9 +88,15 @@ class Servers:
         """What is to go wrong here; nothing unless somebody asks for it before the start."""
         self.name_servers: list[NameServer] = []
         self.brokers: dict[str, BrokerServer] = {}
-        """By broker name; only those that run."""
+        """Those that run, masters by name, slaves by name and id: ``broker-a/1``."""
         self._tls = tls
+        self._files: AccountFiles | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._plans: dict[str, BrokerPlan] = {}
+        self.metrics: MetricsServer | None = None
+        """Where metrics are served, if they are."""
+        self._restarts: dict[str, asyncio.Task[None]] = {}
+        self._switching = asyncio.Lock()  # held while a broker starts again with another role
 
     @classmethod
     async def start(
@@ -85,18 +107,23 @@ class Servers:
         clock: MovableClock | None = None,
         tls: ServerTls | None = None,
         faults: Faults | None = None,
+        accounts: AccountPlan | None = None,
+        metrics: Address | None = None,
     ) -> Servers:
         """Start all of them and wait until every broker is registered."""
         servers = cls(clock or MovableClock(), tls)
         servers.faults = faults
+        if accounts is not None:
+            servers.protect(accounts)
         try:
             for plan in name_servers:
                 servers.name_servers.append(await servers._start_name_server(plan))
             for broker in brokers:
-                name = broker.config.broker_name
-                assert name not in servers._plans, f"two brokers are called {name}"
-                servers._plans[name] = broker
-                await servers.start_broker(name)
+                assert broker.key not in servers._plans, f"two brokers are called {broker.key}"
+                servers._plans[broker.key] = broker
+                await servers.start_broker(broker.key)
+            if metrics is not None:
+                servers.metrics = await serve_metrics(metrics, servers._sources())
         except BaseException:
             try:
                 await servers.stop()
@@ -105,16 +132,37 @@ class Servers:
             raise
         return servers
 
+    def protect(self, plan: AccountPlan) -> None:
+        """Turn access control on, before anything is started."""
+        self._files = AccountFiles(plan)
+        self._files.open()
+        self._watch = asyncio.ensure_future(self._files.watch())
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """Who may do what; None where access control is off."""
+        return None if self._files is None else self._files.accounts
+
+    @property
+    def _auditor(self) -> AuditLog | None:
+        return None if self._files is None else self._files.auditor
+
     @property
     def namesrv(self) -> tuple[Address, ...]:
-        """Where the name servers listen."""
+        """The addresses of the name servers."""
         return tuple(server.address for server in self.name_servers)
+
+    @property
+    def masters(self) -> list[BrokerServer]:
+        """The masters that run, in the order of their names."""
+        found = (self.brokers[name] for name in sorted(self.brokers))
+        return [each for each in found if each.state.config.role.is_master]
 
     async def start_broker(self, name: str) -> None:
         """Start a broker of the plan that does not run."""
         assert name not in self.brokers, name
         plan = self._plans[name]
-        _take(plan.directory)
+        _claim(plan.directory)
         try:
             broker = await BrokerServer.start(
                 plan.directory,
@@ -126,27 +174,46 @@ class Servers:
                 tls=self._tls,
                 client_tls=_tls_among_ourselves(self._tls),
                 gate=no_gate if self.faults is None else self.faults.gate,
+                accounts=self.accounts,
+                inner=None if self._files is None else self._files.inner,
+                auditor=self._auditor,
+                admin_listen=plan.admin_listen,
             )
         except BaseException:
             _give_back(plan.directory)
             raise
         self.brokers[name] = broker
-        # started again, it is where clients look for it, and takes no other port than before
-        config = replace(plan.config, fast_port=plan.config.fast_port and plan.listen.port != 0)
+        if self.metrics is not None:
+            self.metrics.sources = self._sources()
+        self._restarts[name] = asyncio.ensure_future(self._restart(name, broker))
+        config = with_same_ports(plan.config, plan.listen, broker)
         self._plans[name] = replace(plan, listen=broker.address, config=config)
         await broker.registered.wait()
         for server in self.name_servers:
-            if name not in server.state.routes.cluster().broker_addr_table:
+            if plan.config.broker_name not in server.state.routes.cluster().broker_addr_table:
                 await self.stop_broker(name)
                 raise Unreachable(str(server.address), _not_registered(name, self._tls))
 
     async def stop_broker(self, name: str) -> None:
         """Stop a broker; `start_broker` starts it again on the same port and directory."""
         broker = self.brokers.pop(name)
+        restart = self._restarts.pop(name)
+        if restart is not asyncio.current_task():
+            restart.cancel()
         try:
             await broker.stop()
         finally:
+            if self.metrics is not None:
+                self.metrics.sources = self._sources()
             _give_back(self._plans[name].directory)
+
+    async def _restart(self, name: str, broker: BrokerServer) -> None:
+        """Start a broker again that was given another role."""
+        await broker.roles.changed.wait()
+        async with self._switching:
+            if self.brokers.get(name) is broker:
+                await self.stop_broker(name)
+                await self.start_broker(name)
 
     async def advance(self, delta_ms: int) -> None:
         """Move the clock, then do what has fallen due.  Connections and locks stay alive."""
@@ -162,15 +229,31 @@ class Servers:
 
     async def stop(self) -> None:
         """Stop the brokers, then the name servers; the first failure is raised at the end."""
+        if self._watch is not None:
+            self._watch.cancel()
+        async with self._switching:
+            await self._stop_all()
+
+    async def _stop_all(self) -> None:
         brokers = (self.stop_broker(name) for name in tuple(self.brokers))
         failures = await asyncio.gather(*brokers, return_exceptions=True)
         name_servers, self.name_servers = self.name_servers, []
         failures += await asyncio.gather(
             *(server.stop() for server in name_servers), return_exceptions=True
         )
+        if self.metrics is not None:
+            await self.metrics.stop()
+        if self._files is not None:
+            self._files.close()
         for failure in failures:
             if failure is not None:
                 raise failure
+
+    def _sources(self) -> list[Source]:
+        return [
+            *(broker_source(broker, node_id=key) for key, broker in self.brokers.items()),
+            *map(name_server_source, self.name_servers),
+        ]
 
     async def _start_name_server(self, plan: NameServerPlan) -> NameServer:
         loaded: bytes | None = None
@@ -192,6 +275,9 @@ class Servers:
             loaded=loaded,
             save=save,
             gate=no_gate if self.faults is None else self.faults.open_gate,
+            accounts=self.accounts,
+            auditor=self._auditor,
+            admin_listen=plan.admin_listen,
         )
 
     async def _work_off(self, broker: BrokerServer) -> None:
@@ -203,7 +289,20 @@ class Servers:
                 return
 
 
-def _take(directory: Path) -> None:
+def with_same_ports(config: BrokerConfig, asked: Address, broker: BrokerServer) -> BrokerConfig:
+    """Settings to start a broker again where clients and slaves look for it, and nowhere else.
+
+    ``asked`` is where it was told to listen the first time.
+    """
+    ha_address = broker.state.ha_address
+    return replace(
+        config,
+        fast_port=config.fast_port and asked.port != 0,
+        ha_port=config.ha_port if ha_address is None else Address.parse(ha_address).port,
+    )
+
+
+def _claim(directory: Path) -> None:
     """Keep others of this process out: the lock of the store keeps out other processes only."""
     path = directory.resolve()
     with _taken_lock:

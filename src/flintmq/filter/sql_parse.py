@@ -192,7 +192,7 @@ def _complaint(parser: InteractiveParser, stop: Token) -> str:
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Part]):
-    """One method for each named alternative of the grammar."""
+    """Builds the tree of an expression; a method for each named alternative of the grammar."""
 
     def any_of(self, *parts: Part) -> Part:
         return _join(AnyOf(tuple(_condition(part) for part in parts)), *parts)
@@ -339,7 +339,7 @@ def _need_order(*parts: Part) -> None:
 
 
 def _is_below(node: Node, other: Node) -> bool:
-    """Whether both are numbers and the first is smaller.  Integers are widened as Java does."""
+    """Whether both literals are numbers, and the first is smaller once widened as in Java."""
     if not (isinstance(node, Constant) and isinstance(other, Constant)):
         return False
     value, limit = node.value, other.value

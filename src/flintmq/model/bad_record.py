@@ -42,7 +42,7 @@ class BadRecord:
 
     @property
     def offset_message_id(self) -> str:
-        """Where it is stored, as `message show` and a send-back name it."""
+        """The offset message id of the record, as `message show` and a send-back name it."""
         return offset_id(self.store_host, self.log_offset)
 
     def __str__(self) -> str:

@@ -56,7 +56,7 @@ class MessageModel(StrEnum):
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group starts that has no offset yet.  The second to fourth are history."""
+    """The start of a group that has no offset yet.  The second to fourth are history."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     LAST_OFFSET_AND_FROM_MIN = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"

@@ -3,9 +3,10 @@
 Two types, because they know different things: a `Message` has no queue, no offset
 and no times, a `ReceivedMessage` has all of them.  Neither changes after it is made.
 
-`Message` refuses what no broker could store as meant: property names that belong
-to the system, blank ones, text that would break the property string apart, and topic
-names outside RocketMQ's alphabet.  Whether the topic exists is the broker's to say.
+`Message` refuses what no broker could store as meant: wrong types, an empty body, property names
+that belong to the system, blank ones, text that would break the property string apart, more
+properties than a record holds, and topic names outside RocketMQ's alphabet.  Whether the topic
+exists is the broker's to say.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
-from flintmq.errors import BodyTooLarge, InvalidName
+from flintmq.errors import BodyTooLarge, InvalidMessage, InvalidName
 from flintmq.model import properties as names
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id
@@ -32,21 +33,29 @@ PROPERTY_SEPARATOR = "\x02"
 TOPICS_KEPT_MAX = 1_024
 """Topics known to be good: a producer sends to few."""
 
+SHOWN_BYTES_MAX: Final = 40
+"""As much of a body or a wrong value as `repr` and errors show."""
+
+T = TypeVar("T")
+
 _check_topic = lru_cache(maxsize=TOPICS_KEPT_MAX)(check_sendable_topic)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Message:
-    """What a producer sends.
+    """A message as a producer sends it.
+
+    ``body`` is bytes; `Message.json` makes one of a value.
 
     ``keys`` may be given as one text; spaces in it separate keys.  At most one of
     ``delay_level``, ``delay_ms`` and ``deliver_at_ms`` may be given: a level counts from
-    1 in the broker's table, the other two need a 5.x broker with its timer on.
+    1 in the broker's table, where one above the last (18 by default, two hours) is the last; the
+    other two need a 5.x broker with its timer on.
     ``wait_stored`` asks the broker to answer only when its flush and copy rules are met.
     """
 
     topic: str
-    body: bytes = field(repr=False)
+    body: bytes
     tags: str | None
     keys: tuple[str, ...]
     properties: Mapping[str, str] = field(hash=False)
@@ -70,20 +79,23 @@ class Message:
         deliver_at_ms: int | None = None,
         wait_stored: bool = True,
     ) -> None:
+        if not isinstance(topic, str):
+            raise _wrong("topic", topic, "give the name of a topic")
         _check_topic(topic)
+        body = body if type(body) is bytes else _as_bytes(body)
+        if not body:
+            raise InvalidMessage("body", "", "is empty, and RocketMQ stores no empty messages")
         if len(body) > BODY_BYTES_MAX:
             raise BodyTooLarge(BODY_BYTES_MAX, f"a body of {len(body)} bytes")
-        if not -(2**31) <= flag < 2**31:
-            raise ValueError(f"flag fits 32 bits, {flag} does not")
-        if delay_level < 0:
-            raise ValueError(f"delay_level must be 0 or more, not {delay_level}")
-        if (delay_level > 0) + (delay_ms is not None) + (deliver_at_ms is not None) > 1:
-            raise ValueError("give one of delay_level, delay_ms and deliver_at_ms")
+        if flag != 0:
+            _check_number("flag", flag, -(2**31), 2**31 - 1)
+        if delay_level != 0 or delay_ms is not None or deliver_at_ms is not None:
+            _check_delays(delay_level, delay_ms, deliver_at_ms)
         if tags:
-            _check_value("tag", tags)
+            _check_value("tags", tags)
         assign = object.__setattr__
         assign(self, "topic", topic)
-        assign(self, "body", bytes(body))
+        assign(self, "body", body)
         assign(self, "tags", tags or None)
         assign(self, "keys", _check_keys(keys) if keys else ())
         assign(self, "properties", _check_properties(properties) if properties else {})
@@ -92,6 +104,59 @@ class Message:
         assign(self, "delay_ms", delay_ms)
         assign(self, "deliver_at_ms", deliver_at_ms)
         assign(self, "wait_stored", wait_stored)
+
+    @classmethod
+    def json(
+        cls,
+        topic: str,
+        value: object,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        wait_stored: bool = True,
+    ) -> Message:
+        """A message whose body is ``value`` as JSON, in UTF-8.
+
+        Besides what JSON has, it takes dataclasses, `datetime`, `UUID`, `Decimal`, enums, sets and
+        msgspec structs.  A value that cannot be written is `InvalidMessage`.
+        """
+        import msgspec  # here, because a program that sends bytes does not need it
+
+        try:
+            body = msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _wrong("value", value, f"cannot be written as JSON: {error}") from None
+        return cls(
+            topic,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            flag=flag,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            deliver_at_ms=deliver_at_ms,
+            wait_stored=wait_stored,
+        )
+
+    def __repr__(self) -> str:
+        given = {
+            "tags": self.tags,
+            "keys": self.keys,
+            "properties": dict(self.properties),
+            "flag": self.flag,
+            "delay_level": self.delay_level,
+            "delay_ms": self.delay_ms,
+            "deliver_at_ms": self.deliver_at_ms,
+        }
+        parts = [repr(self.topic), _shortened(self.body)]
+        parts += [f"{name}={value!r}" for name, value in given.items() if value]
+        return f"Message({', '.join(parts)})"
 
     def all_properties(self) -> dict[str, str]:
         """The user's properties and those that stand for the other fields."""
@@ -111,7 +176,7 @@ class Message:
 
 
 class ReceivedMessage(NamedTuple):
-    """What a consumer gets.
+    """A message as a consumer receives it.
 
     ``body`` is unpacked, and ``sys_flag`` no longer says that it was packed.  ``topic``
     is the topic of the queue it came from.  ``stored_bytes`` is the size of its record
@@ -162,6 +227,40 @@ class ReceivedMessage(NamedTuple):
             return None
         return self.properties.get(names.UNIQ_KEY)
 
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text; `InvalidMessage` when it is none."""
+        try:
+            return self.body.decode()
+        except UnicodeDecodeError as error:
+            raise self._not_a("UTF-8 text", error) from None
+
+    @overload
+    def json(self) -> Any: ...
+
+    @overload
+    def json(self, kind: type[T]) -> T: ...
+
+    def json(self, kind: Any = Any) -> Any:
+        """The body as a JSON value; `InvalidMessage` when it is none.
+
+        With ``kind`` the value is checked and is of that type: ``message.json(Order)`` gives an
+        ``Order``, for dataclasses, typed dicts, named tuples and msgspec structs, ``list[int]`` …
+        """
+        import msgspec  # here, because a program that reads bytes does not need it
+
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            what = "JSON" if kind is Any else f"JSON of {getattr(kind, '__name__', kind)}"
+            raise self._not_a(what, error) from None
+
+    def _not_a(self, what: str, error: Exception) -> InvalidMessage:
+        place = f"{self.topic}/{self.broker}/{self.queue_id} at {self.queue_offset}"
+        which = f"body of {self.message_id} ({place})"
+        shown = self.body[:SHOWN_BYTES_MAX].decode("utf-8", "backslashreplace")
+        return InvalidMessage(which, shown, f"is no {what}: {error}")
+
     def __hash__(self) -> int:
         return hash((self.broker, self.topic, self.queue_id, self.queue_offset))
 
@@ -172,17 +271,59 @@ class ReceivedMessage(NamedTuple):
         )
 
 
-def _check_keys(keys: str | Iterable[str]) -> tuple[str, ...]:
-    chosen = tuple(filter(None, keys.split(KEY_SEPARATOR)) if isinstance(keys, str) else keys)
-    for key in chosen:
-        if not key or KEY_SEPARATOR in key:
-            raise InvalidName("key", key, "a key has no space in it and is not empty")
-        _check_value("key", key)
-    return chosen
+def _as_bytes(body: object) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    hint = "give bytes; Message.json makes a message of a value"
+    if isinstance(body, str):
+        hint = "write it as bytes with .encode(), or use Message.json"
+    raise _wrong("body", body, hint)
 
 
-def _check_properties(properties: Mapping[str, str]) -> dict[str, str]:
+def _check_number(name: str, number: object, least: int, most: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise _wrong(name, number, f"give a whole number from {least} to {most}")
+
+
+def _check_delays(level: object, delay_ms: object, deliver_at_ms: object) -> None:
+    _check_number("delay_level", level, 0, 2**31 - 1)
+    for name, number in (("delay_ms", delay_ms), ("deliver_at_ms", deliver_at_ms)):
+        if number is not None:
+            _check_number(name, number, 0, 2**63 - 1)
+    given = (level != 0) + (delay_ms is not None) + (deliver_at_ms is not None)
+    if given > 1:
+        raise InvalidMessage(
+            "delay_level", str(level), "give one of delay_level, delay_ms and deliver_at_ms"
+        )
+
+
+def _check_keys(keys: object) -> tuple[str, ...]:
+    if isinstance(keys, str):
+        chosen: tuple[object, ...] = tuple(filter(None, keys.split(KEY_SEPARATOR)))
+    elif isinstance(keys, bytes) or not isinstance(keys, Iterable):
+        raise _wrong("keys", keys, "give a text, or several in a list")
+    else:
+        chosen = tuple(keys)
+    return tuple(map(_check_key, chosen))
+
+
+def _check_key(key: object) -> str:
+    text = _check_value("keys", key)
+    if not text or KEY_SEPARATOR in text:
+        raise InvalidName("key", text, "a key has no space in it and is not empty")
+    return text
+
+
+def _check_properties(properties: object) -> dict[str, str]:
+    if not isinstance(properties, Mapping):
+        raise _wrong("properties", properties, "give a dict of texts")
+    size_bytes = 0
     for name, value in properties.items():
+        if not isinstance(name, str):
+            raise _wrong("properties", name, "the name of a property is text")
+        if not isinstance(value, str):
+            hint = f"the value of {name!r} is text: write str(…) around it"
+            raise _wrong("properties", value, hint)
         if not name or name.isspace():
             raise InvalidName("property", name, "a name must not be blank")
         if name in names.SYSTEM_NAMES:
@@ -191,10 +332,44 @@ def _check_properties(properties: Mapping[str, str]) -> dict[str, str]:
             raise InvalidName("property", name, "0x01 and 0x02 end a name")
         if not value or value.isspace():
             raise InvalidName("property", name, "its value must not be blank")
-        _check_value("property", value)
+        if PROPERTY_SEPARATOR in value:
+            raise InvalidName("property", value, "0x02 ends a property")
+        size_bytes += len(name) + len(value) + 2
+        if not (name.isascii() and value.isascii()):
+            size_bytes += _utf8_excess("properties", name + value)
+    if size_bytes > names.BYTES_MAX:
+        shown = f"{len(properties)} properties"
+        reason = f"take {size_bytes} bytes and a record has room for {names.BYTES_MAX}"
+        raise InvalidMessage("properties", shown, reason)
     return dict(properties)
 
 
-def _check_value(kind: str, text: str) -> None:
+def _check_value(name: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise _wrong(name, text, "give text")
     if PROPERTY_SEPARATOR in text:
-        raise InvalidName(kind, text, "0x02 ends a property")
+        raise InvalidName(name, text, "0x02 ends a property")
+    if not text.isascii():
+        _utf8_excess(name, text)
+    return text
+
+
+def _utf8_excess(name: str, text: str) -> int:
+    """How many bytes more than characters it has as UTF-8."""
+    try:
+        return len(text.encode()) - len(text)
+    except UnicodeEncodeError as error:
+        raise _wrong(name, ascii(text), f"is no Unicode text: {error.reason}") from None
+
+
+def _wrong(name: str, value: object, reason: str) -> InvalidMessage:
+    shown = str(value)
+    if len(shown) > SHOWN_BYTES_MAX:
+        shown = f"{shown[:SHOWN_BYTES_MAX]}…"
+    return InvalidMessage(name, shown, f"is of type {type(value).__name__}; {reason}")
+
+
+def _shortened(body: bytes) -> str:
+    if len(body) <= SHOWN_BYTES_MAX:
+        return repr(body)
+    return f"{body[:SHOWN_BYTES_MAX]!r}… ({len(body)} bytes)"

@@ -11,6 +11,7 @@ Ids of other clients are opaque: Go and C++ fill the same length their own way.
 from __future__ import annotations
 
 import struct
+from datetime import datetime
 from itertools import count, islice
 
 from flintmq.errors import InvalidName
@@ -40,7 +41,7 @@ def offset_id(host: Host, log_offset: int) -> str:
 
 
 def parse_offset_id(text: str) -> tuple[Host, LogOffset]:
-    """Where the record is.  Anything but 32 or 56 hex digits is `InvalidName`."""
+    """Broker and log offset of an offset message id.  `InvalidName`: not 32 or 56 hex digits."""
     octets = _unhex(text)
     ip_length = len(octets) - _PORT_AND_OFFSET.size
     port, log_offset = _PORT_AND_OFFSET.unpack_from(octets, ip_length)
@@ -77,6 +78,34 @@ class UniqueIds:
         if -CLOCK_STEP_MS_MAX < age_ms < 0:
             age_ms = 0
         return f"{self._prefix}{age_ms & _U32:08X}"
+
+
+class MonthlyIds:
+    """Makes unique ids, which count from the start of the month; the month follows the time."""
+
+    def __init__(self, ids: UniqueIds) -> None:
+        self._ids = ids
+        self._month_ms = range(0)
+
+    def make(self, now_ms: int) -> str:
+        return self._ids.make(now_ms, self._month_start_ms(now_ms))
+
+    def make_many(self, now_ms: int, count: int) -> list[str]:
+        return self._ids.make_many(now_ms, self._month_start_ms(now_ms), count)
+
+    def _month_start_ms(self, now_ms: int) -> int:
+        if now_ms not in self._month_ms:
+            self._month_ms = month_of(now_ms)
+        return self._month_ms.start
+
+
+def month_of(now_ms: int) -> range:
+    """The milliseconds of the month around a time, in the zone of this machine."""
+    at = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    start = datetime(at.year, at.month, 1).astimezone()
+    year, month = (at.year + 1, 1) if at.month == 12 else (at.year, at.month + 1)
+    stop = datetime(year, month, 1).astimezone()
+    return range(round(start.timestamp() * 1000), round(stop.timestamp() * 1000))
 
 
 def _unhex(text: str) -> bytes:

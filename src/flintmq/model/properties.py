@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+BYTES_MAX: Final = 32_767
+"""All properties of a message, as UTF-8.  Their length is a signed short in a record."""
+
 # What a user says through `Message`'s own arguments.
 TAGS: Final = "TAGS"
 KEYS: Final = "KEYS"
@@ -42,6 +45,10 @@ RECONSUME_TIME: Final = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
 DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+DLQ_REASON: Final = "DLQ_REASON"
+"""Why a group gave a message up.  FlintMQ's own name: RocketMQ keeps it and reads nothing in it."""
+DLQ_REPLAY_OF: Final = "DLQ_REPLAY_OF"
+"""Which dead letter a replay sent again; FlintMQ\'s own name too."""
 TRANSFER_FLAG: Final = "TRANSFER_FLAG"
 CORRECTION_FLAG: Final = "CORRECTION_FLAG"
 MQ2_FLAG: Final = "MQ2_FLAG"

@@ -65,7 +65,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a queue holds: from its oldest offset to the one that the next message gets."""
+    """The offsets of a queue: from its oldest offset to the one that the next message gets."""
 
     start: QueueOffset
     stop: QueueOffset

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import IntFlag
 
-from flintmq.errors import InvalidName
+from flintmq.errors import InvalidName, InvalidSetting
 
 TOPIC_CHARACTERS_MAX = 127
 """One signed byte of a stored record holds the length."""
@@ -58,7 +58,7 @@ SYSTEM_TOPICS = NOT_FOR_PRODUCERS | {
 
 
 class Permission(IntFlag):
-    """What clients may do with a topic, or with a whole broker."""
+    """The permissions of clients on a topic, or on a whole broker."""
 
     INHERIT = 1
     """New topics may take this one as their template."""
@@ -69,7 +69,7 @@ class Permission(IntFlag):
 
     @property
     def letters(self) -> str:
-        """Three places, as the admin tools print them: ``RWX``, ``R--``, ``-W-`` …"""
+        """Three letters, as the admin tools print them: ``RWX``, ``R--``, ``-W-`` …"""
         marks = ((Permission.READ, "R"), (Permission.WRITE, "W"), (Permission.INHERIT, "X"))
         return "".join(letter if self & bit else "-" for bit, letter in marks)
 
@@ -107,3 +107,11 @@ def is_system_topic(name: str) -> bool:
 
 def reply_topic(cluster: str) -> str:
     return f"{cluster}_REPLY_TOPIC"
+
+
+def check_namespace(namespace: str) -> None:
+    """Raise `InvalidSetting` for a namespace that no name may begin with; "" is none."""
+    if namespace and not NAME_PATTERN.fullmatch(namespace):
+        raise InvalidSetting(
+            "namespace", namespace, "has characters other than % | a-z A-Z 0-9 _ -"
+        )

@@ -176,7 +176,7 @@ class RouteTable:
             check_queues(entry)
         self._check_room(len(entries), topic not in self._topics)
         for entry in entries:
-            self._put(topic, entry)
+            self._add_queues(topic, entry)
         return True
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
@@ -328,9 +328,9 @@ class RouteTable:
         read_only = not is_master and broker.acting_master
         for config in given.topics:
             if changed or given.broker not in self._topics.get(config.topic_name, ()):
-                self._put(config.topic_name, queues_of(given.broker, config, read_only))
+                self._add_queues(config.topic_name, queues_of(given.broker, config, read_only))
 
-    def _put(self, topic: str, entry: QueueEntry) -> None:
+    def _add_queues(self, topic: str, entry: QueueEntry) -> None:
         queues = self._topics.setdefault(topic, {})
         before = queues.get(entry.broker_name)
         if before != entry:
@@ -377,5 +377,5 @@ class RouteTable:
         topics = list(self._topics_of.get(broker, ()))
         for topic in topics:
             entry = self._topics[topic][broker]
-            self._put(topic, replace(entry, perm=int(change(entry.perm))))
+            self._add_queues(topic, replace(entry, perm=int(change(entry.perm))))
         return len(topics)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.nameserver.replicas import Peer
 from flintmq.nameserver.routes import RouteTable
@@ -28,6 +30,8 @@ class NameServerState:
         self.address = address
         """Where the server listens, when port 0 was asked for."""
         self.routes = RouteTable()
+        self.served: Counter[int] = Counter()
+        """Requests by code, of the codes that are served."""
         self._reserved: dict[str, str] = {}  # names of brokers, and where they are
         self._bodies: dict[tuple[str, bool], bytes] = {}
         self._bodies_of: tuple[int, int, NameServerConfig] | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 
 from flintmq.errors import InvalidSetting
 
 PORT_MAX = 65_535
+
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+"""The environment variable with name servers that all RocketMQ clients and tools know."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,6 +57,16 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
         if address.port == 0:
             raise InvalidSetting("address", str(address), "nobody can be reached at port 0")
     return tuple(dict.fromkeys(addresses))
+
+
+def name_servers(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The addresses of name servers, as given or from the environment."""
+    text = given or environment.get(NAMESRV_VARIABLE, "")
+    if not text.strip():
+        raise InvalidSetting(
+            "namesrv", "", f"no name server is set: give namesrv= or set {NAMESRV_VARIABLE}"
+        )
+    return tuple(map(str, parse_addresses(text)))
 
 
 def _plain_host(host: str, text: str) -> str:

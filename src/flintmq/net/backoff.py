@@ -18,12 +18,12 @@ from flintmq.errors import Unreachable
 FIRST_MS = 50
 """Long enough to spare a peer that is starting, short enough not to be noticed."""
 
-MAX_MS = 1_000
+MAX_MS = 500
 """A peer that came back is found again within this time."""
 
 
 class Backoff:
-    """What is remembered of the failures of one address."""
+    """The connection failures of one address, and when the next attempt may be made."""
 
     def __init__(self, address: str, chance: Callable[[], float] = random.random) -> None:
         self._address = address

@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """What one channel may use.  The write limits are for channels on asyncio."""
+    """The limits of one channel.  The write limits are for channels on asyncio."""
 
     idle_ms: int = 120_000
     """Without traffic for so long it is closed, as RocketMQ's own clients and servers do."""

@@ -52,7 +52,7 @@ def hold_all(line: CallLine, conversations: Sequence[Conversation[T]]) -> list[T
 
 
 class _Held(Generic[T]):
-    """One conversation, and what it is waiting for."""
+    """A conversation, and the call whose answer it waits for."""
 
     def __init__(self, conversation: Conversation[T]) -> None:
         self.call: Call | None = None

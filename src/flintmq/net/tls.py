@@ -40,6 +40,12 @@ class ClientTls:
     """The name to expect in the certificate, when it is not the host of the address."""
     verify: bool = True
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What the context is made of."""
+        given = (self.ca_file, self.certificate_file, self.key_file)
+        return tuple(each for each in given if each is not None)
+
     def context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -75,6 +81,12 @@ class ServerTls:
                 "with a client CA set it to enforcing (--tls-mode enforcing)"
             )
             raise InvalidSetting("tls mode", self.mode.value, reason)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What the context is made of."""
+        given = (self.certificate_file, self.key_file, self.client_ca_file)
+        return tuple(each for each in given if each is not None)
 
     def context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -7,5 +7,6 @@
               └───► typed_request                                   a known request in one pass
 
 `connection` matches answers to calls.  `codes` has the numbers, `body_limits` how long a body may
-be, `signature` signs a command, `compression` packs the body of a message.
+be, `signature` signs a command, `compression` packs the body of a message, `replication` has the
+frames between masters and slaves.
 """

@@ -131,7 +131,7 @@ class Connection:
             heapq.heapify(self._deadlines)
         return opaque, data
 
-    def tell(self, request: Command) -> bytes:
+    def send_oneway(self, request: Command) -> bytes:
         """Ask without wanting an answer."""
         self._check_open()
         return self._encode(request, self._next_opaque(), request.flag | ONEWAY_BIT)

@@ -99,7 +99,7 @@ def standard_json(text: str, what: str) -> str:
             raise MalformedBody(what, f"no JSON at character {position}")
         if token.lastgroup == "end":
             return rewriter.finish()
-        rewriter.take(token.lastgroup, token[token.lastgroup])
+        rewriter.feed(token.lastgroup, token[token.lastgroup])
         position = token.end()
 
 
@@ -135,7 +135,7 @@ class _Rewriter:
             raise MalformedBody(self._what, "the text ends too early")
         return "".join(self._out)
 
-    def take(self, kind: str, lexeme: str) -> None:
+    def feed(self, kind: str, lexeme: str) -> None:
         if kind == "mark" and lexeme in "}]":
             self._close(lexeme)
         elif kind == "mark" and lexeme in ":,":

@@ -32,8 +32,8 @@ def decode_binary_header(header: bytes, body: bytes) -> Command:
     if len(header) < _HEAD.size:
         raise MalformedHeader("", "the header is too short")
     code, language, version, opaque, flag = _HEAD.unpack_from(header)
-    remark, at = _take(header, _HEAD.size, _INT, "remark")
-    fields, at = _take(header, at, _INT, "extFields")
+    remark, at = _read_piece(header, _HEAD.size, _INT, "remark")
+    fields, at = _read_piece(header, at, _INT, "extFields")
     if at != len(header):
         raise MalformedHeader("", f"{len(header) - at} bytes follow the header")
     return Command(
@@ -86,13 +86,13 @@ def _decode_fields(data: bytes) -> dict[str, str]:
         count += 1
         if count > FIELDS_MAX:
             raise too_many_fields()
-        key, at = _take(data, at, _SHORT, "extFields")
-        value, at = _take(data, at, _INT, "extFields")
+        key, at = _read_piece(data, at, _SHORT, "extFields")
+        value, at = _read_piece(data, at, _INT, "extFields")
         fields[key.decode(errors="replace")] = value.decode(errors="replace")
     return {key: value for key, value in fields.items() if value}
 
 
-def _take(data: bytes, at: int, width: Struct, field: str) -> tuple[bytes, int]:
+def _read_piece(data: bytes, at: int, width: Struct, field: str) -> tuple[bytes, int]:
     """The length-prefixed piece at ``at``, and where the next one starts."""
     start = at + width.size
     if start > len(data):

@@ -32,7 +32,8 @@ class TypedRequest(
     msgspec.Struct,
     Generic[H],
     gc=False,
-    rename={"header": "extFields", "body": " body"},  # the body is set after decoding
+    # no header has these names: they are set after decoding
+    rename={"header": "extFields", "body": " body", "came_ms": " came_ms", "is_held": " is_held"},
 ):
     """A request whose header has already been read.  Treat it as frozen."""
 
@@ -44,6 +45,10 @@ class TypedRequest(
     language: str = "JAVA"
     remark: str | None = None
     body: bytes = b""
+    came_ms: int = 0
+    """When a server got it."""
+    is_held: bool = False
+    """Whether a server let it wait for its answer."""
 
     @property
     def is_oneway(self) -> bool:

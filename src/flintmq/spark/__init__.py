@@ -31,6 +31,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flintmq.spark.listeners.listener_run import run
+    from flintmq.spark.pipelines.dead_letter_replay import plan_replay
+    from flintmq.spark.pipelines.dead_letter_report import dead_letter_report, dead_letters
+    from flintmq.spark.pipelines.lake_query import lake
+    from flintmq.spark.pipelines.topic_report import topic_report
+    from flintmq.spark.session import spark_session
+    from flintmq.spark.sink.drop_repeats import DropRepeats, drop_repeats
+
 _PLACES = {
     "DropRepeats": "flintmq.spark.sink.drop_repeats",
     "dead_letter_report": "flintmq.spark.pipelines.dead_letter_report",

@@ -2,12 +2,13 @@
 
 What a user says is kept.  A session that exists already, or a program that spark-submit started,
 is used as it is.  The time zone is left alone: our columns are instants, and how they are shown
-is the user's matter.
+is the user's matter.  docs/spark.md lists every setting that is changed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -42,6 +44,9 @@ LOCAL_SETTINGS: Final = {
 
 CONNECT: Final = "sc://"
 
+_LOCAL_CORES = re.compile(r"local\[([0-9]+|\*)(?:,[0-9]+)?\]")
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[([0-9]+),([0-9]+),[0-9]+\]")
+
 
 def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> SparkSession:
     """A session, made if there is none.  ``conf`` are settings of Spark, by their full names."""
@@ -52,7 +57,7 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
 
     given = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
-    if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if is_given():
         settings = given
     elif master.startswith(CONNECT):
         builder = builder.remote(master)
@@ -63,12 +68,40 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
         if is_local(master):
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         builder = builder.appName(app_name).master(master)
-        settings = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {}), **given}
+        settings = {**settings_for(master), **given}
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()
     report_batch_ends(made)
     return made
+
+
+def is_given() -> bool:
+    """Whether there is a session already, or a JVM that spark-submit started for the program."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """The settings that a session has which is made for a master, unless they are given."""
+    if not is_local(master):
+        return dict(SETTINGS)
+    return {**SETTINGS, **LOCAL_SETTINGS, SHUFFLE_PARTITIONS: str(local_cores(master))}
+
+
+def local_cores(master: str) -> int:
+    """The cores of a local master.
+
+    One shuffle partition for each is enough there.  Spark's default of 200 is for clusters: every
+    micro-batch with a state or a join runs 200 tasks, however few its rows are.
+    """
+    if cluster := _LOCAL_CLUSTER.fullmatch(master):
+        return max(1, int(cluster[1]) * int(cluster[2]))
+    cores = _LOCAL_CORES.fullmatch(master)
+    if cores is None:
+        return 1
+    return os.cpu_count() or 1 if cores[1] == "*" else max(1, int(cores[1]))
 
 
 def is_local(master: str) -> bool:

@@ -7,5 +7,6 @@
                  └─► retention, mending    old files; a disk that refused a write
 
 `files` is the only folder that writes.  `readonly` and `check` read a directory that a broker may
-be using; `batch_topics` is for topics with ``queue.type=BatchCQ``.
+be using; `batch_topics` is for topics with ``queue.type=BatchCQ``, `raw_log` for
+masters and slaves, which copy the log byte by byte, and `move_aside` for slaves that begin again.
 """

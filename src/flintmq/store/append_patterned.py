@@ -1,8 +1,8 @@
-"""Plain records on their way into the log, in fewer steps than `MessageLog.append`.
+"""Appends plain records and batches in fewer steps than `MessageLog.append` does one of any kind.
 
-For records that a `RecordPattern` writes: of a queue whose units hold the hash of the tag, with
-keys, neither delayed nor part of a transaction.  What the store does not take like that, because
-a record is too large or the turn has enough, it leaves to `append`, which says why.
+All of them are written by a `RecordPattern`.  A plain record has keys, is neither delayed nor part
+of a transaction, and is in a queue whose units hold the hash of the tag.  Its caller has checked
+what `MessageLog.append` checks, once for many; of a record that is too large, `append` says why.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flintmq.errors import BodyTooLarge
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
-from flintmq.protocol.records.record_draft import RecordPattern
+from flintmq.protocol.records.record_pattern import RecordPattern
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.dispatch import Dispatch

@@ -33,8 +33,8 @@ import msgspec
 from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.model.sys_flag import TRANSACTION_MASK, TransactionType
-from flintmq.protocol.records.layout import SYS_FLAG_AT
+from flintmq.model.sys_flag import TransactionType
+from flintmq.protocol.records.record_pattern import RecordPattern
 from flintmq.store.append_patterned import PlainAppend
 from flintmq.store.batch_topics import BatchTopics
 from flintmq.store.files.disk import Disk
@@ -49,6 +49,7 @@ from flintmq.store.queues.dispatch import QUEUED_TYPES, Grown
 from flintmq.store.queues.queue_reader import READ_BYTES_MAX, QueueReader, ReadResult
 from flintmq.store.queues.queue_set import QueueSpan
 from flintmq.store.queues.selection import EVERYTHING, Selection
+from flintmq.store.raw_log import RawLog
 from flintmq.store.record_lookup import Lookup
 from flintmq.store.recovery.parts import StoreParts, assemble
 from flintmq.store.recovery.recovery import recover
@@ -111,6 +112,7 @@ class MessageLog:
         self.plain = PlainAppend(
             parts.log, parts.dispatch, config, TURN_BYTES_MAX, self._require_room
         )
+        self.raw = RawLog(parts, self._require_room)
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
         self.batched = BatchTopics(parts)
@@ -164,9 +166,11 @@ class MessageLog:
 
     def append(
         self,
-        draft: bytearray,
-        topic: str,
-        queue_id: int,
+        pattern: RecordPattern,
+        body: bytes,
+        properties: bytes,
+        born_ms: int,
+        born_host: bytes,
         *,
         tags_code: int = 0,
         keys: Sequence[str] = (),
@@ -175,30 +179,33 @@ class MessageLog:
         count: int = 1,
         now_ms: int,
     ) -> Appended:
-        """Give a drafted record its place; it is stored by the next `write`.
+        """Append a record of any kind; it is stored by the next `write`.
 
         ``keys`` are what it is found by, see `dispatch.keys_of`.  With a ``delay_level``
         its unit holds the time of delivery instead of ``tags_code``.  A record of ``count``
-        messages is for a topic that keeps batches.
+        messages is for a topic that keeps batches.  Raises `LocalProtocolError` for what no
+        record can hold.
         """
-        size_bytes, log, dispatch = len(draft), self._log, self._dispatch
+        log, dispatch = self._log, self._dispatch
+        size_bytes = pattern.checked_size(body, properties, born_ms)
         self._require_room(size_bytes, now_ms)
-        kind = draft[SYS_FLAG_AT + 3] & TRANSACTION_MASK  # it fits in the last byte of the flag
-        if kind in QUEUED_TYPES:
-            growth = dispatch.growth(topic, queue_id)
-            queue_offset = QueueOffset(growth.stop)
-            log_offset = log.append(draft, queue_offset, now_ms)
+        kind = pattern.transaction_type
+        growth = dispatch.growth_of(pattern.queue) if kind in QUEUED_TYPES else None
+        queue_offset = QueueOffset(0 if growth is None else growth.stop)
+        log_offset = log.reserve(size_bytes)
+        log.stage(
+            pattern.record(body, properties, born_ms, born_host, queue_offset, log_offset, now_ms),
+            now_ms,
+        )
+        if growth is not None:
             code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
             if growth.is_batched:
                 dispatch.add_batch(growth, log_offset, size_bytes, code, now_ms, count)
             else:
                 dispatch.add(growth, log_offset, size_bytes, code, now_ms, bit_map)
-        else:
-            queue_offset = QueueOffset(0)
-            log_offset = log.append(draft, queue_offset, now_ms)
         if keys and kind != TransactionType.ROLLBACK:
-            dispatch.add_keys(topic, keys, log_offset, now_ms)
-        return Appended(log_offset, queue_offset, size_bytes, now_ms)
+            dispatch.add_keys(pattern.topic, keys, log_offset, now_ms)
+        return Appended(LogOffset(log_offset), queue_offset, size_bytes, now_ms)
 
     def write(self) -> list[Grown]:
         """Store what was appended; tell which queues grew.  `DiskFailed`: nothing was stored."""
@@ -385,5 +392,5 @@ class MessageLog:
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic.  Its records stay in the log until their file goes."""
-        self._parts.tombstones.put(topic, self._log.end_offset)
+        self._parts.tombstones.mark_deleted(topic, self._log.end_offset)
         self._queues.remove_topic(topic)

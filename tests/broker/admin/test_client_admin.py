@@ -182,7 +182,9 @@ def test_a_message_goes_along_when_a_client_is_to_consume_it(world: World) -> No
 def test_any_client_consumes_when_none_is_named_and_a_body_goes_along_as_it_is(
     world: World,
 ) -> None:
-    world.state.groups.put(GroupConfig(group_name="g", group_sys_flag=3), world.now_ms)
+    world.state.groups.create_or_replace(
+        GroupConfig(group_name="g", group_sys_flag=3), world.now_ms
+    )
     peer = join(world, "g", "T")
 
     world.submit(CONSUME, ConsumeDirectly(consumer_group="g"), b"a record")

@@ -83,7 +83,9 @@ def test_unknown_attributes_are_refused_and_known_ones_stay(world: World) -> Non
     asked = GroupConfig(group_name="g", attributes={"+a": "b"})
     assert refused(world, CREATE, None, asked.to_body()) == (1, "unsupported key: a")
 
-    world.state.groups.put(GroupConfig(group_name="g", attributes={"a": "b"}), world.now_ms)
+    world.state.groups.create_or_replace(
+        GroupConfig(group_name="g", attributes={"a": "b"}), world.now_ms
+    )
     done(world, CREATE, None, GroupConfig(group_name="g", retry_max_times=1).to_body())
 
     found = world.state.groups.find("g")

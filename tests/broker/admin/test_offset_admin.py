@@ -39,7 +39,7 @@ def queue(queue_id: int, topic: str = "T") -> QueueRef:
 def fill(world: World, count: int = 3, topic: str = "T") -> None:
     """A topic of two queues with messages a second apart in the first, and a group "g"."""
     make_topic(world, topic)
-    world.state.groups.put(GroupConfig(group_name="g"), world.now_ms)
+    world.state.groups.create_or_replace(GroupConfig(group_name="g"), world.now_ms)
     for _ in range(count):
         world.send(topic)
         world.now_ms += 1_000

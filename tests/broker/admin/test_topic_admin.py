@@ -300,7 +300,7 @@ def test_a_topic_that_has_more_queues_than_may_be_made_keeps_them(world: World) 
     """A directory of RocketMQ may have one, and so may one of an older release of ours."""
     many = 4 * TOPIC_QUEUES_MAX
     old = TopicConfig(topic_name="old", read_queue_nums=many, write_queue_nums=many)
-    world.state.topics.put(old, world.now_ms)
+    world.state.topics.create_or_replace(old, world.now_ms)
 
     done(world, CREATE, new_topic("old", many - 1))
     code, remark = refused(world, CREATE, new_topic("old", many))

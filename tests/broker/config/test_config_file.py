@@ -20,6 +20,7 @@ from flintmq.broker.config.config_file import (
     settings_texts,
 )
 from flintmq.errors import InvalidSetting
+from flintmq.model.broker_role import BrokerRole
 from flintmq.net.address import Address
 from flintmq.protocol.bodies.java_properties import write_properties
 from flintmq.store.files.store_config import Flush, StoreConfig
@@ -46,12 +47,19 @@ ODD_VALUES = {
     "brokerName": "broker-x",
     "brokerClusterName": "c1",
     "brokerId": "0",
+    "brokerRole": "SYNC_MASTER",
+    "haMasterAddress": "10.0.0.1:10912",
+    "haAllowedSlaves": "10.0.0.2/32,fd00::/8",
+    "inSyncReplicas": "3",
     "brokerIP1": "fd00::1",
     "bindAddress": "0.0.0.0",
     "namesrvAddr": "10.0.0.1:9876;[fd00::1]:9876",
     "regionId": "there",
     "registerNameServerPeriod": "20000",
     "brokerPermission": "4",
+    "metricsExporterType": "PROM",
+    "metricsPromExporterHost": "fd00::2",
+    "metricsLabel": "dc:lab,rack:7",
     "messageDelayLevel": "1s 90s 5m 2h 3d",
     "storePathRootDir": "/var/store",
     "flushDiskType": "ASYNC_FLUSH",
@@ -60,10 +68,20 @@ ODD_VALUES = {
     "mapperFileSizeBatchConsumeQueue": "4600",
     "mappedFileSizeConsumeQueueExt": "4096",
     "deleteWhen": "23",
+    "quotas": "account:alice send 10/s 1MiB/s; group:* consume 5B/s",
+    "partialFrameBytesMax": "33554432",
+    "unreadBytesMax": "33554432",
+    "unreadBytesPerConnectionMax": "33554432",
     "diskMaxUsedSpaceRatio": "60",
     "accessMessageInMemoryMaxRatio": "7",
 }
 """A value for each key whose kind alone does not tell one."""
+
+
+SECRETS = {
+    "initAuthenticationUser": '{"username":"somebody","password":"hidden12"}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"somebody","secretKey":"hidden12"}',
+}
 
 
 def a_value_of(key: str) -> str:
@@ -108,7 +126,7 @@ def test_what_the_file_does_not_say_stays() -> None:
     assert settings.config.store.retention_hours == 1
 
 
-@pytest.mark.parametrize("key", SETTINGS)
+@pytest.mark.parametrize("key", sorted(SETTINGS.keys() - SECRETS.keys()))
 def test_every_setting_is_shown_as_it_was_read(key: str) -> None:
     text = a_value_of(key)
 
@@ -118,6 +136,15 @@ def test_every_setting_is_shown_as_it_was_read(key: str) -> None:
     assert settings_texts(settings)[key] == text
     if key != "brokerId":
         assert settings != BrokerSettings()
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_a_secret_is_read_and_never_shown(key: str) -> None:
+    settings, _ = read_broker_conf(write_properties({key: SECRETS[key]}))
+
+    assert ("somebody", "hidden12") in (settings.first_user, settings.inner)
+    assert settings_texts(settings)[key] == "******"
+    assert "hidden12" not in repr(settings)
 
 
 def test_the_defaults_are_shown_and_read_back_the_same() -> None:
@@ -168,7 +195,13 @@ def test_a_name_that_means_nothing_here_is_told_alone(key: str) -> None:
         ("deleteWhen", "24", "00 to 23"),
         ("diskMaxUsedSpaceRatio", "100", "10 to 95"),
         ("brokerName", "", "not be empty"),
-        ("brokerId", "1", "only 0"),
+        ("brokerId", "-1", "a number from 0"),
+        ("brokerRole", "SLAVE", "broker_id of a slave must be 1"),
+        ("brokerRole", "LEADER", "ASYNC_MASTER, SYNC_MASTER, SLAVE"),
+        ("haListenPort", "65536", "a number from 0 to 65535"),
+        ("haMasterAddress", "10.0.0.1", "port"),
+        ("haAllowedSlaves", "10.0.0.1/8", "has host bits set"),
+        ("inSyncReplicas", "0", "a number from 1"),
         ("brokerPermission", "8", "0 to 7"),
         ("maxMessageSize", "99999999999999999999", "1 to"),
     ],
@@ -180,15 +213,40 @@ def test_a_bad_value_is_refused_with_what_is_allowed(key: str, text: str, allowe
     assert (caught.value.setting, caught.value.value) == (key, text)
 
 
-@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "enableLmq"])
+@pytest.mark.parametrize("key", ["enableControllerMode", "enableLmq"])
 def test_a_promise_we_do_not_keep_is_refused(key: str) -> None:
     with pytest.raises(InvalidSetting, match="only false is served"):
         read_broker_conf(f"{key}=true".encode())
 
 
-def test_a_slave_is_refused() -> None:
-    with pytest.raises(InvalidSetting, match="only ASYNC_MASTER or SYNC_MASTER"):
-        read_broker_conf(b"brokerRole=SLAVE")
+def test_a_master_with_the_id_of_a_slave_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="must be 0 for a master: give it the role SLAVE"):
+        read_broker_conf(b"brokerId=1")
+
+
+def test_a_slave_is_read_and_serves_slaves_of_its_own_beside_its_port() -> None:
+    settings, _ = read_broker_conf(b"brokerRole=SLAVE\nbrokerId=2\nhaMasterAddress=10.0.0.1:10912")
+
+    config = settings.config
+    assert (config.role, config.broker_id, config.ha_port) == (BrokerRole.SLAVE, 2, 0)
+    assert config.ha_master_address == "10.0.0.1:10912"
+
+
+@pytest.mark.parametrize(
+    ("text", "ha_port"),
+    [
+        (b"brokerRole=SYNC_MASTER", 0),
+        (b"brokerRole=SYNC_MASTER\nhaListenPort=20912", 20912),
+        (b"brokerRole=ASYNC_MASTER", None),
+        (b"brokerRole=ASYNC_MASTER\nhaListenPort=0", 0),
+    ],
+)
+def test_a_master_opens_a_port_for_slaves_only_when_it_is_asked_to(
+    text: bytes, ha_port: int | None
+) -> None:
+    settings, _ = read_broker_conf(text)
+
+    assert settings.config.ha_port == ha_port
 
 
 def test_a_store_in_several_places_is_refused() -> None:

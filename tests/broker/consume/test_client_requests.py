@@ -57,7 +57,9 @@ def _group_of(note: Command) -> str:
 
 
 def test_a_heartbeat_makes_the_group_and_its_retry_topic(world: World) -> None:
-    world.state.groups.put(GroupConfig(group_name="H", retry_queue_nums=3), world.now_ms)
+    world.state.groups.create_or_replace(
+        GroupConfig(group_name="H", retry_queue_nums=3), world.now_ms
+    )
 
     answer = beat(world, P1, heartbeat("c", consumer("G", wants("T")), consumer("H")))
 
@@ -76,7 +78,7 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic(world: World) -> None:
 
 def test_the_retry_topic_of_a_unit_or_of_an_ordered_topic_says_so(world: World) -> None:
     made = world.state.topics.ensure("T", 4, world.now_ms)
-    world.state.topics.put(msgspec.structs.replace(made, order=True), world.now_ms)
+    world.state.topics.create_or_replace(msgspec.structs.replace(made, order=True), world.now_ms)
 
     beat(world, P1, heartbeat("c", consumer("G", wants("T"), unit_mode=True)))
 
@@ -183,7 +185,7 @@ def test_a_new_member_is_told_to_all_itself_included_and_before_its_answer(world
 
 def test_notes_leave_before_the_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(world, "tell", lambda *_: order.append("note"))
+    monkeypatch.setattr(world, "send_oneway", lambda *_: order.append("note"))
     monkeypatch.setattr(world, "answer", lambda *_: order.append("answer"))
 
     beat(world, P1, heartbeat("c1", consumer("G")))
@@ -222,7 +224,7 @@ def test_a_broadcasting_group_is_not_told(world: World) -> None:
 
 def test_a_group_may_do_without_being_told(world: World) -> None:
     quiet = GroupConfig(group_name="G", notify_consumer_ids_changed_enable=False)
-    world.state.groups.put(quiet, world.now_ms)
+    world.state.groups.create_or_replace(quiet, world.now_ms)
 
     beat(world, P1, heartbeat("c1", consumer("G"), consumer("H")))
 

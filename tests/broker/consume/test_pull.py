@@ -64,7 +64,7 @@ def nothing(world: World) -> None:
 
 def group_is(**changes: Any) -> Callable[[World], None]:
     def arrange(world: World) -> None:
-        world.state.groups.put(GroupConfig(group_name=GROUP, **changes), world.now_ms)
+        world.state.groups.create_or_replace(GroupConfig(group_name=GROUP, **changes), world.now_ms)
 
     return arrange
 
@@ -395,7 +395,9 @@ STATUSES = [
 def test_a_status_becomes_its_code(case: Status, request_code: RequestCode, tmp_path: Path) -> None:
     with World(tmp_path, broker_config()) as world:
         add_topic(world, sys_flag=2)
-        world.state.groups.put(GroupConfig(group_name=GROUP, group_sys_flag=3), world.now_ms)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name=GROUP, group_sys_flag=3), world.now_ms
+        )
         store(world, *[b"x"] * 5, TAGS="A")
 
         answer = pull(
@@ -692,7 +694,7 @@ def test_a_reader_far_behind_is_sent_to_a_slave(
     )
     with World(tmp_path, config) as world:
         add_topic(world)
-        world.state.groups.put(
+        world.state.groups.create_or_replace(
             GroupConfig(group_name=GROUP, broker_id=5, which_broker_when_consume_slowly=7),
             world.now_ms,
         )

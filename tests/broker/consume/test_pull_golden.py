@@ -128,7 +128,7 @@ def test_a_refusal_is_the_recorded_one(exchange: Recorded, tmp_path: Path) -> No
             add_topic(world, request.topic, 2)
         if code == 16:
             group = GroupConfig(group_name=request.consumer_group, consume_enable=False)
-            world.state.groups.put(group, world.now_ms)
+            world.state.groups.create_or_replace(group, world.now_ms)
         if code == 29:
             peer = Peer(recorded.remark.rpartition("/")[2].removesuffix("]"))
         texts = {25: "*", 27: "a >", 1: "a > 1"}

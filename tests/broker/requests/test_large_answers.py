@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flintmq.broker.requests.large_answers import SMALL_ENTRIES, TOPICS_PER_REQUEST_MAX
+from flintmq.broker.requests.outcome import SMALL_ENTRIES, TOPICS_PER_REQUEST_MAX
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.saving import PAUSE_S_MAX, save_pause, take_names
 from flintmq.broker.tables import registration
@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     with World(tmp_path) as world:
         state = world.state
         wide = TopicConfig(topic_name="wide", read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-        state.topics.put(wide, world.now_ms)
+        state.topics.create_or_replace(wide, world.now_ms)
         for number in range(QUEUES):
             state.topics.ensure(f"topic{number}", 1, world.now_ms)
             state.groups.find_or_create(f"group{number}", world.now_ms)

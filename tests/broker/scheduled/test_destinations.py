@@ -294,7 +294,7 @@ def test_a_message_whose_queue_went_goes_to_another_queue_of_its_topic(
         world.state.topics.ensure("T", 8, world.now_ms)
         world.send("T", queue_id=7, properties=text_of({k: str(v) for k, v in wish.items()}))
         smaller = TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3, perm=6)
-        world.state.topics.put(smaller, world.now_ms)
+        world.state.topics.create_or_replace(smaller, world.now_ms)
 
         world.advance(2_000)
 
@@ -309,7 +309,7 @@ def test_a_queue_that_is_only_read_still_takes_what_was_sent_to_it(tmp_path: Pat
         world.state.topics.ensure("T", 8, world.now_ms)
         world.send("T", queue_id=7, properties="DELAY\x011\x02")
         halfway = TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=3, perm=6)
-        world.state.topics.put(halfway, world.now_ms)
+        world.state.topics.create_or_replace(halfway, world.now_ms)
 
         world.advance(2_000)
 
@@ -338,7 +338,7 @@ def test_a_topic_without_queues_takes_nothing(tmp_path: Path) -> None:
         world.state.topics.ensure("T", 1, world.now_ms)
         world.send("T", properties="DELAY\x011\x02")
         none = TopicConfig(topic_name="T", read_queue_nums=0, write_queue_nums=0, perm=6)
-        world.state.topics.put(none, world.now_ms)
+        world.state.topics.create_or_replace(none, world.now_ms)
 
         world.advance(2_000)
 
@@ -408,7 +408,9 @@ def test_a_message_sent_back_goes_to_a_queue_its_retry_topic_has(tmp_path: Path)
     with World(tmp_path) as world:
         world.send("T")
         (record,) = records(world, "T")
-        world.state.groups.put(GroupConfig(group_name="g", retry_queue_nums=1_000), world.now_ms)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_queue_nums=1_000), world.now_ms
+        )
         world.state.topics.ensure("%RETRY%g", 2, world.now_ms)
 
         for _ in range(20):
@@ -428,7 +430,7 @@ def test_a_half_message_from_the_future_is_not_stored_again_for_ever(tmp_path: P
         wish = {"CHECK_IMMUNITY_TIME_IN_SECONDS": 10**9}
         new = message(world, TOPIC, b"later", PGROUP=GROUP, UNIQ_KEY="id", **wish)
         new.born_ms = START_MS + 10**15
-        world.state.halves.put(world.state, new, world.now_ms)
+        world.state.halves.append(world.state, new, world.now_ms)
         world.settle()
 
         world.advance(40 * 30_000)

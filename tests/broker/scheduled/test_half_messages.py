@@ -36,7 +36,7 @@ def test_only_the_bits_of_the_transaction_are_cleared(tmp_path: Path) -> None:
         new = message(world, TOPIC, b"x")
         new.sys_flag = 12 | COMPRESSED
 
-        world.state.halves.put(world.state, new, world.now_ms)
+        world.state.halves.append(world.state, new, world.now_ms)
         world.settle()
 
         assert records(world, HALF_TOPIC)[0].sys_flag == COMPRESSED

@@ -61,7 +61,7 @@ def test_the_answer_has_the_fields_of_a_real_broker(
             config = TopicConfig(
                 topic_name=topic, read_queue_nums=1, write_queue_nums=1, attributes={}
             )
-            world.state.topics.put(config, START_MS)
+            world.state.topics.create_or_replace(config, START_MS)
 
         answer = world.ask(code, header, asked.body, version=asked.version)
 

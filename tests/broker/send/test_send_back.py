@@ -128,7 +128,9 @@ def test_a_message_is_a_dead_letter_at_the_maximum_or_when_asked(
 
 def test_the_maximum_of_the_group_counts_without_one_of_the_consumer(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.groups.put(GroupConfig(group_name="g", retry_max_times=0), START_MS)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_max_times=0), START_MS
+        )
 
         give_back(world, sent(world))
 
@@ -155,7 +157,9 @@ def test_who_stores_it_again_is_its_store_host_and_the_first_is_in_its_origin(
 
 def test_both_topics_are_made_when_they_are_needed(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.groups.put(GroupConfig(group_name="g", retry_queue_nums=3), START_MS)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_queue_nums=3), START_MS
+        )
 
         give_back(world, sent(world), delay_level=-1, unit_mode=True)
 
@@ -168,7 +172,9 @@ def test_both_topics_are_made_when_they_are_needed(tmp_path: Path) -> None:
 
 def test_retries_are_spread_over_the_queues_of_the_retry_topic(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.groups.put(GroupConfig(group_name="g", retry_queue_nums=3), START_MS)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_queue_nums=3), START_MS
+        )
         offset = sent(world)
 
         for _ in range(30):
@@ -189,7 +195,9 @@ def records(views: list[memoryview]) -> list[Record]:
 
 def test_a_group_without_retry_queues_lets_its_messages_go(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.groups.put(GroupConfig(group_name="g", retry_queue_nums=0), START_MS)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_queue_nums=0), START_MS
+        )
         sent(world)
         end_offset = world.state.log.end_offset
 
@@ -225,7 +233,7 @@ def no_groups(world: World) -> None:
 
 
 def no_writing(world: World) -> None:
-    world.state.topics.put(TopicConfig(topic_name="%RETRY%g", perm=4), START_MS)
+    world.state.topics.create_or_replace(TopicConfig(topic_name="%RETRY%g", perm=4), START_MS)
 
 
 def stopping(world: World) -> None:

@@ -132,7 +132,7 @@ def test_a_negative_queue_id_chooses_one_queue_for_all(tmp_path: Path) -> None:
 def test_a_topic_of_several_tags_marks_its_messages(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         topic = TopicConfig(topic_name="T", topic_filter_type="MULTI_TAG")
-        world.state.topics.put(topic, START_MS)
+        world.state.topics.create_or_replace(topic, START_MS)
 
         records = records_of(world, ask(world, TWO))
 

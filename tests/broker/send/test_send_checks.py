@@ -31,13 +31,13 @@ class Case(NamedTuple):
 
 
 def order_topic(world: World) -> None:
-    world.state.topics.put(TopicConfig(topic_name="T", order=True), START_MS)
+    world.state.topics.create_or_replace(TopicConfig(topic_name="T", order=True), START_MS)
     change(world, permission=4)
 
 
 def no_write_queues(world: World) -> None:
     topic = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=0, attributes={})
-    world.state.topics.put(topic, START_MS)
+    world.state.topics.create_or_replace(topic, START_MS)
 
 
 def stopping(world: World) -> None:
@@ -271,7 +271,7 @@ def test_a_broker_that_is_not_writable_takes_what_needs_no_order(tmp_path: Path)
 
 def test_the_write_permission_of_the_topic_itself_is_not_checked(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.topics.put(TopicConfig(topic_name="T", perm=4), START_MS)
+        world.state.topics.create_or_replace(TopicConfig(topic_name="T", perm=4), START_MS)
 
         answer = ask(world, "T")
 
@@ -300,7 +300,7 @@ def test_the_largest_body_passes(tmp_path: Path) -> None:
 def test_a_queue_id_may_be_one_that_is_only_read(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         topic = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=2)
-        world.state.topics.put(topic, START_MS)
+        world.state.topics.create_or_replace(topic, START_MS)
 
         assert ask(world, "T", queue_id=3).code == ResponseCode.SUCCESS
         assert ask(world, "T", queue_id=4).code == ResponseCode.INVALID_PARAMETER
@@ -309,7 +309,7 @@ def test_a_queue_id_may_be_one_that_is_only_read(tmp_path: Path) -> None:
 def test_a_negative_queue_id_lets_the_broker_choose_one_it_writes_to(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         topic = TopicConfig(topic_name="T", read_queue_nums=8, write_queue_nums=3)
-        world.state.topics.put(topic, START_MS)
+        world.state.topics.create_or_replace(topic, START_MS)
 
         chosen = {header_of(ask(world, "T", queue_id=-1), SendAnswer).queue_id for _ in range(50)}
 

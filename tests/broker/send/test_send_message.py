@@ -107,7 +107,7 @@ def test_marks_of_the_sender_are_written_over_by_ours(tmp_path: Path) -> None:
 def test_a_topic_of_several_tags_marks_its_messages(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         topic = TopicConfig(topic_name="T", topic_filter_type="MULTI_TAG")
-        world.state.topics.put(topic, START_MS)
+        world.state.topics.create_or_replace(topic, START_MS)
 
         ask(world, "T")
 
@@ -285,7 +285,9 @@ def test_a_retry_message_of_an_ordered_group_is_a_dead_letter_at_once(tmp_path: 
 
 def test_the_maximum_of_the_group_counts(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        world.state.groups.put(GroupConfig(group_name="g", retry_max_times=1), START_MS)
+        world.state.groups.create_or_replace(
+            GroupConfig(group_name="g", retry_max_times=1), START_MS
+        )
 
         ask(world, f"{RETRY_PREFIX}g", reconsume_times=1)
 

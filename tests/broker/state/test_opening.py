@@ -106,7 +106,7 @@ def test_a_topic_that_was_saved_with_too_many_queues_gets_those_it_has(
                 write_queue_nums=10**9,
                 perm=6,
             )
-            before.state.topics.put(large, before.now_ms)
+            before.state.topics.create_or_replace(large, before.now_ms)
         before.tables.topics.save(before.state.topics.table())
         before.state.log.delete_topic("Ghost")
 

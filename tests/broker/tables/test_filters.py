@@ -15,7 +15,7 @@ from flintmq.model.host import Host
 from flintmq.protocol.bodies.client import SQL92, TAG, Subscription
 from flintmq.protocol.bodies.group import FilterTable, GroupFilter
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 
 TESTS = Path(__file__).parents[2]
 GOLDEN = json.loads((TESTS / "filter" / "golden" / "bit_maps.json").read_text())
@@ -42,16 +42,9 @@ def found(filters: ConsumerFilters, topic: str = "orders") -> GroupFilter:
 
 
 def record(**properties: str) -> memoryview:
-    draft = draft_record(
-        "orders",
-        b"body",
-        encode_properties(properties),
-        queue_id=0,
-        born_ms=NOW_MS,
-        born_host=HOST,
-        store_host=HOST,
-    )
-    return memoryview(draft)
+    pattern = RecordPattern("orders", 0, store_host=HOST)
+    text = encode_properties(properties)
+    return memoryview(pattern.record(b"body", text, NOW_MS, packed_host(HOST), 0, 0, 0))
 
 
 # Registering

@@ -65,18 +65,18 @@ def test_a_group_that_is_known_is_found_whatever_its_name() -> None:
     groups = new_groups(auto_create=False)
     odd = GroupConfig(group_name="a b")
 
-    groups.put(odd, NOW_MS)
+    groups.create_or_replace(odd, NOW_MS)
 
     assert groups.find_or_create("a b", NOW_MS) is odd
 
 
 def test_putting_the_same_settings_again_is_no_change() -> None:
     groups = new_groups()
-    groups.put(GroupConfig(group_name="G", retry_max_times=3), NOW_MS)
+    groups.create_or_replace(GroupConfig(group_name="G", retry_max_times=3), NOW_MS)
     groups.is_dirty = False
     before = groups.version
 
-    groups.put(GroupConfig(group_name="G", retry_max_times=3), NOW_MS + 1)
+    groups.create_or_replace(GroupConfig(group_name="G", retry_max_times=3), NOW_MS + 1)
     groups.remove("nobody", NOW_MS + 1)
 
     assert groups.version == before
@@ -135,7 +135,7 @@ def test_other_bits_of_the_forbidden_table_stay() -> None:
 
 def test_groups_come_back_from_their_file() -> None:
     groups = new_groups()
-    groups.put(GroupConfig(group_name="G", consume_enable=False), NOW_MS)
+    groups.create_or_replace(GroupConfig(group_name="G", consume_enable=False), NOW_MS)
     groups.allow_reading("G", "T", NOW_MS, allowed=False)
 
     again = saved_and_loaded(groups)

@@ -145,7 +145,7 @@ def test_a_topic_gets_no_more_queues_than_its_template(asked: int | None, made: 
 def test_a_topic_takes_after_its_template() -> None:
     topics = new()
     template = TopicConfig(topic_name="mine", perm=5, topic_filter_type="MULTI_TAG", order=True)
-    topics.put(template, NOW_MS)
+    topics.create_or_replace(template, NOW_MS)
 
     topic = topics.create_by_send("T", "mine", 4, NOW_MS, unit_mode=True)
 
@@ -202,7 +202,7 @@ def test_every_change_gets_a_version_and_is_told() -> None:
     topics.is_dirty = False
     before = topics.version
 
-    topics.put(TopicConfig(topic_name="T"), NOW_MS + 1)
+    topics.create_or_replace(TopicConfig(topic_name="T"), NOW_MS + 1)
     topics.remove("broker-a", NOW_MS + 2)
 
     assert topics.version.counter == before.counter + 2
@@ -213,11 +213,11 @@ def test_every_change_gets_a_version_and_is_told() -> None:
 
 def test_what_changes_nothing_is_no_change() -> None:
     topics = new()
-    topics.put(TopicConfig(topic_name="T"), NOW_MS)
+    topics.create_or_replace(TopicConfig(topic_name="T"), NOW_MS)
     topics.changed.clear()
     before = topics.version
 
-    topics.put(TopicConfig(topic_name="T"), NOW_MS + 1)
+    topics.create_or_replace(TopicConfig(topic_name="T"), NOW_MS + 1)
     topics.remove("nowhere", NOW_MS + 1)
     topics.ensure("T", 3, NOW_MS + 1)
     topics.mark_order_topics(["nowhere"], NOW_MS + 1)
@@ -239,7 +239,7 @@ def test_a_table_read_again_is_the_same_and_needs_no_saving() -> None:
 
 def test_order_topics_are_marked_and_told() -> None:
     topics = new()
-    topics.put(TopicConfig(topic_name="T"), NOW_MS)
+    topics.create_or_replace(TopicConfig(topic_name="T"), NOW_MS)
     topics.changed.clear()
 
     topics.mark_order_topics(["T", "nowhere"], NOW_MS)
@@ -253,7 +253,7 @@ def test_order_topics_are_marked_and_told() -> None:
 def test_a_topic_that_is_there_is_not_made_again() -> None:
     topics = new()
     topic = TopicConfig(topic_name="T", read_queue_nums=7)
-    topics.put(topic, NOW_MS)
+    topics.create_or_replace(topic, NOW_MS)
 
     assert topics.ensure("T", 3, NOW_MS) == topic
 

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from flintmq import Message, Producer, PushConsumer
-from flintmq.cli.group.group_lag import duration
-from flintmq.cli.shared.times import parse_time
+from flintmq import Message, Producer, PullConsumer, PushConsumer
+from flintmq.cli.shared.tables import MISSING
 from flintmq.client.admin import Admin
 from flintmq.client.push.push_settings import PushSettings
+from flintmq.core.admin import group_diagnosis
 from flintmq.core.admin.spans import START
+from flintmq.core.reading.time_text import parse_time
 from flintmq.errors import InvalidSetting
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
+from flintmq.reports.amounts import duration
 from support.broker.heartbeats import consumer, heartbeat, wants
 from support.cli.asking import Shell, shell
 
@@ -161,7 +163,9 @@ def test_a_reset_that_makes_no_sense_is_refused(
     assert words in found[1]
 
 
-def test_who_is_online_is_shown(user: Shell) -> None:
+def test_who_is_online_is_shown(user: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a member that does not answer when it is asked for its state."""
+    monkeypatch.setattr(group_diagnosis, "CLIENT_CALL_MS", 500)
     made(user, "online")
     body = heartbeat("c1", consumer("online", wants("orders", "paid"))).to_body()
     with Admin(namesrv=user.namesrv) as admin, BlockingChannels() as channels:
@@ -210,11 +214,12 @@ def test_lag_is_watched_with_its_rate_and_its_end(user: Shell) -> None:
     told = user.told("group", "lag", group, "-w", "-c", "2", "-i", "0.05")
 
     assert [look["lag"] for look in looks] == [10, 10]
-    assert [look["consumed_per_s"] for look in looks] == [None, 0]
+    assert [look["consumed_per_s"] for look in looks] == [None, None]
+    assert [look["stored_per_s"] for look in looks] == [None, 0]
     assert looks[1]["drain_s"] is None
     assert told.splitlines() == [
-        "watched is 10 messages behind, consumes -, gets -, has just been looked at",
-        "watched is 10 messages behind, consumes 0.0/s, gets 0.0/s, does not catch up",
+        f"watched is 10 messages behind; out {MISSING}, in {MISSING}, ETA {MISSING}",
+        f"watched is 10 messages behind; out {MISSING}, in 0.0/s, ETA {MISSING}",
     ]
     assert user.complaint("group", "lag", "nobody", "--watch")[0] == 1
 
@@ -227,7 +232,9 @@ def test_how_long_it_takes_is_told_in_fitting_units(seconds: float, text: str) -
 
 
 def test_why_a_queue_stands_still_is_told_by_the_member_that_has_it(user: Shell) -> None:
-    made(user, "stuck")
+    with PullConsumer("stuck", namesrv=user.namesrv) as pulling:
+        for queue in pulling.queues("orders"):  # after a reset the member would rest for 10 s
+            pulling.commit(queue, 0)
     gate, started = threading.Event(), threading.Event()
 
     def listen(_messages: object) -> None:
@@ -283,10 +290,13 @@ def test_a_group_is_cloned_and_deleted(user: Shell) -> None:
 
     user.told("group", "clone", "original", "--to", "copy")
     copied = user.facts("group", "lag", "copy")["lag"]
+    listed = [each["group"] for each in user.facts("group", "list")]
     spared = user.run("group", "delete", "original", input="n\n")
     user.told("group", "delete", "original", "--yes")
 
     assert copied == 10
+    assert {"original", "copy"} <= set(listed)
+    assert "copy is deleted" in user.told("group", "delete", "copy", "--yes")
     assert user.complaint("group", "clone", "nobody", "--to", "copy")[0] == 1
     assert spared.exit_code == 1
     assert user.complaint("group", "lag", "original")[0] == 1

@@ -137,5 +137,5 @@ def test_half_an_account_makes_no_sense(user: Shell) -> None:
 def test_the_help_tells_what_the_exit_codes_mean(user: Shell, command: str) -> None:
     told = " ".join(user.told(command, "--help").split())
 
-    assert "Exit codes: 0 done; 1 the answer is no;" in told
-    assert "3 no answer" in told
+    assert "Exit codes: 0 done; 1 failed or not found;" in told
+    assert "3 server unreachable" in told

@@ -30,7 +30,7 @@ def test_it_can_do_nothing_before_its_start_and_after_its_stop(broker: EmbeddedB
         engine = ClientEngine(ClientConfig(namesrv=broker.namesrv), what="consumer 'g'")
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: engine.call("h:1", request(105)),
-            lambda: engine.tell("h:1", request(105)),
+            lambda: engine.send_oneway("h:1", request(105)),
             lambda: engine.route("t"),
             lambda: engine.publish_queues("t"),
             engine.heartbeat,
@@ -38,9 +38,9 @@ def test_it_can_do_nothing_before_its_start_and_after_its_stop(broker: EmbeddedB
         for call in calls:
             with pytest.raises(WrongState, match="consumer 'g' is created"):
                 await call()
-        await engine.start()
+        engine.start()
         with pytest.raises(WrongState, match="started before"):
-            await engine.start()
+            engine.start()
         await engine.stop()
         await engine.stop()
         for call in calls:
@@ -57,10 +57,10 @@ def test_a_start_that_fails_can_be_tried_again(
         monkeypatch.delenv("NAMESRV_ADDR", raising=False)
         engine = ClientEngine(ClientConfig())
         with pytest.raises(InvalidSetting, match="no name server is set"):
-            await engine.start()
+            engine.start()
         states = [engine.state]
         monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
-        await engine.start()
+        engine.start()
         states.append(engine.state)
         await engine.stop()
         assert states == [State.FAILED, State.RUNNING]
@@ -80,7 +80,7 @@ def test_one_that_was_never_started_can_be_stopped() -> None:
 def test_stopping_while_a_call_waits_ends_the_call(broker: EmbeddedBroker) -> None:
     async def main() -> None:
         engine = ClientEngine(ClientConfig(namesrv=broker.namesrv))
-        await engine.start()
+        engine.start()
         task = asyncio.create_task(engine.route("endless"))
         await asyncio.sleep(0)
         await engine.stop()
@@ -301,8 +301,8 @@ def test_two_consumers_of_one_group_and_id_are_refused_in_one_process(
             second = ClientEngine(config)
             second.add_consumer(Consumer("twice"))
             with pytest.raises(InvalidSetting, match="already has a consumer"):
-                await second.start()
-        await second.start()
+                second.start()
+        second.start()
         await second.stop()
 
     run(main())
@@ -343,7 +343,7 @@ def test_hooks_see_every_request_and_answer_and_one_that_raises_changes_nothing(
         )
         async with running(broker, config=config) as engine:
             await engine.call(broker.namesrv, request(RequestCode.GET_BROKER_CLUSTER_INFO))
-            await engine.tell(broker.broker, request(RequestCode.UPDATE_CONSUMER_OFFSET))
+            await engine.send_oneway(broker.broker, request(RequestCode.UPDATE_CONSUMER_OFFSET))
 
     run(main())
     assert seen == [
@@ -389,7 +389,7 @@ def test_every_request_is_signed_after_the_hooks(broker: EmbeddedBroker) -> None
 def test_a_peer_that_is_not_there_is_unreachable() -> None:
     async def main() -> None:
         engine = ClientEngine(ClientConfig(namesrv=closed_port()))
-        await engine.start()
+        engine.start()
         with pytest.raises(Unreachable):
             await engine.call(engine.name_servers[0], request(106))
         with pytest.raises(Unreachable):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from ipaddress import ip_address
 
-from flintmq.client.engine.client_id import MessageIds, client_id, month_of, own_ip
-from flintmq.client.engine.fork import process_id
+from flintmq.client.engine.client_id import client_id, message_ids, own_ip
+from flintmq.client.engine.lifecycle import process_id
+from flintmq.model.message_id import month_of
 from support.unique_ids import created_ms
 
 
@@ -32,21 +33,21 @@ def test_the_own_address_is_one() -> None:
 def test_a_month_begins_and_ends_in_local_time() -> None:
     for year, month, following in ((2024, 2, (2024, 3)), (2024, 12, (2025, 1))):
         middle = datetime(year, month, 15, 12).astimezone()
-        start_ms, stop_ms = month_of(round(middle.timestamp() * 1000))
+        found = month_of(round(middle.timestamp() * 1000))
 
-        start = datetime.fromtimestamp(start_ms / 1000).astimezone()
-        stop = datetime.fromtimestamp(stop_ms / 1000).astimezone()
+        start = datetime.fromtimestamp(found.start / 1000).astimezone()
+        stop = datetime.fromtimestamp(found.stop / 1000).astimezone()
         assert (start.year, start.month, start.day, start.hour) == (year, month, 1, 0)
         assert (stop.year, stop.month, stop.day, stop.hour) == (*following, 1, 0)
 
 
 def test_message_ids_tell_when_they_were_made_across_months() -> None:
-    ids = MessageIds()
+    ids = message_ids()
     february = round(datetime(2024, 2, 10).astimezone().timestamp() * 1000)
     march = round(datetime(2024, 3, 10).astimezone().timestamp() * 1000)
 
     for now_ms in (february, march, february):
-        start_ms, _ = month_of(now_ms)
+        start_ms = month_of(now_ms).start
         made = ids.make(now_ms)
         assert len(made) == 32
         assert (

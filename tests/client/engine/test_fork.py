@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from flintmq import Message, Producer
-from flintmq.client.engine import fork
 from flintmq.client.engine.client_id import message_ids
+from flintmq.client.engine.lifecycle import check_generation, generation
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import WrongState
 
@@ -70,15 +70,15 @@ def test_a_child_can_have_a_producer_of_its_own(broker: EmbeddedBroker) -> None:
 
 
 def test_a_fork_changes_the_generation_in_the_child_alone() -> None:
-    before = fork.generation()
+    before = generation()
 
-    said = in_child(lambda: str(fork.generation()))
+    said = in_child(lambda: str(generation()))
 
     assert said == str(before + 1)
-    assert fork.generation() == before
+    assert generation() == before
     with pytest.raises(WrongState, match="thing is forked"):
-        fork.check_generation(before - 1, "thing")
-    fork.check_generation(before, "thing")
+        check_generation(before - 1, "thing")
+    check_generation(before, "thing")
 
 
 def test_ids_of_a_process_come_from_one_source() -> None:

@@ -48,7 +48,7 @@ def test_a_route_over_the_limit_is_an_error_of_the_peer(route: TopicRoute) -> No
     async def main() -> None:
         async with await serve_commands(HERE, tell) as name_server:
             engine = ClientEngine(ClientConfig(namesrv=str(name_server.address)))
-            await engine.start()
+            engine.start()
             try:
                 with pytest.raises(RemoteProtocolError, match="more than"):
                     await engine.route("orders")

@@ -22,12 +22,13 @@ from flintmq import (
     aio,
 )
 from flintmq.client.engine.client_config import ClientConfig
-from flintmq.client.engine.setting_names import JAVA_NAMES, WORDS
+from flintmq.client.engine.setting_names import JAVA_NAMES
 from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.client.pull.pull_settings import LitePullSettings, ScheduledPullSettings
 from flintmq.client.push.push_settings import PushSettings, read_settings
-from flintmq.model.group import ConsumeFromWhere, MessageModel
+from flintmq.model.group import MessageModel
+from flintmq.model.start_point import read_start
 
 Made = Callable[..., Any]
 
@@ -143,13 +144,28 @@ def test_old_methods_of_an_embedded_broker_and_a_push_consumer_warn(
 # Words
 
 
-@pytest.mark.parametrize("word", WORDS["start_from"])
-def test_every_consumer_that_starts_somewhere_takes_words(word: str) -> None:
-    wanted = WORDS["start_from"][word]
+STARTS = (
+    "first",
+    "earliest",
+    "start",
+    "last",
+    "latest",
+    "end",
+    "timestamp",
+    7,
+    "2026-11-17T08:30Z",
+)
 
-    assert aio.PushConsumer("g", start_from=word).config.start_from is wanted  # type: ignore[arg-type]
-    assert aio.LitePullConsumer("g", start_from=word).config.start_from is wanted  # type: ignore[arg-type]
-    assert read_settings("g", App("g", start_from=word).settings)[1].start_from is wanted  # type: ignore[arg-type]
+
+@pytest.mark.parametrize("value", STARTS)
+def test_every_consumer_that_starts_somewhere_takes_words_times_and_offsets(
+    value: str | int,
+) -> None:
+    wanted = read_start(value)
+
+    assert aio.PushConsumer("g", start_from=value).config.start_from == wanted
+    assert aio.LitePullConsumer("g", start_from=value).config.start_from == wanted
+    assert read_settings("g", App("g", start_from=value).settings)[1].start_from == wanted
 
 
 @pytest.mark.parametrize("consumer", [aio.PushConsumer, aio.LitePullConsumer, aio.PullConsumer])
@@ -159,13 +175,6 @@ def test_every_consumer_takes_a_word_for_its_model(consumer: Made) -> None:
     ScheduledPull("g", model="broadcasting")
     with pytest.raises(InvalidSetting, match="is one of clustering, broadcasting"):
         consumer("g", model="all")
-
-
-def test_the_words_of_kafka_and_of_the_command_line_are_those_of_rocketmq() -> None:
-    words = WORDS["start_from"]
-
-    assert words["earliest"] is words["start"] is words["first"] is ConsumeFromWhere.FIRST_OFFSET
-    assert words["latest"] is words["end"] is words["last"] is ConsumeFromWhere.LAST_OFFSET
 
 
 # Names of Java
@@ -194,10 +203,8 @@ def test_a_setting_of_java_is_answered_with_ours(client: Made, name: str, hint: 
 def test_an_admin_and_an_app_answer_so_too() -> None:
     with pytest.raises(InvalidSetting, match="is namesrv here"):
         Admin(namesrvAddr="h:1")  # type: ignore[call-arg]
-    app = App("g", consumeThreadMax=3)  # type: ignore[call-arg]
-    app.listener("t")(print)
     with pytest.raises(InvalidSetting, match="is threads_max here"):
-        app.consumer()
+        App("g", consumeThreadMax=3)  # type: ignore[call-arg]
 
 
 def test_every_name_of_java_leads_to_a_setting_that_exists() -> None:

@@ -10,9 +10,10 @@ import pytest
 from flintmq import Message, Producer, SendReceipt, aio
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.producer.auto_batch import Gather
+from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.core.producer.send_draft import DraftRules
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import FlintError, NoRoute, SendFailed
+from flintmq.errors import BodyTooLarge, NoRoute, SendFailed
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command
 from support.client.support import create_topic, nothing_left, run, stored
@@ -101,14 +102,19 @@ def test_what_may_not_share_goes_alone(broker: EmbeddedBroker) -> None:
 
 def test_one_bad_message_fails_alone(broker: EmbeddedBroker) -> None:
     create_topic(broker, "spoilt", queues=1)
-    bad = Message("spoilt", b"bad", tags="\ud800")
-    with Producer("shop", namesrv=broker.namesrv, auto_batch=True) as producer:
+    bad = Message("spoilt", b"too large")
+    settings: ProducerSettings = {
+        "namesrv": broker.namesrv,
+        "auto_batch": True,
+        "message_bytes_max": 5,
+    }
+    with Producer("shop", **settings) as producer:
         good = [producer.send_async(Message("spoilt", b"good")) for _ in range(20)]
         failed = producer.send_async(bad)
         good += [producer.send_async(Message("spoilt", b"good")) for _ in range(20)]
         for each in good:
             each.result()
-        with pytest.raises(FlintError):
+        with pytest.raises(BodyTooLarge):
             failed.result()
     assert Counter(m.body for m in stored(broker, "spoilt")) == {b"good": 40}
 

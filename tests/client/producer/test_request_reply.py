@@ -10,8 +10,14 @@ import pytest
 from flintmq import Message, Producer, ReceivedMessage, aio
 from flintmq.client.producer.request_reply import Replies
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import BrokerRefused, InvalidSetting, NoReply, Overloaded, WrongState
-from support.client.support import create_topic, nothing_left, run, stored, wait_for
+from flintmq.errors import (
+    BrokerRefused,
+    InvalidSetting,
+    NoReply,
+    Overloaded,
+    WrongState,
+)
+from support.client.support import create_topic, in_enough_time, nothing_left, run, stored, wait_for
 from support.net.support import until
 
 
@@ -27,6 +33,16 @@ def answer_requests(servers: EmbeddedBroker, topic: str, count: int) -> threadin
     thread = threading.Thread(target=work)
     thread.start()
     return thread
+
+
+def ask_in_vain(producer: Producer, topic: str) -> None:
+    """Send a request that nobody replies to."""
+
+    def ask(timeout_ms: int) -> None:
+        with pytest.raises(NoReply, match="nobody replied"):
+            producer.request(Message(topic, b"x"), timeout_ms=timeout_ms)
+
+    in_enough_time(ask)
 
 
 def test_a_request_is_answered(broker: EmbeddedBroker) -> None:
@@ -75,19 +91,15 @@ def test_a_large_reply_comes_unpacked(broker: EmbeddedBroker) -> None:
 
 def test_nobody_replying_is_told_after_the_time(broker: EmbeddedBroker) -> None:
     with Producer("asking", namesrv=broker.namesrv) as producer:
-        with pytest.raises(NoReply, match="nobody replied"):
-            producer.request(Message("silence", b"x"), timeout_ms=200)
+        ask_in_vain(producer, "silence")
         assert len(producer._inner._replies) == 0
 
 
 def test_a_reply_to_somebody_who_left_is_refused(broker: EmbeddedBroker) -> None:
-    with (
-        Producer("asking", namesrv=broker.namesrv) as producer,
-        pytest.raises(NoReply),
-    ):
-        producer.request(Message("left", b"x"), timeout_ms=50)
+    with Producer("asking", namesrv=broker.namesrv) as producer:
+        ask_in_vain(producer, "left")
 
-    (request,) = stored(broker, "left")
+    request = stored(broker, "left")[0]
     with (
         Producer("responders", namesrv=broker.namesrv) as producer,
         pytest.raises(BrokerRefused, match="not found"),
@@ -107,8 +119,7 @@ def test_a_message_that_asks_for_nothing_cannot_be_replied_to(broker: EmbeddedBr
 def test_a_late_reply_is_an_event(broker: EmbeddedBroker) -> None:
     create_topic(broker, "late")
     with Producer("asking", namesrv=broker.namesrv) as producer:
-        with pytest.raises(NoReply):
-            producer.request(Message("late", b"x"), timeout_ms=100)
+        ask_in_vain(producer, "late")
         answer_requests(broker, "late", 1).join()
         wait_for(lambda: producer.events("reply"))
 
@@ -123,6 +134,16 @@ def test_stopping_ends_those_who_wait(broker: EmbeddedBroker) -> None:
         await producer.stop()
         with pytest.raises(WrongState, match="stopped"):
             await waiting
+
+    run(main())
+
+
+def test_a_request_that_is_not_sent_yet_when_its_producer_stops_leaves_no_unseen_error() -> None:
+    async def main() -> None:
+        replies = Replies()
+        request = replies.expect()
+        replies.stop("a producer")
+        replies.forget(request)
 
     run(main())
 

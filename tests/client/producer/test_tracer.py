@@ -33,6 +33,7 @@ from flintmq.client.producer import tracer as trace
 from flintmq.client.producer.trace_hooks import ConsumeTrace, SendTrace
 from flintmq.client.producer.tracer import BATCH_RECORDS, RECORDS_MAX, Tracer
 from flintmq.core.group.listener_results import ReturnKind
+from flintmq.core.producer.trace_reader import read_trace
 from flintmq.core.producer.trace_records import (
     ConsumedRecord,
     Consuming,
@@ -50,7 +51,6 @@ from flintmq.model.topic import TRACE_TOPIC
 from flintmq.protocol.version import version_number
 from support.client.push_support import Ear
 from support.client.support import create_topic, nothing_left, run, stored, wait_for
-from support.core.trace_text import read_records
 from support.net.support import until
 
 
@@ -66,7 +66,7 @@ def records(servers: EmbeddedBroker, message_id: str, topic: str = TRACE_TOPIC) 
         record
         for message in stored(servers, topic)
         if message_id in message.keys
-        for record in read_records(message.body.decode())
+        for record in read_trace(message.body.decode()).records
         if record.message_id == message_id
     ]
 
@@ -377,7 +377,7 @@ def one(number: int, count: int = 1, *, id_length: int = 0) -> Happening:
 
 
 def counts(sender: Slow) -> list[int]:
-    return [len(read_records(each.body.decode())) for each in sender.messages]
+    return [len(read_trace(each.body.decode()).records) for each in sender.messages]
 
 
 def zip_counts(sender: Slow) -> zip[tuple[Message, int]]:
@@ -437,7 +437,7 @@ def test_a_burst_of_sends_is_traced_to_the_last(broker: EmbeddedBroker) -> None:
 
     sent = run(main())
     traces = stored(broker, "of-burst")
-    found = {each.message_id for t in traces for each in read_records(t.body.decode())}
+    found = {each.message_id for t in traces for each in read_trace(t.body.decode()).records}
     assert found == sent
 
 
@@ -465,7 +465,9 @@ def test_what_finds_no_room_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch)
     run(main())
 
 
-def test_large_batches_find_no_room_sooner() -> None:
+def test_large_batches_find_no_room_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "STOP_S", 60)  # all of them are sent before it stops
+
     async def main() -> None:
         sender = Slow()
         sender.go.set()

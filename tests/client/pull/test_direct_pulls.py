@@ -11,7 +11,7 @@ import pytest
 
 from flintmq import ConsumeFromWhere, LitePullConsumer, PullConsumer, QueueRef
 from flintmq.client.engine import loop_thread as threads
-from flintmq.client.pull import lite_driver as lite_puller
+from flintmq.client.pull import lite_driver
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BrokerRefused, InvalidSetting, WrongState
 from flintmq.net.blocking.blocking_channel import BlockingChannel
@@ -187,7 +187,7 @@ def test_what_a_thread_took_is_committed_and_pulled_on(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for few messages every batch that is taken makes room for the next pull."""
-    monkeypatch.setattr(lite_puller, "GATHERED_MAX", 2)
+    monkeypatch.setattr(lite_driver, "GATHERED_MAX", 2)
     sent = fill(broker, "room", 400)
     queue = QueueRef("room", BROKER, 0)
     settings: dict[str, Any] = {"namesrv": broker.namesrv, "start_from": FIRST}

@@ -124,7 +124,39 @@ def test_a_message_that_fails_comes_again_and_ends_in_the_dead_letters(
     assert [message.reconsume_times for message in ear.messages] == [0, 1, 2]
     assert {message.topic for message in ear.messages} == {"failing"}
     (dead,) = stored(own_broker, "%DLQ%failing-readers")
-    assert dead.body == b"bad"
+    assert (dead.body, dead.properties["DLQ_REASON"]) == (b"bad", "ValueError('no')")
+    assert (dead.properties["RETRY_TOPIC"], dead.reconsume_times) == ("failing", 3)
+
+
+def test_a_listener_that_raises_and_a_dead_letter_are_warnings(
+    own_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(own_broker, "noisy", [b"bad"], queues=1)
+    ear = Ear(ValueError("boom"), DeadLetter("no order"))
+    consumer = PushConsumer(
+        "noisy-readers", ear, namesrv=own_broker.namesrv, start_from="first", retry_max=5
+    )
+
+    with consumer.subscribe("noisy"):
+        ear.wait_for(1)
+        wait_for(lambda: stored(own_broker, "SCHEDULE_TOPIC_XXXX"))
+        wait_for(partial(_advanced, own_broker, ear, 2))
+        wait_for(lambda: consumer.events("dead letter"))
+        (retry,) = consumer.events("retry")
+
+    warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    failed, dead = (each for each in warnings if "noisy" in each.getMessage())
+    first = ear.messages[0]
+    assert failed.getMessage() == (
+        "listener Ear of group 'noisy-readers' failed: ValueError('boom'); topic 'noisy', queue "
+        f"noisy/broker-a/0, offset 0, message {first.message_id}: redelivered in 10 s, try 2 of 6"
+    )
+    assert "Traceback" in (failed.exc_text or "")
+    assert retry.text.endswith("redelivered in 10 s, try 2 of 6")
+    assert dead.getMessage().endswith(
+        f"message {first.message_id} at offset 0 is a dead letter of group 'noisy-readers' "
+        "after try 2: no order"
+    )
 
 
 def _advanced(servers: EmbeddedBroker, ear: Ear, count: int) -> bool:
@@ -145,7 +177,8 @@ def test_what_a_listener_returns_decides_about_each_message(own_broker: Embedded
         wait_for(lambda: committed(own_broker, "deciders", "decided") == {0: 4} or _wait(consumer))
 
     assert ear.bodies[4:] == [b"0001"]
-    assert [dead.body for dead in stored(own_broker, "%DLQ%deciders")] == [b"0002"]
+    (dead,) = stored(own_broker, "%DLQ%deciders")
+    assert (dead.body, dead.properties["DLQ_REASON"]) == (b"0002", "broken")
 
 
 def _wait(consumer: PushConsumer) -> bool:
@@ -330,7 +363,7 @@ def test_calls_out_of_time_say_so(broker: EmbeddedBroker) -> None:
 
 def test_a_start_that_fails_may_be_tried_again(own_broker: EmbeddedBroker) -> None:
     ear = Ear()
-    nowhere = PushConsumer("nowhere", ear, namesrv=closed_port(), connect_ms=500).subscribe("t")
+    nowhere = PushConsumer("nowhere", ear, namesrv=closed_port(), start_timeout_ms=0).subscribe("t")
 
     with nothing_left():
         for _ in range(2):
@@ -362,7 +395,7 @@ def test_a_second_consumer_with_the_same_id_and_group_is_refused(broker: Embedde
         ({"pull_batch_max": 2000}, "pull_batch_max"),
         ({"queue_mib_max": 0}, "queue_mib_max"),
         ({"model": "both"}, "model 'both': is one of clustering, broadcasting"),
-        ({"start_from": "middle"}, "start_from 'middle': is one of last, first, timestamp"),
+        ({"start_from": "middle"}, "start_from 'middle': give first"),
         ({"on_conflict": "ignore"}, "on_conflict 'ignore'"),
         ({"bach_max": 3}, "did you mean batch_max"),
     ],
@@ -374,13 +407,13 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name(
         PushConsumer("settings", **settings)  # type: ignore[arg-type]  # that is the point
 
 
-def test_a_consumer_needs_a_group_a_topic_and_a_listener(broker: EmbeddedBroker) -> None:
+def test_a_consumer_needs_a_group_a_topic_and_a_listener_for_each(
+    broker: EmbeddedBroker,
+) -> None:
     with pytest.raises(InvalidName, match="is blank"):
         PushConsumer(" ")
     with pytest.raises(InvalidSetting, match="needs at least one"):
         PushConsumer("no-topic", Ear(), namesrv=broker.namesrv).start()
-    with pytest.raises(InvalidSetting, match="listener"):
-        PushConsumer("no-listener", namesrv=broker.namesrv).subscribe("t").start()
     some = PushConsumer("some-listeners", namesrv=broker.namesrv)
     some.subscribe("heard", listener=Ear()).subscribe("unheard")
     with pytest.raises(InvalidSetting, match="listener 'unheard': this topic has none"):

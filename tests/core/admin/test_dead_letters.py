@@ -82,6 +82,13 @@ def test_a_group_that_never_failed_has_none() -> None:
     assert peers.hold(list_dead_letters(name_servers(), "billing")) == ()
 
 
+def test_a_dead_letter_says_why_it_was_given_up() -> None:
+    letter = BuriedMessage.of(dead(RETRY_TOPIC="orders", DLQ_REASON="no order"))
+
+    assert letter.reason == "no order"
+    assert BuriedMessage.of(dead(RETRY_TOPIC="orders")).reason is None
+
+
 def test_a_dead_letter_says_where_it_came_from_in_both_versions_words() -> None:
     of_4_9 = BuriedMessage.of(dead(RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="ID1"))
     of_5 = BuriedMessage.of(
@@ -129,6 +136,7 @@ def test_it_goes_back_to_its_group_alone_as_if_never_tried() -> None:
         "UNIQ_KEY": "U1",
         "TAGS": "paid",
         "colour": "red",
+        "DLQ_REPLAY_OF": "broker-a/0/0/1",
     }
     assert stored.message_id == "U1"
 

@@ -19,8 +19,9 @@ from flintmq.protocol.bodies.client import Subscription
 from flintmq.protocol.bodies.client_call import QueueState, RunningConsumer, queue_note
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
+from flintmq.protocol.bodies.topic import TopicList
 from support.core.group_answers import OFFLINE, online, table
-from support.core.peers import A, B, Peers, Reply, a_cluster, name_servers, no, ok
+from support.core.peers import NS, A, B, Peers, Reply, a_cluster, name_servers, no, ok
 
 QUEUE = QueueRef("orders", "broker-a", 0)
 BEHIND = QueueLag(QUEUE, QueueOffset(9), QueueOffset(4), None, None)
@@ -138,6 +139,7 @@ def cluster_of(**more: Any) -> dict[tuple[str, int], Reply | list[Reply]]:
         (B, 203): OFFLINE,
         (A, 208): progress(broker_a=4),
         (B, 208): progress(broker_b=10),
+        (NS, 206): ok(body=TopicList(topic_list=("orders", "TBW102")).to_body()),
     }
 
 
@@ -157,6 +159,16 @@ def test_all_is_put_together() -> None:
         (6, ("c1",), "waits"),
         (0, (), ""),
     ]
+
+
+def test_a_subscribed_topic_that_nobody_created_is_named_with_the_nearest_one() -> None:
+    script = cluster_of(members=online("c1", topic="ordrs")) | {(A, 307): no(206, "timed out")}
+
+    found = Peers(script).hold(diagnose_group(name_servers(), "billing", now_ms=NOW_MS))
+
+    assert found.missing == (
+        "topic 'ordrs' has no route: nobody created it yet; did you mean 'orders'?",
+    )
 
 
 def test_a_group_nobody_knows_has_nothing() -> None:

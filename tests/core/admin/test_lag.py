@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.admin.lag import GroupLag, LagTrend, QueueLag, group_lag, lag_trend
+from flintmq.core.admin.lag import every_group_lag, group_lag
 from flintmq.errors import Unreachable
-from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
 from flintmq.protocol.codes import RequestCode as Code
 from flintmq.protocol.headers.group import ConsumeStatsOf
@@ -37,6 +38,18 @@ def test_it_is_summed_over_brokers() -> None:
     assert (header.consumer_group, header.topic) == ("billing", "orders")
 
 
+def test_every_group_is_asked_about_and_none_of_the_system() -> None:
+    groups = {name: GroupConfig(group_name=name) for name in ("billing", "audit", "TOOLS_CONSUMER")}
+    known = ok(body=GroupTable(subscription_group_table=groups).to_body())
+    behind = QueueProgress(broker_offset=10, consumer_offset=4)
+    script = {(each, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG): known for each in (A, B)}
+    peers = Peers(a_cluster() | script | {(A, 208): stats(a=behind), (B, 208): stats()})
+
+    found = peers.hold(every_group_lag(name_servers()))
+
+    assert [(each.group, each.lag) for each in found] == [("audit", 6), ("billing", 6)]
+
+
 def test_an_offset_beyond_the_end_is_no_negative_lag() -> None:
     ahead = QueueProgress(broker_offset=3, consumer_offset=9)
     peers = Peers(a_cluster() | {(A, Code.GET_CONSUME_STATS): stats(a=ahead), (B, 208): stats()})
@@ -50,27 +63,3 @@ def test_a_sum_without_one_broker_is_not_told() -> None:
 
     with pytest.raises(Unreachable):
         peers.hold(group_lag(name_servers(), "billing"))
-
-
-def seen(end: int, at: int, *, name: str = "a") -> GroupLag:
-    queue = QueueLag(QueueRef("orders", name, 0), QueueOffset(end), QueueOffset(at), None, None)
-    return GroupLag("billing", (queue,), 0.0)
-
-
-def test_a_trend_is_what_happened_between_two_looks() -> None:
-    total, by_queue = lag_trend(seen(100, 20), seen(110, 60), 2_000)
-
-    assert total == LagTrend(20.0, 5.0, 50 / 15)
-    assert by_queue == {QueueRef("orders", "a", 0): total}
-
-
-def test_a_lag_that_does_not_shrink_has_no_end() -> None:
-    assert lag_trend(seen(100, 20), seen(140, 60), 1_000)[0] == LagTrend(40.0, 40.0, None)
-    assert lag_trend(seen(100, 20), seen(100, 10), 1_000)[0] == LagTrend(0.0, 0.0, None)
-
-
-def test_the_first_look_and_a_new_queue_have_no_trend() -> None:
-    assert lag_trend(None, seen(9, 4), 0)[0] == LagTrend(None, None, None)
-    assert lag_trend(None, seen(9, 9), 0)[0] == LagTrend(None, None, 0.0)
-    _, by_queue = lag_trend(seen(9, 4), seen(9, 4, name="b"), 1_000)
-    assert by_queue[QueueRef("orders", "b", 0)] == LagTrend(None, None, None)

@@ -20,6 +20,7 @@ from flintmq.core.admin.spans import END, START, Target, ToOffset, ToTime
 from flintmq.errors import InvalidSetting, NoRoute
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.client import ConsumerConnections
+from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.bodies.stats import ConsumeStats, QueueProgress
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.client_call import ResetOffset
@@ -163,7 +164,11 @@ def test_members_of_an_older_broker_would_undo_an_offset() -> None:
 
 
 def test_offsets_are_cloned_topic_by_topic_on_every_master() -> None:
-    peers = Peers(a_cluster() | {(A, 314): ok(), (B, 314): ok()})
+    peers = Peers(a_cluster() | {(A, 314): ok(), (B, 314): ok(), (B, 200): ok()})
+    billing = GroupConfig(group_name="billing", retry_max_times=3)
+    audit = GroupConfig(group_name="audit")
+    peers._script[A, 201] = groups(billing, audit)
+    peers._script[B, 201] = groups(billing)
     progress = QueueProgress(broker_offset=5, consumer_offset=2)
     for address in (A, B):
         topics = ("orders", "bills", "%RETRY%billing")
@@ -179,6 +184,13 @@ def test_offsets_are_cloned_topic_by_topic_on_every_master() -> None:
         ("billing", "audit", "orders")
     ] * 2
     assert len(peers.asked(314)) == 6
+    made = [(address, GroupConfig.from_body(asked.body)) for address, asked in peers.asked(200)]
+    assert made == [(B, GroupConfig(group_name="audit", retry_max_times=3))] * 2
+
+
+def groups(*configs: GroupConfig) -> Reply:
+    table = {config.group_name: config for config in configs}
+    return ok(body=GroupTable(subscription_group_table=table).to_body())
 
 
 def test_a_queue_whose_broker_is_away_is_left_out() -> None:

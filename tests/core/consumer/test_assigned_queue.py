@@ -9,7 +9,7 @@ from support.core.messages import QUEUE, RULES, received, several
 
 def test_a_queue_and_its_batches_can_be_shown() -> None:
     home = AssignedQueue(QUEUE, RULES, ordered=False)
-    (batch,) = home.put(several(7))
+    (batch,) = home.cache(several(7))
 
     assert repr(home) == "<AssignedQueue orders/broker-a/0 Locking>"
     assert repr(batch) == "<Deliver 1 of orders/broker-a/0 from 7>"

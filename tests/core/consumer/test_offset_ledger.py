@@ -38,35 +38,35 @@ def test_a_position_follows_what_is_cached() -> None:
 
     position.follow(cached)
     assert position.settled_to == 10
-    cached.put(several(10, 11))
+    cached.put_messages(several(10, 11))
     cached.remove(several(10))
 
     assert position.settled_to == 11
-    assert ledger.untold() == [(QUEUE, 11)]
+    assert ledger.next_commits() == [(QUEUE, 11)]
 
 
 def test_the_store_is_told_once_what_is_new() -> None:
     ledger = at(10)
-    assert ledger.untold() == []
+    assert ledger.next_commits() == []
 
     advance(ledger, 15)
 
-    assert ledger.untold() == [(QUEUE, 15)]
-    assert ledger.untold() == []
+    assert ledger.next_commits() == [(QUEUE, 15)]
+    assert ledger.next_commits() == []
 
 
 def test_a_start_that_nobody_has_stored_is_told_at_once() -> None:
-    assert at(10, is_stored=False).untold() == [(QUEUE, 10)]
+    assert at(10, is_stored=False).next_commits() == [(QUEUE, 10)]
 
 
 def test_a_commit_that_failed_is_made_again() -> None:
     ledger = at(10)
     advance(ledger, 15)
-    ledger.untold()
+    ledger.next_commits()
 
     ledger.failed(QUEUE)
 
-    assert ledger.untold() == [(QUEUE, 15)]
+    assert ledger.next_commits() == [(QUEUE, 15)]
     ledger.failed(OTHER)
     assert OTHER not in ledger
 
@@ -76,18 +76,18 @@ def test_a_reset_may_go_back_and_is_told() -> None:
 
     ledger.reset(QUEUE, QueueOffset(3))
 
-    assert ledger.untold() == [(QUEUE, 3)]
+    assert ledger.next_commits() == [(QUEUE, 3)]
 
 
 def test_one_queue_can_be_told_alone() -> None:
     ledger = at(10)
-    assert ledger.tell(QUEUE) is None
-    assert ledger.tell(OTHER) is None
+    assert ledger.next_commit(QUEUE) is None
+    assert ledger.next_commit(OTHER) is None
 
     advance(ledger, 11)
 
-    assert ledger.tell(QUEUE) == 11
-    assert ledger.tell(QUEUE) is None
+    assert ledger.next_commit(QUEUE) == 11
+    assert ledger.next_commit(QUEUE) is None
 
 
 def test_what_is_forgotten_is_never_told() -> None:
@@ -97,4 +97,4 @@ def test_what_is_forgotten_is_never_told() -> None:
     ledger.forget(QUEUE)
     ledger.forget(QUEUE)
 
-    assert (ledger.untold(), ledger.find(QUEUE), len(ledger)) == ([], None, 0)
+    assert (ledger.next_commits(), ledger.find(QUEUE), len(ledger)) == ([], None, 0)

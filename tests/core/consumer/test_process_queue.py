@@ -13,7 +13,7 @@ from support.core.messages import offsets_of, received, several
 
 def cached(*offsets: int) -> ProcessQueue:
     queue = ProcessQueue()
-    queue.put(several(*offsets))
+    queue.put_messages(several(*offsets))
     return queue
 
 
@@ -32,7 +32,7 @@ def test_an_empty_queue_stands_after_the_highest_it_ever_had() -> None:
     queue = ProcessQueue()
     assert (queue.settled_to, queue.lowest, queue.highest, queue.span) == (None, None, None, 0)
 
-    queue.put(several(7))
+    queue.put_messages(several(7))
     queue.remove(several(7))
 
     assert (queue.settled_to, queue.lowest, queue.highest, queue.span) == (8, None, 7, 0)
@@ -40,7 +40,7 @@ def test_an_empty_queue_stands_after_the_highest_it_ever_had() -> None:
 
 def test_counts_and_bytes_are_those_of_what_is_cached() -> None:
     queue = ProcessQueue()
-    queue.put([received(1, body=b"ab"), received(2, body=b"cde")])
+    queue.put_messages([received(1, body=b"ab"), received(2, body=b"cde")])
     assert (queue.count, queue.size_bytes) == (2, 5)
 
     queue.remove([received(1, body=b"ab")])
@@ -61,7 +61,7 @@ def test_the_span_is_from_the_lowest_to_the_highest() -> None:
 def test_what_is_cached_already_is_not_taken_again() -> None:
     queue = cached(1, 2, 3)
 
-    new = queue.put(several(2, 3, 4))
+    new = queue.put_messages(several(2, 3, 4))
 
     assert offsets_of(new) == [4]
     assert (queue.count, queue.size_bytes) == (4, 20)
@@ -70,7 +70,7 @@ def test_what_is_cached_already_is_not_taken_again() -> None:
 def test_messages_out_of_order_are_brought_into_order() -> None:
     queue = ProcessQueue()
 
-    new = queue.put(several(5, 3, 4, 3))
+    new = queue.put_messages(several(5, 3, 4, 3))
 
     assert offsets_of(new) == [3, 4, 5]
     assert (queue.lowest, queue.highest, queue.count) == (3, 5, 3)
@@ -81,18 +81,18 @@ def test_messages_out_of_order_are_brought_into_order() -> None:
 def test_messages_before_others_come_to_the_front() -> None:
     queue = cached(10, 11)
 
-    assert offsets_of(queue.put(several(4))) == [4]
+    assert offsets_of(queue.put_messages(several(4))) == [4]
     assert (queue.lowest, queue.highest) == (4, 11)
 
 
 def test_nothing_put_is_nothing_new() -> None:
-    assert list(ProcessQueue().put([])) == []
+    assert list(ProcessQueue().put_messages([])) == []
 
 
 def test_taken_messages_are_not_settled_until_they_are_committed() -> None:
     queue = cached(1, 2, 3, 4)
 
-    taken = queue.take(2)
+    taken = queue.take_messages(2)
 
     assert offsets_of(taken) == [1, 2]
     assert (queue.count, queue.settled_to, queue.has_untaken) == (4, 1, True)
@@ -102,22 +102,22 @@ def test_taken_messages_are_not_settled_until_they_are_committed() -> None:
 
 def test_a_part_of_what_is_taken_can_be_committed() -> None:
     queue = cached(1, 2, 3, 4)
-    queue.take(3)
+    queue.take_messages(3)
 
     queue.commit(1)
 
     assert (queue.settled_to, offsets_of(queue.taken)) == (2, [2, 3])
     queue.roll_back()
-    assert offsets_of(queue.take(9)) == [2, 3, 4]
+    assert offsets_of(queue.take_messages(9)) == [2, 3, 4]
 
 
 def test_what_is_rolled_back_comes_first_again_in_its_newer_form() -> None:
     queue = cached(1, 2, 3)
-    queue.take(2)
+    queue.take_messages(2)
 
     queue.roll_back([received(1, times=1)])
 
-    again = queue.take(3)
+    again = queue.take_messages(3)
     assert offsets_of(again) == [1, 2, 3]
     assert [message.reconsume_times for message in again] == [1, 0, 0]
 
@@ -126,32 +126,32 @@ def test_what_is_settled_is_not_taken() -> None:
     queue = cached(1, 2, 3)
     queue.remove(several(1))
 
-    assert offsets_of(queue.take(2)) == [2, 3]
+    assert offsets_of(queue.take_messages(2)) == [2, 3]
     assert repr(queue) == "<ProcessQueue of 2 messages, 10 bytes>"
 
 
 def test_taking_twice_is_a_bug() -> None:
     queue = cached(1, 2)
-    queue.take(1)
+    queue.take_messages(1)
 
     with pytest.raises(AssertionError, match="taken twice"):
-        queue.take(1)
+        queue.take_messages(1)
 
 
 def test_late_messages_do_not_disturb_what_is_taken() -> None:
     queue = cached(5, 6)
-    queue.take(1)
+    queue.take_messages(1)
 
-    queue.put(several(3, 5))
+    queue.put_messages(several(3, 5))
 
     assert queue.lowest == 3
     queue.commit()
-    assert offsets_of(queue.take(9)) == [3, 6]
+    assert offsets_of(queue.take_messages(9)) == [3, 6]
 
 
 def test_a_cleared_queue_knows_nothing() -> None:
     queue = cached(1, 2)
-    queue.take(1)
+    queue.take_messages(1)
 
     queue.clear()
 
@@ -170,7 +170,7 @@ def test_it_behaves_like_a_sorted_map(pulls: list[set[int]], chance: object) -> 
     highest = -1
     for pull in pulls:
         offsets = sorted(pull)
-        queue.put(several(*offsets))
+        queue.put_messages(several(*offsets))
         for offset in offsets:
             model.setdefault(offset, 5)
         highest = max(highest, *offsets)
@@ -199,7 +199,7 @@ def test_an_offset_that_is_passed_over_is_settled() -> None:
 def test_nothing_from_a_held_offset_on_is_settled_until_it_is_released() -> None:
     cached = ProcessQueue()
     first, last = several(3, 5)
-    cached.put([first, last])
+    cached.put_messages([first, last])
     cached.hold(QueueOffset(4))
 
     cached.remove([last])
@@ -212,10 +212,10 @@ def test_nothing_from_a_held_offset_on_is_settled_until_it_is_released() -> None
 
 def test_a_held_offset_is_never_taken() -> None:
     cached = ProcessQueue()
-    cached.put(several(3, 5))
+    cached.put_messages(several(3, 5))
     cached.hold(QueueOffset(4))
 
-    assert [message.queue_offset for message in cached.take(9)] == [3, 5]
+    assert [message.queue_offset for message in cached.take_messages(9)] == [3, 5]
     assert not cached.has_untaken
     cached.commit()
     assert cached.settled_to == 4

@@ -54,7 +54,7 @@ class Pulling:
         self.bad: Sequence[BadRecord] = ()
 
     def look(self, now_ms: int = 0, **gate: Any) -> Pull | None:
-        found = self.loop.look(Gate(**{"subscription": ALL, **gate}), now_ms)
+        found = self.loop.next_pull(Gate(**{"subscription": ALL, **gate}), now_ms)
         self.reports += [each for each in found if isinstance(each, ReportEvent)]
         pulls = [each for each in found if isinstance(each, Pull)]
         assert len(pulls) <= 1
@@ -119,11 +119,11 @@ def test_a_paused_queue_is_looked_at_again_after_a_second() -> None:
 
 def test_more_than_1000_messages_wait_50_ms() -> None:
     pulling = Pulling()
-    pulling.cached.put(several(*range(1_000)))
+    pulling.cached.put_messages(several(*range(1_000)))
     assert pulling.look() is not None
 
     pulling = Pulling()
-    pulling.cached.put(several(*range(1_001)))
+    pulling.cached.put_messages(several(*range(1_001)))
 
     assert pulling.look(3) is None
     assert pulling.waits == (Reason.COUNT, 53)
@@ -131,7 +131,7 @@ def test_more_than_1000_messages_wait_50_ms() -> None:
 
 def test_more_than_100_mib_wait_50_ms() -> None:
     pulling = Pulling()
-    pulling.cached.put([received(1)])
+    pulling.cached.put_messages([received(1)])
     pulling.cached.size_bytes = 100 * MIB
     assert pulling.look() is not None
 
@@ -144,11 +144,11 @@ def test_more_than_100_mib_wait_50_ms() -> None:
 
 def test_offsets_more_than_2000_apart_wait_50_ms() -> None:
     pulling = Pulling()
-    pulling.cached.put(several(0, 2_000))
+    pulling.cached.put_messages(several(0, 2_000))
     assert pulling.look() is not None
 
     pulling = Pulling()
-    pulling.cached.put(several(0, 2_001))
+    pulling.cached.put_messages(several(0, 2_001))
 
     assert pulling.look() is None
     assert pulling.waits == (Reason.SPAN, 50)
@@ -156,7 +156,7 @@ def test_offsets_more_than_2000_apart_wait_50_ms() -> None:
 
 def test_the_span_does_not_matter_in_order() -> None:
     pulling = Pulling(ordered=True)
-    pulling.cached.put(several(0, 9_999))
+    pulling.cached.put_messages(several(0, 9_999))
 
     assert pulling.look() is not None
 
@@ -183,7 +183,7 @@ def test_a_topic_s_limits_are_shared_out_among_its_queues() -> None:
 
 def test_a_limit_is_reported_the_first_and_every_thousandth_time() -> None:
     pulling = Pulling(queue_count_max=1)
-    pulling.cached.put(several(10, 12))
+    pulling.cached.put_messages(several(10, 12))
 
     for _ in range(WARN_EVERY):
         pulling.look()
@@ -199,7 +199,7 @@ def test_a_limit_is_reported_the_first_and_every_thousandth_time() -> None:
 
 def test_a_full_cache_has_room_again_when_half_of_it_is_settled() -> None:
     pulling = Pulling(queue_count_max=4)
-    pulling.cached.put(several(1, 2, 3, 4, 5))
+    pulling.cached.put_messages(several(1, 2, 3, 4, 5))
     pulling.look()
     assert pulling.loop.is_full
 
@@ -214,7 +214,7 @@ def test_a_full_cache_has_room_again_when_half_of_it_is_settled() -> None:
 )
 def test_room_is_counted_in_bytes_and_span_too(limits: dict[str, Any], has_room: bool) -> None:
     pulling = Pulling(**limits)
-    pulling.cached.put(several(0, 6))
+    pulling.cached.put_messages(several(0, 6))
     pulling.cached.size_bytes = MIB * 3 // 4
 
     assert pulling.loop.has_room_again is has_room

@@ -45,7 +45,7 @@ def asked(actions: list[BadAction]) -> DeadLetterRecord:
 def test_it_is_held_until_the_broker_has_stored_it(
     settling: BadSettling, cached: ProcessQueue
 ) -> None:
-    ask = asked(settling.take([BAD]))
+    ask = asked(settling.send_to_dead_letters([BAD]))
     assert (cached.settled_to, settling.in_flight) == (7, 1)
 
     settling.stored(ask)
@@ -56,7 +56,7 @@ def test_it_is_held_until_the_broker_has_stored_it(
 def test_without_an_answer_it_is_asked_again_as_often_as_it_takes(
     settling: BadSettling, cached: ProcessQueue
 ) -> None:
-    ask = asked(settling.take([BAD]))
+    ask = asked(settling.send_to_dead_letters([BAD]))
     for number in range(3 * REFUSED_MAX):
         now_ms = number * AGAIN_MS
         [report] = settling.failed(ask, "no answer", now_ms)
@@ -70,7 +70,7 @@ def test_without_an_answer_it_is_asked_again_as_often_as_it_takes(
 def test_a_broker_that_refuses_again_and_again_makes_it_skipped_and_that_is_told(
     settling: BadSettling, cached: ProcessQueue
 ) -> None:
-    ask = asked(settling.take([BAD]))
+    ask = asked(settling.send_to_dead_letters([BAD]))
     for _ in range(REFUSED_MAX - 1):
         settling.refused(ask, "look message by offset failed", 0)
         assert cached.settled_to == 7
@@ -88,7 +88,7 @@ def test_a_broker_that_refuses_again_and_again_makes_it_skipped_and_that_is_told
 def test_an_answer_to_a_question_that_is_not_asked_any_more_changes_nothing(
     settling: BadSettling, cached: ProcessQueue
 ) -> None:
-    old = asked(settling.take([BAD]))
+    old = asked(settling.send_to_dead_letters([BAD]))
     settling.failed(old, "no answer", 0)
     new = asked(settling.tick(AGAIN_MS))
 
@@ -105,7 +105,7 @@ def test_what_no_broker_could_copy_is_settled_at_once(
 ) -> None:
     frameless: BadRecord = broken_frame(QUEUE, QueueOffset(7), "bad magic")
 
-    assert settling.take([frameless]) == []
+    assert settling.send_to_dead_letters([frameless]) == []
     assert cached.settled_to == 8
 
 

@@ -19,7 +19,7 @@ class Settling:
     def __init__(self, *offsets: int, **rules: Any) -> None:
         self.cached = ProcessQueue()
         self.settling = ConcurrentSettling(QUEUE, self.cached, replace(RULES, **rules))
-        self.batches = self.settling.put(several(*offsets))
+        self.batches = self.settling.add(several(*offsets))
 
     def run(self, batch: Deliver, result: object, now_ms: int = 0) -> list[SettleAction]:
         self.settling.running.start(batch, now_ms)
@@ -63,7 +63,7 @@ def test_a_batch_of_retries_is_of_one_topic_and_of_its_size() -> None:
     messages = [received(n)._replace(topic=topic) for n, topic in enumerate(["orders"] * 3)]
     messages += [received(n)._replace(topic="bills") for n in (3, 4)]
 
-    assert shapes(settling.settling.put(messages)) == [[0, 1], [2], [3, 4]]
+    assert shapes(settling.settling.add(messages)) == [[0, 1], [2], [3, 4]]
 
 
 # Results

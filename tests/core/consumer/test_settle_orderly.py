@@ -21,7 +21,7 @@ class Settling:
         self.cached = ProcessQueue()
         chosen = replace(RULES, **{"batch_max": 2, "tries_max": UNLIMITED, **rules})
         self.settling = OrderlySettling(QUEUE, self.cached, chosen)
-        assert self.settling.put([received(offset, times=times) for offset in offsets]) == []
+        assert self.settling.add([received(offset, times=times) for offset in offsets]) == []
 
     def next(self) -> Deliver:
         batch = self.settling.next_batch()

@@ -27,7 +27,6 @@ from flintmq.core.group.allocate import (
     allocate_sticky,
     consistent_hash,
     sorted_members,
-    strategy_named,
 )
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueRef
@@ -178,9 +177,3 @@ def test_members_are_sorted_as_java_sorts_them() -> None:
         "\U00010000",
         "\uffff",
     ]
-
-
-def test_strategies_have_names_and_an_unknown_one_is_told_the_others() -> None:
-    assert strategy_named("averagely") is allocate_averagely
-    with pytest.raises(InvalidSetting, match="averagely, by_circle, consistent_hash, sticky"):
-        strategy_named("fairly")

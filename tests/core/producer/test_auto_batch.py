@@ -30,12 +30,12 @@ def test_a_message_leaves_at_once_and_others_wait_for_room() -> None:
     message = Message("orders", b"x")
     for item in range(UNDER_WAY_MAX):
         add(gathering, message, item)
-        assert [group for _, group in gathering.take()] == [[item]]
+        assert [group for _, group in gathering.next_groups()] == [[item]]
     for item in range(5):
         add(gathering, message, item)
-    assert gathering.take() == []
+    assert gathering.next_groups() == []
     gathering.ended(("orders", True))
-    assert [group for _, group in gathering.take()] == [[0, 1, 2, 3, 4]]
+    assert [group for _, group in gathering.next_groups()] == [[0, 1, 2, 3, 4]]
 
 
 def test_topics_and_safety_do_not_wait_for_each_other() -> None:
@@ -44,7 +44,7 @@ def test_topics_and_safety_do_not_wait_for_each_other() -> None:
         add(gathering, Message("a", b"x"), item)
         add(gathering, Message("b", b"x"), 10 + item)
         add(gathering, Message("b", b"x", wait_stored=False), 20 + item)
-    assert dict(gathering.take()) == {
+    assert dict(gathering.next_groups()) == {
         ("a", True): [0, 1, 2, 3],
         ("b", True): [10, 11, 12, 13],
         ("b", False): [20, 21, 22, 23],
@@ -58,7 +58,7 @@ def test_groups_keep_the_order_and_the_limits(sizes: list[int]) -> None:
     for item, size in enumerate(sizes):
         add(gathering, Message("orders", bytes(size)), item)
     left: list[int] = []
-    while groups := gathering.take():
+    while groups := gathering.next_groups():
         for lane, group in groups:
             assert 1 <= len(group) <= GATHERED_MAX
             assert sum(sizes[item] for item in group) <= GATHERED_BYTES_MAX
@@ -88,13 +88,12 @@ def test_the_size_is_never_too_small(
 @pytest.mark.parametrize(
     "message",
     [
-        Message("orders", b""),
         Message("orders", bytes(RULES.compress_from_bytes)),
         Message("orders", b"x", delay_level=1),
         Message("orders", b"x", delay_ms=5),
         Message("orders", b"x", deliver_at_ms=5),
         Message("%RETRY%group", b"x"),
-        Message("orders", b"x", properties={"long": "x" * 40_000}),
+        Message("orders", b"x", tags="x" * 40_000),
     ],
 )
 def test_what_no_batch_may_hold_goes_alone(message: Message) -> None:

@@ -9,7 +9,6 @@ import pytest
 from flintmq.core.conversation import Call
 from flintmq.core.producer.broker_faults import Avoidance
 from flintmq.core.producer.publisher import (
-    BUSY_FIRST_MS,
     TIMERS_SINCE,
     TRY_ANOTHER,
     Publisher,
@@ -19,6 +18,7 @@ from flintmq.core.producer.publisher import (
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.core.producer.receipt import SendReceipt, SendStatus, receipts_of_batch
 from flintmq.core.producer.send_draft import Draft
+from flintmq.core.producer.send_patience import BUSY_FIRST_MS, LOST_MAX_MS, TRIES_MAX
 from flintmq.core.routes import Routes
 from flintmq.errors import (
     BrokerRefused,
@@ -54,11 +54,11 @@ class World:
     ) -> None:
         self.clock = HandClock()
         self.routes = Routes()
-        self.routes.take("t", route(*(brokers or ("a", "b"))))
+        self.routes.update("t", route(*(brokers or ("a", "b"))))
         queues = self.routes.publish_queues("t")
         assert queues is not None
         self.queues = queues
-        self.troubles: list[tuple[str, str, str]] = []
+        self.troubles: list[tuple[str, str, str, bool]] = []
         self.publisher = Publisher(
             "group",
             self.routes,
@@ -108,7 +108,7 @@ def test_queues_take_turns_from_a_random_start() -> None:
 
 def test_each_topic_has_its_own_turn() -> None:
     world = World()
-    world.routes.take("u", route("a", "b"))
+    world.routes.update("u", route("a", "b"))
     queues = world.routes.publish_queues("u")
     assert queues is not None
     other = Draft("u", b"body", "", "id", 0)
@@ -183,7 +183,7 @@ def test_what_is_not_safe_is_sent_again_only_if_asked_for() -> None:
 
     assert world.send(talk).status is SendStatus.OK
     assert talk.addresses == ["a:0", "b:0"]
-    assert world.troubles == [("t", "a", "stored, but FLUSH_DISK_TIMEOUT")]
+    assert world.troubles == [("t", "a", "stored, but FLUSH_DISK_TIMEOUT", True)]
 
 
 def test_what_is_never_safe_is_stored_all_the_same() -> None:
@@ -200,7 +200,8 @@ def test_an_unreachable_broker_is_followed_by_another() -> None:
 
     assert world.send(talk).queue.broker == "b"
     assert talk.addresses == ["a:0", "b:0"]
-    assert world.troubles == [("t", "a", "a:0: refused")]
+    assert talk.pauses == []
+    assert world.troubles == [("t", "a", "a:0: refused", True)]
 
 
 def test_with_one_broker_the_same_is_tried_again() -> None:
@@ -230,24 +231,85 @@ def test_one_rule_says_which_failures_may_be_tried_again(error: Exception, again
     assert may_try_again(error) is again
 
 
-def test_three_tries_and_no_more() -> None:
+def test_three_refusals_and_no_more() -> None:
     world = World()
+    no = reply(ResponseCode.SYSTEM_ERROR, remark="no")
 
     with pytest.raises(SendFailed) as caught:
-        world.send(Talk([GONE, GONE, GONE, stored()]))
+        world.send(Talk([no, no, no, stored()]))
 
     error = caught.value
-    assert (error.topic, error.tries, error.brokers, error.code) == ("t", 3, "a,b,a", 0)
-    assert "refused" in error.reason
+    assert (error.topic, error.tries, error.brokers, error.code) == ("t", 3, "a,b", 1)
+    assert str(error.__cause__) == error.reason == "a:0 answered 1: no"
+
+
+@pytest.mark.parametrize("brokers", [("a",), ("a", "b")])
+@pytest.mark.parametrize(
+    "failure",
+    [GONE, MalformedFrame("nonsense"), reply(14), reply(2), reply(1500)],
+    ids=["gone", "nonsense", "not available", "busy", "go away"],
+)
+def test_a_send_waits_for_a_broker_that_comes_back_within_its_time(
+    brokers: tuple[str, ...], failure: Reply
+) -> None:
+    world = World(None, *brokers)
+    back_ms = world.clock.now_ms + 7_000
+    talk = Talk(lambda _: stored() if world.clock() >= back_ms else failure, clock=world.clock)
+
+    world.send(talk, timeout_ms=10_000)
+
+    assert world.clock() < back_ms + 2 * LOST_MAX_MS
+    assert max(talk.pauses) <= 1_000
+    assert sum(is_first for *_, is_first in world.troubles) == len(brokers)
+
+
+def test_a_send_whose_time_is_over_says_how_often_it_was_tried_and_what_to_do() -> None:
+    world = World(None, "a")
+    talk = Talk(lambda _: GONE, clock=world.clock)
+
+    with pytest.raises(SendFailed) as caught:
+        world.send(talk)
+
+    error = caught.value
+    assert error.tries == len(talk.calls) > 5
+    assert 2_900 <= error.elapsed_ms <= 3_000
+    assert str(error) == (
+        f"sending to topic 't' failed after {error.tries} tries in {error.elapsed_ms} ms "
+        "(brokers: a): a:0: refused; see that the broker runs, or give the send more time "
+        "(timeout_ms)"
+    )
     assert error.__cause__ is GONE
 
 
-def test_tries_are_a_setting() -> None:
-    talk = Talk([GONE])
+def test_a_clock_that_stands_still_ends_a_send_too() -> None:
+    talk = Talk(lambda _: GONE)
 
-    with pytest.raises(SendFailed, match="after 1 tries"):
-        World(SendRules(retries=0)).send(talk)
-    assert len(talk.calls) == 1
+    with pytest.raises(SendFailed):
+        World(None, "a").send(talk)
+    assert len(talk.calls) == TRIES_MAX
+
+
+def test_a_send_that_waits_follows_the_newest_route() -> None:
+    world = World(None, "a")
+    talk = Talk(lambda call: GONE if call.address == "a:0" else stored(), clock=world.clock)
+
+    def moved(call: Call) -> Reply:
+        world.routes.update("t", route("b"))
+        return GONE if call.address == "a:0" else stored()
+
+    talk.replies = moved
+
+    assert world.send(talk).queue.broker == "b"
+    assert talk.addresses == ["a:0", "b:0"]
+
+
+def test_tries_are_a_setting() -> None:
+    for failure in (GONE, reply(ResponseCode.SYSTEM_BUSY), reply(ResponseCode.SYSTEM_ERROR)):
+        talk = Talk([failure])
+
+        with pytest.raises(SendFailed, match="after 1 tries"):
+            World(SendRules(retries=0)).send(talk)
+        assert len(talk.calls) == 1
 
 
 @pytest.mark.parametrize("code", sorted(TRY_ANOTHER))
@@ -274,7 +336,7 @@ def test_any_other_refusal_comes_out_at_once(code: int) -> None:
 
 def test_refused_by_all_the_last_code_comes_out() -> None:
     with pytest.raises(SendFailed) as caught:
-        World().send(Talk([reply(14), reply(16), reply(17, remark="no topic")]))
+        World().send(Talk([reply(1), reply(16), reply(17, remark="no topic")]))
     assert caught.value.code == 17
 
 
@@ -311,7 +373,7 @@ def test_tries_share_one_timeout() -> None:
 
 def test_a_broker_without_a_master_is_a_failed_try() -> None:
     world = World()
-    world.routes.take(
+    world.routes.update(
         "t",
         Route(
             brokers=(
@@ -359,7 +421,7 @@ def test_a_pause_never_outlasts_the_timeout() -> None:
 
     talk.hold(conversation)
 
-    assert talk.pauses == [20]
+    assert talk.pauses == [10]
 
 
 @pytest.mark.parametrize("avoidance", [Avoidance.RELEASE_4, Avoidance.RELEASE_5])
@@ -411,30 +473,44 @@ def test_a_least_bad_broker_that_does_not_have_the_topic_is_forgotten() -> None:
     assert world.publisher.faults.is_available("elsewhere", world.clock())
 
 
-def test_a_message_for_one_queue_is_tried_once() -> None:
+ONE = QueueRef("t", "b", 1)
+
+
+def test_a_message_for_one_queue_waits_for_its_broker_and_goes_nowhere_else() -> None:
     world = World()
-    talk = Talk([GONE])
+    back_ms = world.clock.now_ms + 2_000
+    talk = Talk(lambda _: stored(1) if world.clock() >= back_ms else GONE, clock=world.clock)
+
+    receipt = talk.hold(world.publisher.send_to(DRAFT, ONE, 3_000))
+
+    assert receipt.queue == ONE
+    assert set(talk.addresses) == {"b:0"}
+
+
+@pytest.mark.parametrize("code", [1, 17, 13])
+def test_a_message_for_one_queue_is_not_tried_again_where_its_broker_refuses_it(code: int) -> None:
+    with pytest.raises(BrokerRefused):
+        Talk([reply(code)]).hold(World().publisher.send_to(DRAFT, ONE, 3_000))
+
+
+def test_a_message_for_a_queue_whose_broker_stays_away_fails_in_its_time() -> None:
+    world = World()
+    start_ms = world.clock()
+    with pytest.raises(Unreachable, match=r"no master of this broker is known .tried \d+ times in"):
+        Talk([], clock=world.clock).hold(
+            world.publisher.send_to(DRAFT, QueueRef("t", "nobody", 1), 3_000)
+        )
+    assert 2_900 <= world.clock() - start_ms <= 3_000
 
     with pytest.raises(Unreachable):
-        talk.hold(world.publisher.send_to(DRAFT, QueueRef("t", "b", 1), 3_000))
-    assert talk.addresses == ["b:0"]
-
-    talk = Talk([reply(14, remark="full")])
-    with pytest.raises(BrokerRefused):
-        talk.hold(world.publisher.send_to(DRAFT, QueueRef("t", "b", 1), 3_000))
-
-    receipt = Talk(taken).hold(world.publisher.send_to(DRAFT, QueueRef("t", "b", 1), 3_000))
-    assert receipt.queue == QueueRef("t", "b", 1)
-
-    with pytest.raises(Unreachable, match="no master"):
-        Talk([]).hold(world.publisher.send_to(DRAFT, QueueRef("t", "nobody", 1), 3_000))
+        Talk([GONE]).hold(World(SendRules(retries=0)).publisher.send_to(DRAFT, ONE, 3_000))
 
 
 def test_a_oneway_send_wants_no_answer() -> None:
     world = World()
     talk = Talk([reply(0)])
 
-    talk.hold(world.publisher.tell(DRAFT, world.queues, 3_000))
+    talk.hold(world.publisher.send_oneway(DRAFT, world.queues, 3_000))
 
     assert talk.calls[0].request.is_oneway
 
@@ -453,7 +529,7 @@ def test_a_batch_and_a_retried_message_say_so_in_their_header() -> None:
     assert [header.max_reconsume_times for header in headers] == [None, 16, None]
 
 
-@pytest.mark.parametrize("send", ["send", "send_to", "tell"])
+@pytest.mark.parametrize("send", ["send", "send_to", "send_oneway"])
 def test_a_timed_message_is_not_given_to_a_broker_that_would_deliver_it_at_once(send: str) -> None:
     world = World(version=TIMERS_SINCE - 2)
     timed = Draft("t", b"x", "", "id", 0, is_timed=True)

@@ -46,7 +46,7 @@ def stored(offset: int) -> Command:
 
 def test_each_request_waits_for_the_one_before_it_and_every_message_gets_a_receipt() -> None:
     routes, seen = Routes(), []
-    routes.take("orders", ROUTE)
+    routes.update("orders", ROUTE)
 
     def watch(start: int, stop: int) -> None:
         seen.append((start, stop))
@@ -63,7 +63,7 @@ def test_each_request_waits_for_the_one_before_it_and_every_message_gets_a_recei
 
 def test_a_first_request_that_fails_is_the_failure_itself() -> None:
     routes = Routes()
-    routes.take("orders", ROUTE)
+    routes.update("orders", ROUTE)
     talk = send_batches(
         publisher(routes), routes, drafts_of(2), 3_000, queue=QUEUE, watch=lambda _, __: None
     )
@@ -75,7 +75,7 @@ def test_a_first_request_that_fails_is_the_failure_itself() -> None:
 
 def test_a_later_one_says_how_many_messages_are_stored() -> None:
     routes = Routes()
-    routes.take("orders", ROUTE)
+    routes.update("orders", ROUTE)
     talk = send_batches(publisher(routes), routes, drafts_of(3), 3_000, watch=lambda _, __: None)
     next(talk)
     talk.send(stored(7))

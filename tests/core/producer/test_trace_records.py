@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flintmq.core.group.listener_results import ReturnKind
 from flintmq.core.producer.send_draft import DraftRules, draft_half, draft_message
+from flintmq.core.producer.trace_reader import read_trace
 from flintmq.core.producer.trace_records import (
     BODY_BYTES_MAX,
     KEYS_BYTES_MAX,
@@ -29,7 +30,6 @@ from flintmq.core.producer.transaction import TransactionState
 from flintmq.errors import InvalidName
 from flintmq.model import properties as names
 from flintmq.model.message import Message
-from support.core.trace_text import read_records
 
 PUBLISHED = Published(
     at_ms=1_700_000_000_000,
@@ -108,7 +108,7 @@ def test_fields_stand_in_the_order_of_rocketmq() -> None:
 
 
 def test_a_body_of_all_kinds_is_read_back() -> None:
-    assert read_records("".join(map(write_record, ALL))) == ALL
+    assert read_trace("".join(map(write_record, ALL))).records == ALL
 
 
 TEXTS = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=20).filter(
@@ -148,7 +148,10 @@ NUMBERS = st.integers(0, 2**40)
     ),
 )
 def test_what_is_written_is_read(published: Published, consumed: ConsumedRecord) -> None:
-    assert read_records(write_record(published) + write_record(consumed)) == [published, consumed]
+    assert read_trace(write_record(published) + write_record(consumed)).records == [
+        published,
+        consumed,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,7 @@ def test_a_message_has_one_topic_and_region_and_its_ids_and_keys() -> None:
 
     assert [each.keys for each in packed] == [("1", "x", "y", "3"), ("2",), ("4",)]
     assert [each.record_count for each in packed] == [3, 1, 1]
-    ids = [each.message_id for each in read_records(packed[0].body.decode())]
+    ids = [each.message_id for each in read_trace(packed[0].body.decode()).records]
     assert ids == ["1", "3", "1"]
 
 
@@ -200,12 +203,12 @@ def test_no_message_is_over_its_limits_and_none_is_lost(sizes: list[int], width:
 
     packed = pack(happenings)
 
-    written = [record for each in packed for record in read_records(each.body.decode())]
+    written = [record for each in packed for record in read_trace(each.body.decode()).records]
     assert written == [record for each in happenings for record in each.records]
     for each in packed:
         assert len(each.body) <= BODY_BYTES_MAX
         assert len(" ".join(each.keys).encode()) <= KEYS_BYTES_MAX
-        ids = {record.message_id for record in read_records(each.body.decode())}
+        ids = {record.message_id for record in read_trace(each.body.decode()).records}
         assert ids <= set(each.keys)
     for one, two in pairwise(packed):
         bodies_bytes = len(one.body) + len(two.body)

@@ -37,7 +37,7 @@ from flintmq.model.queue import LogOffset, QueueOffset, QueueRef
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 from flintmq.protocol.headers.pull import PullMessage
-from flintmq.protocol.headers.stream_mark import mark_stream
+from flintmq.protocol.headers.pull_template import mark_stream
 from flintmq.protocol.version import version_number
 
 Q0, Q1, Q2 = (QueueRef("orders", "broker-a", number) for number in range(3))
@@ -116,7 +116,7 @@ class World:
         self.take_in(self.machine.due(self.now_ms))
 
     def poll(self) -> list[int]:
-        batch, actions = self.machine.take(self.now_ms)
+        batch, actions = self.machine.next_batch(self.now_ms)
         self.take_in(actions)
         return [] if batch is None else [each.queue_offset for each in batch.messages]
 
@@ -561,7 +561,7 @@ def use(world: World, what: str, queue: QueueRef, number: int, handed: dict[Queu
     elif what == "wait":
         world.advance(number * 100)
     else:
-        batch, actions = machine.take(world.now_ms)
+        batch, actions = machine.next_batch(world.now_ms)
         world.take_in(actions)
         if batch is not None:
             first = handed[batch.queue]

@@ -2,6 +2,8 @@
 //
 // Usage: interop NAMESRV BROKER PREFIX
 //
+//	interop account NAMESRV BROKER KEY SECRET VERB NAME...
+//
 // Every name used begins with the prefix.  All scenarios run at once, because the client waits 20 s
 // here and there.  What was seen is printed as lines of JSON; the key "scenario" says who saw it.
 // A scenario that fails prints a line with the key "failure", and the program ends with 1.
@@ -140,6 +142,10 @@ func (c *counter) await(count int) error {
 
 func main() {
 	rlog.SetLogLevel("error")
+	if os.Args[1] == "account" {
+		account(os.Args[2:])
+		return
+	}
 	namesrv := primitive.NewPassthroughResolver([]string{os.Args[1]})
 	ended := make(chan bool)
 	for name, play := range scenarios {

@@ -113,7 +113,7 @@ def test_a_oneway_request_is_sent_and_gets_no_answer(run: Run) -> None:
 
         async with await serve_commands(HERE, hear) as server:
             channel = await connect(str(server.address))
-            await channel.tell(request(15, body=b"note"), CALL_MS)
+            await channel.send_oneway(request(15, body=b"note"), CALL_MS)
 
             reply = await channel.call(ASK, CALL_MS)
 
@@ -133,7 +133,10 @@ def test_no_answer_in_time_says_how_long_and_for_what(run: Run) -> None:
                 await channel.call(request(11), 30)
 
             assert caught.value.address == str(server.address)
-            assert caught.value.reason == "timed out after 30 ms waiting for an answer to code 11"
+            assert (
+                caught.value.reason
+                == "timed out after 30 ms waiting for an answer to a pull (PULL_MESSAGE, 11)"
+            )
             assert not channel.is_closed
             await channel.close()
 
@@ -251,7 +254,7 @@ def test_a_lost_connection_ends_all_its_calls(run: Run, leave: object, reason: s
             with pytest.raises(Unreachable, match=reason):
                 await channel.call(ASK, CALL_MS)
             with pytest.raises(Unreachable, match=reason):
-                await channel.tell(ASK, CALL_MS)
+                await channel.send_oneway(ASK, CALL_MS)
 
     run(main())
 

@@ -145,7 +145,7 @@ def test_requests_of_a_peer_that_left_are_given_up(run: Run) -> None:
             channel = await connect(str(server.address))
             await until(lambda: server.channels and not server._admitting)
             before = other_tasks()
-            await channel.tell(request(10), CALL_MS)
+            await channel.send_oneway(request(10), CALL_MS)
             await until(lambda: begun)
 
             channel.abort("the test")

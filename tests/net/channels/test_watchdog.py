@@ -26,7 +26,7 @@ def block(seconds: float) -> None:
 def test_short_work_does_not_count() -> None:
     stalls = Stalls()
 
-    stalls.note(STALL_S * 0.9, "a read")
+    stalls.record(STALL_S * 0.9, "a read")
 
     assert (stalls.count, stalls.longest_s) == (0, 0.0)
 
@@ -36,9 +36,9 @@ def test_long_work_is_counted_and_one_line_stands_for_many(
 ) -> None:
     stalls = Stalls()
 
-    stalls.note(STALL_S, "a short one")
+    stalls.record(STALL_S, "a short one")
     for _ in range(5):
-        stalls.note(LOGGED_S, "10.0.0.1:4711", code=202)
+        stalls.record(LOGGED_S, "10.0.0.1:4711", code=202)
 
     assert stalls.count == 6
     assert stalls.longest_s == LOGGED_S
@@ -66,7 +66,7 @@ def test_what_has_a_name_is_not_counted_twice(run: Run) -> None:
         stalls = Stalls()
         watch = LoopWatch(stalls, clock=lambda: now_s)
         try:
-            stalls.note(5.0, "a read")
+            stalls.record(5.0, "a read")
             now_s += 5.1
             before = watch._timer
             await until(lambda: watch._timer is not before)

@@ -91,7 +91,7 @@ def test_a_session_asks_its_peer(run: Run) -> None:
             reply = await accepted.call(request(220, body=b"offsets"), CALL_MS)
 
             assert reply.body == b"offsets"
-            accepted.tell_now(request(40))
+            accepted.send_oneway_now(request(40))
             await channel.close()
 
     run(main())
@@ -219,7 +219,7 @@ def test_connections_over_the_limit_are_refused(run: Run, caplog: pytest.LogCapt
             async with bare_client(server.address) as third:
                 assert await third.closed()
 
-            assert "connections_max is reached" in caplog.text
+            assert "connectionsMax is reached" in caplog.text
             await kept[0].close()
             await until(lambda: len(server.channels) == 1)
             late = await connect(str(server.address))

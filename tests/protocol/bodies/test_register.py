@@ -17,6 +17,7 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.fastjson import BODY_BYTES_MAX, DEPTH_MAX
 from flintmq.protocol.version import QUEUE_MAPPING_SINCE
 from support.body_strategies import JSON, NAME
+from support.protocol.registrations import compressed_form, read_compressed
 
 V4_9_7, V5_3_3 = 407, 479
 COUNTS = st.integers(0, 2**31 - 1)
@@ -53,9 +54,9 @@ def packed(*texts: bytes) -> bytes:
 @given(registrations())
 @settings(max_examples=60, deadline=None)
 def test_the_packed_form_comes_back_whole_in_5(registration: BrokerRegistration) -> None:
-    body = registration.to_compressed_body(V5_3_3)
+    body = compressed_form(registration, V5_3_3)
 
-    assert BrokerRegistration.from_compressed_body(body, V5_3_3) == registration
+    assert read_compressed(body, V5_3_3) == registration
 
 
 @given(registrations())
@@ -63,9 +64,9 @@ def test_the_packed_form_comes_back_whole_in_5(registration: BrokerRegistration)
 def test_the_packed_form_of_4_knows_no_attributes_and_no_mappings(
     registration: BrokerRegistration,
 ) -> None:
-    body = registration.to_compressed_body(V4_9_7)
+    body = compressed_form(registration, V4_9_7)
 
-    read = BrokerRegistration.from_compressed_body(body, V4_9_7).topic_config_serialize_wrapper
+    read = read_compressed(body, V4_9_7).topic_config_serialize_wrapper
 
     written = registration.topic_config_serialize_wrapper.topic_config_table
     assert read.topic_config_table.keys() == written.keys()
@@ -79,9 +80,9 @@ def test_a_topic_is_five_words_or_six() -> None:
         topic_config_serialize_wrapper=TopicTable(topic_config_table={"t": topic})
     )
 
-    assert b"t 4 3 6 SINGLE_TAG\0" in zlib.decompress(registration.to_compressed_body(V4_9_7))
+    assert b"t 4 3 6 SINGLE_TAG\0" in zlib.decompress(compressed_form(registration, V4_9_7))
     assert b"t 4 3 6 SINGLE_TAG {}\0" in zlib.decompress(
-        registration.to_compressed_body(QUEUE_MAPPING_SINCE)
+        compressed_form(registration, QUEUE_MAPPING_SINCE)
     )
 
 
@@ -92,7 +93,7 @@ def test_attributes_that_cannot_be_read_are_left_out() -> None:
         struct.pack(">i2sii", 2, b"{}", 1, len(topic)) + topic + struct.pack(">i2s", 2, b"[]")
     )
 
-    table = BrokerRegistration.from_compressed_body(body, V4_9_7)
+    table = read_compressed(body, V4_9_7)
 
     assert table.topic_config_serialize_wrapper.topic_config_table["t"].attributes is None
 
@@ -101,7 +102,7 @@ def test_a_stream_that_unpacks_past_the_limit_is_refused() -> None:
     bomb = zlib.compress(b"\0" * (BODY_BYTES_MAX + 1), 9)
 
     with pytest.raises(MalformedBody, match="unpacks to over"):
-        BrokerRegistration.from_compressed_body(bomb, V5_3_3)
+        read_compressed(bomb, V5_3_3)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +124,14 @@ def test_a_stream_that_unpacks_past_the_limit_is_refused() -> None:
 )
 def test_a_packed_body_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedBody):
-        BrokerRegistration.from_compressed_body(body, V5_3_3)
+        read_compressed(body, V5_3_3)
 
 
 def test_a_stream_without_its_end_is_refused() -> None:
-    body = BrokerRegistration().to_compressed_body(V5_3_3)
+    body = compressed_form(BrokerRegistration(), V5_3_3)
 
     with pytest.raises(MalformedBody, match="too early"):
-        BrokerRegistration.from_compressed_body(body[:-4], V5_3_3)
+        read_compressed(body[:-4], V5_3_3)
 
 
 def test_a_mapping_cannot_nest_without_end() -> None:
@@ -139,7 +140,7 @@ def test_a_mapping_cannot_nest_without_end() -> None:
     body = zlib.compress(start + struct.pack(">ii", 1, len(deep)) + deep)
 
     with pytest.raises(MalformedBody, match="deep"):
-        BrokerRegistration.from_compressed_body(body, V5_3_3)
+        read_compressed(body, V5_3_3)
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31)])
@@ -147,7 +148,7 @@ def test_a_negative_count_is_refused(count: int) -> None:
     body = zlib.compress(struct.pack(">i2sii2s", 2, b"{}", count, 2, b"[]"))
 
     with pytest.raises(MalformedBody, match="no length"):
-        BrokerRegistration.from_compressed_body(body, V4_9_7)
+        read_compressed(body, V4_9_7)
 
 
 @given(registrations(), st.data())
@@ -155,9 +156,9 @@ def test_a_negative_count_is_refused(count: int) -> None:
 def test_damaged_packed_bodies_raise_malformed_body(
     registration: BrokerRegistration, data: st.DataObject
 ) -> None:
-    unpacked = bytearray(zlib.decompress(registration.to_compressed_body(V5_3_3)))
+    unpacked = bytearray(zlib.decompress(compressed_form(registration, V5_3_3)))
     at = data.draw(st.integers(0, len(unpacked) - 1))
     unpacked[at] = data.draw(st.integers(0, 255))
 
     with contextlib.suppress(MalformedBody):
-        BrokerRegistration.from_compressed_body(zlib.compress(unpacked), V5_3_3)
+        read_compressed(zlib.compress(unpacked), V5_3_3)

@@ -14,7 +14,7 @@ from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header, write_fields
 from flintmq.protocol.frame import FrameReader, HeaderForm
-from flintmq.protocol.headers.catalogue import ANSWER_HEADERS, REFUSAL_HEADERS, REQUEST_HEADERS
+from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.headers.group import DeleteGroup
 from flintmq.protocol.headers.lookup import QueryMessage
 from flintmq.protocol.headers.offset import MaxOffset
@@ -23,6 +23,7 @@ from flintmq.protocol.headers.route import RegisterBroker
 from flintmq.protocol.headers.send import SendAnswer, SendMessage, SendMessageV2
 from flintmq.protocol.headers.topic import TopicConfigOf
 from flintmq.protocol.wire import decode_command, encode_command
+from support.protocol.answer_headers import ANSWER_HEADERS, REFUSAL_HEADERS
 from support.strategies import headers_of
 
 KINDS = sorted(

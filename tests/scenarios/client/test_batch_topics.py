@@ -80,8 +80,8 @@ def test_a_pull_from_inside_a_batch_gives_the_whole_batch(broker: EmbeddedBroker
     assert (result.next_offset, result.max_offset) == (12, 36)
 
 
-def test_a_message_of_a_batch_that_fails_is_tried_again_alone(broker: EmbeddedBroker) -> None:
-    sent = filled(broker, "again", 1)
+def test_a_message_of_a_batch_that_fails_is_tried_again_alone(own_broker: EmbeddedBroker) -> None:
+    sent = filled(own_broker, "again", 1)
     seen: list[tuple[bytes, int]] = []
 
     def listen(messages: tuple[ReceivedMessage, ...]) -> None:
@@ -90,8 +90,11 @@ def test_a_message_of_a_batch_that_fails_is_tried_again_alone(broker: EmbeddedBr
         if message.body == b"0/2" and message.reconsume_times == 0:
             raise RuntimeError("not this time")
 
-    with PushConsumer("again", listen, namesrv=broker.namesrv, start_from=FIRST).subscribe("again"):
-        wait_for(lambda: (b"0/2", 1) in seen or len(seen) > 2 * len(sent), 30)
+    consumer = PushConsumer("again", listen, namesrv=own_broker.namesrv, start_from=FIRST)
+    with consumer.subscribe("again"):
+        wait_for(lambda: own_broker.delayed() == 1)
+        own_broker.advance(10)
+        wait_for(lambda: (b"0/2", 1) in seen or len(seen) > 2 * len(sent))
 
     assert sorted(body for body, times in seen if times == 0) == sorted(sent)
     assert [body for body, times in seen if times] == [b"0/2"]

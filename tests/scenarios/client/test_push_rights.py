@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from typing import Any
 
 import pytest
 
-from flintmq import PushConsumer
+from flintmq import ConsumeFromWhere, LitePullConsumer, PushConsumer, aio
 from flintmq.broker.requests.outcome import Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState
@@ -18,7 +19,7 @@ from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.typed_request import TypedRequest
 from support.client.push_support import Ear, filled, numbered, send
-from support.client.support import nothing_left, wait_for
+from support.client.support import nothing_left, run, wait_for
 
 NEW = (16, "billing has no permission to access")
 OLD = (1, "org.apache.rocketmq.acl.common.AclException: No default permission for group:billing")
@@ -26,6 +27,7 @@ OLD = (1, "org.apache.rocketmq.acl.common.AclException: No default permission fo
 HEARTBEAT = RequestCode.HEART_BEAT
 MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 OFFSET = RequestCode.QUERY_CONSUMER_OFFSET
+PATIENCE_S = 60.0
 
 
 def forbid(
@@ -136,3 +138,50 @@ def test_only_refusals_of_accounts_are_about_rights() -> None:
     assert not is_access_refusal(Unreachable("a:1", "AclException"))
     assert not is_access_refusal(None)
     assert "'b', 'c'" in str(explain_access(BrokerRefused(*NEW), None, "g", ["c", "b"]))
+
+
+@pytest.mark.parametrize("answer", [NEW, OLD], ids=["5.x", "4.9"])
+def test_a_poll_without_rights_raises_until_they_are_given(
+    own_broker: EmbeddedBroker, answer: tuple[int, str]
+) -> None:
+    """A lite pull consumer learns its topics when it runs, so that it cannot fail at its start."""
+    filled(own_broker, "orders", numbered(3))
+    before = forbid(own_broker, [HEARTBEAT], *answer)
+    settings: dict[str, Any] = {"start_from": ConsumeFromWhere.FIRST_OFFSET, "heartbeat_ms": 100}
+    with LitePullConsumer("billing", namesrv=own_broker.namesrv, **settings) as consumer:
+        consumer.subscribe("orders")
+        refused: list[BrokerRefused] = []
+        bodies: list[bytes] = []
+
+        def polled() -> int:
+            """How many messages came in all polls."""
+            try:
+                bodies.extend(message.body for message in consumer.poll(50))
+            except BrokerRefused as error:
+                refused.append(error)
+            return len(bodies)
+
+        wait_for(lambda: polled() or refused, PATIENCE_S)
+        assert bodies == []
+        allow(own_broker, before)
+        wait_for(lambda: polled() == 3, PATIENCE_S)
+
+    assert sorted(bodies) == numbered(3)
+    error = refused[0]
+    assert (error.code, error.address) == (answer[0], own_broker.broker)
+    assert answer[1] in str(error)
+    assert "set access_key" in str(error)
+
+
+def test_a_poll_on_asyncio_without_rights_raises(own_broker: EmbeddedBroker) -> None:
+    filled(own_broker, "orders", numbered(1))
+    forbid(own_broker, [HEARTBEAT], *NEW)
+
+    async def main() -> None:
+        async with aio.LitePullConsumer("billing", namesrv=own_broker.namesrv) as consumer:
+            consumer.subscribe("orders")
+            while True:
+                assert await consumer.poll(50) == []
+
+    with pytest.raises(BrokerRefused, match="set access_key"):
+        run(asyncio.wait_for(main(), 60))

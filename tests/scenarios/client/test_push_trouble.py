@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import defaultdict
 from functools import partial
+
+import pytest
 
 from flintmq import PushConsumer
 from flintmq.embedded.broker import EmbeddedBroker
@@ -98,7 +101,7 @@ def test_a_stop_without_a_broker_ends_soon(own_broker: EmbeddedBroker) -> None:
 
 
 def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
-    own_broker: EmbeddedBroker,
+    own_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(own_broker, "too-long", [b"slow"], queues=1)
     gate, ear = threading.Event(), Ear()
@@ -120,6 +123,8 @@ def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
 
     assert [message.reconsume_times for message in ear.messages] == [0, 1]
     assert len(stored(own_broker, "%RETRY%too-long")) == 1  # sent back once
+    warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert any("its listener runs for" in text and "try 2 of 17" in text for text in warnings)
     assert committed(own_broker, "too-long", "too-long") == {0: 1}
 
 

@@ -89,7 +89,8 @@ class Crowd:
             )
         )
         self._lite.subscribe("cut")
-        schedule = stack.enter_context(ScheduledPull("scheduled", **self._settings))
+        # a pool may have all its threads at any time: with two of them none can be added
+        schedule = stack.enter_context(ScheduledPull("scheduled", threads=2, **self._settings))
         schedule.register("cut", self._pull)
 
     def _push(self, stack: ExitStack, ordered: bool) -> Ear:

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.reading.cluster_queues import ClusterQueues
 from flintmq.client.admin import Admin
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.records.properties import parse_properties
-from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_queues import ClusterQueues
 from flintmq.spark.source.stream_offset import StreamOffset
 from support.spark.support import (
     BROKER,

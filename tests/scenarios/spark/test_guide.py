@@ -63,3 +63,13 @@ def test_the_guide_runs_from_its_first_line_to_its_last(
     assert names["copy"].count() == 10
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 5
     assert orders.lag("billing") == 0
+    assert "flintmq.errors.NoRoute: no route to topic 'ordrs'" in shown
+    assert "|2026-11-16 08:30:00|ann     |200.0|2       |" in shown, "the sums of a closed window"
+    assert "|2026-11-16 08:40:00|" not in shown, "the last window is still open"
+    assert spark.read.parquet(str(tmp_path / "payments")).count() == 4
+    (large,) = orders.messages("large-payments")
+    assert (large.body, large.tags, large.keys) == (
+        b'{"order":"o-1","amount":120.0}',
+        "large",
+        ("o-1",),
+    )

@@ -8,20 +8,25 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
+from flintmq import MemoryKeys, SqliteKeys, idempotent
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.reading.cluster_pages import RemotePages
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.client.admin import Admin
 from flintmq.core.group.actions import DeadLetterRecord, SendBack
 from flintmq.core.group.app import App
-from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+from flintmq.core.group.listener_results import Ack, DeadLetter, ListenerResult, Retry
 from flintmq.core.group.requests import dead_letter_request, send_back_request
 from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import FlintError, UndecodableRecord
+from flintmq.errors import FlintError, InvalidSetting, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef, Span
 from flintmq.model.sys_flag import Compression, with_compression
@@ -31,9 +36,6 @@ from flintmq.protocol.records.record import Record, decode_record
 from flintmq.spark.listeners.listener_task import listen
 from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA
 from flintmq.spark.listeners.packed_app import pack, read_program, unpack
-from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_pages import RemotePages
-from flintmq.spark.reading.queue_source import ReadPart
 from support.record_examples import record_positions
 from support.spark.bad_records import (
     BAD,
@@ -60,9 +62,9 @@ def part_of(servers: EmbeddedBroker, topic: str, stop: int, queue_id: int = 0) -
     return ReadPart(span, servers.broker)
 
 
-def rows_of(app: App, part: ReadPart) -> list[dict[str, Any]]:
+def rows_of(app: App, part: ReadPart, retry_ms: int = 10_000) -> list[dict[str, Any]]:
     """Run a part as a task does: the app comes as bytes."""
-    program = read_program(app)
+    program = read_program(app, retry_ms)
     return [row for batch in listen(program, part) for row in batch.to_pylist()]
 
 
@@ -149,7 +151,7 @@ def test_results_mean_what_they_mean_on_threads(
     app = app_of(broker, name)
 
     @app.listener(name, batch_max=3)
-    def judge(messages: Messages) -> object:
+    def judge(messages: Messages) -> Any:
         if isinstance(result, ValueError):
             raise result
         return result
@@ -160,6 +162,24 @@ def test_results_mean_what_they_mean_on_threads(
     wait_for(lambda: stored(broker, f"%DLQ%{name}") == expected.count("dead"))
     if isinstance(result, ValueError):
         assert {row["error"] for row in rows} == {"ValueError: broken"}
+
+
+def test_a_dead_letter_has_its_reason(broker: EmbeddedBroker) -> None:
+    name = "reasons-on-spark"
+    create_topic(broker, name)
+    register_group(broker, name)
+    send(broker, name, ["0"])
+    app = app_of(broker, name)
+
+    @app.listener(name)
+    def judge(messages: Messages) -> None:
+        raise DeadLetter("no order")
+
+    assert outcomes(rows_of(app, part_of(broker, name, 1))) == ["dead"]
+
+    (dead,) = broker.messages(f"%DLQ%{name}")
+    assert dead.properties["DLQ_REASON"] == "no order"
+    assert (dead.properties["RETRY_TOPIC"], dead.body) == (name, b"0")
 
 
 def test_what_was_sent_back_comes_again_under_its_own_topic_and_dies_at_the_last_try(
@@ -269,10 +289,10 @@ def test_a_message_that_nobody_takes_fails_the_task(
     app = app_of(broker, "keepers")
     app.listener("kept")(lambda messages: Retry() if messages[0].body == b"1" else None)
     monkeypatch.setattr("flintmq.spark.listeners.task_send_back.send_back_request", _of_nothing)
-    monkeypatch.setattr("flintmq.spark.reading.masters.fetch_route", _no_route)
+    monkeypatch.setattr("flintmq.arrow.reading.masters.fetch_route", _no_route)
 
     with pytest.raises(FlintError):
-        rows_of(app, part_of(broker, "kept", 2))
+        rows_of(app, part_of(broker, "kept", 2), retry_ms=200)
 
 
 def _of_nothing(ask: SendBack, group: str, *, unit_mode: bool) -> Command:
@@ -301,7 +321,7 @@ def test_a_listener_may_take_a_table(broker: EmbeddedBroker) -> None:
     app, tables = app_of(broker, "tablers"), []
 
     @app.listener("tables", as_table=True, batch_max=2)
-    def take(table: pa.Table) -> object:
+    def take(table: pa.Table) -> Ack:
         tables.append(table)
         return Ack(up_to=0)
 
@@ -340,7 +360,7 @@ def test_a_coroutine_may_listen_and_many_run_at_once(broker: EmbeddedBroker) -> 
     all_here = asyncio.Event()
 
     @app.listener("async")
-    async def meet(messages: Messages) -> object:
+    async def meet(messages: Messages) -> ListenerResult:
         here.append(1)
         if len(here) == 6:
             all_here.set()
@@ -373,20 +393,52 @@ def test_a_topic_without_a_listener_goes_back_for_somebody_else(
     assert "no listener" in row["error"]
 
 
+def test_repeats_are_dropped_in_tasks_by_a_store_that_opens_itself_there(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    create_topic(broker, "repeats")
+    register_group(broker, "once")
+    send(broker, "repeats", ["0", "1", "2"])
+    heard = tmp_path / "heard"
+    app = app_of(broker, "once")
+
+    @app.listener("repeats", batch_max=2)
+    @idempotent(SqliteKeys(tmp_path / "seen.db"), scope="once")
+    def hear(messages: Messages) -> None:
+        with heard.open("a") as file:
+            file.writelines(f"{message.text}\n" for message in messages)
+
+    for _ in range(2):  # a task that runs again, from the bytes of the app
+        program = unpack(pack(read_program(app)))
+        batches = list(listen(program, part_of(broker, "repeats", 3)))
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert outcomes(rows) == ["consumed"] * 3
+
+    assert heard.read_text().split() == ["0", "1", "2"]
+
+
+def test_keys_in_memory_are_refused_on_spark(broker: EmbeddedBroker) -> None:
+    app = app_of(broker, "forgetful")
+    app.listener("t")(idempotent(MemoryKeys(), scope="forgetful")(print))
+
+    with pytest.raises(InvalidSetting, match="other processes do not share it"):
+        pack(read_program(app))
+
+
 def test_an_app_travels_by_value_and_its_secrets_are_not_shown(broker: EmbeddedBroker) -> None:
     app = app_of(broker, "travellers", access_key="me", secret_key="hush")
     app.listener("t", ordered=True)(_closure(3))
 
     program = unpack(pack(read_program(app)))
 
-    assert program.listeners[0].function(()) == 3
+    assert program.listeners[0].function(()) == Ack(3)
     assert program.has_ordered
     assert program.access.name_servers == (broker.namesrv,)
     assert "hush" not in repr(program)
 
 
-def _closure(number: int) -> Callable[[Messages], int]:
-    return lambda messages: number
+def _closure(number: int) -> Callable[[Messages], Ack]:
+    return lambda messages: Ack(number)
 
 
 def dead_records(servers: EmbeddedBroker, group: str) -> list[Record]:
@@ -474,9 +526,9 @@ def test_a_dead_letter_that_the_broker_refuses_holds_nothing_up(
     send_mixed(broker, name)
     app = app_of(broker, name)
     app.listener(name)(lambda _messages: None)
-    monkeypatch.setattr("flintmq.spark.reading.dead_letter_copies.PAUSE_S", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.dead_letter_copies.PAUSE_S", 0)
     monkeypatch.setattr(
-        "flintmq.spark.reading.dead_letter_copies.dead_letter_request", _of_no_record
+        "flintmq.arrow.reading.dead_letter_copies.dead_letter_request", _of_no_record
     )
 
     rows = rows_of(app, part_of(broker, name, COUNT))

@@ -21,6 +21,7 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.clock import wall_ms
 from flintmq.spark.source.stream_offset import StreamOffset
+from support.spark.late_servers import free_address, started_after
 from support.spark.query import Query
 from support.spark.support import BROKER, create_topic, lag, send, wait_for
 
@@ -301,7 +302,30 @@ def test_a_query_that_cannot_have_its_queues_says_why(broker: EmbeddedBroker) ->
     query = Query(app_of(broker, "nowhere", Ear()))
     query.stream._driving()._until = {}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flintmq.spark.listeners.membership.FIRST_S", 0)
         patch.setattr("flintmq.spark.listeners.membership.SETTLE_S", 0.2)
         with pytest.raises(WrongState, match="no route"):
             query.step()
     query.stream.stop()
+
+
+def test_a_query_that_starts_before_its_servers_joins_when_they_are_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    namesrv, heard = free_address(), Ear()
+    app = App("early", namesrv=str(namesrv), start_from="first")
+    app.listener("early")(heard)
+    asked = threading.Event()
+
+    def fill(servers: EmbeddedBroker) -> None:
+        create_topic(servers, "early")
+        send(servers, "early", ["a"])
+
+    def has_warned() -> bool:
+        if "is not joined yet" in caplog.text or "the start waits" in caplog.text:
+            asked.set()
+        return asked.is_set()
+
+    with started_after(asked, namesrv, fill), Query(app) as query:
+        wait_for(has_warned)
+        wait_for(lambda: heard.heard == ["a"] or query.error is not None)

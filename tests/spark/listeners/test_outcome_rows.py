@@ -40,6 +40,7 @@ def row(one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float) -> t
         started_us,
         spent_ms,
         fate.error,
+        None,
     )
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from flintmq.errors import InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef, Span
+from flintmq.reports.report_output import require_plots
 from flintmq.spark.listeners.progress import (
     Figures,
     LiveLine,
@@ -20,7 +21,6 @@ from flintmq.spark.listeners.progress import (
     plot,
     progress_text,
     read_figures,
-    require_plots,
 )
 from flintmq.spark.source.stream_offset import StreamOffset
 
@@ -52,8 +52,8 @@ def offset(stop: int) -> dict[str, Any]:
 def test_figures_add_up_over_batches_and_each_batch_counts_once() -> None:
     figures = Figures()
 
-    assert len(figures.take([progress(0, 100, 100, 400)])) == 1
-    (new,) = figures.take([progress(0, 100, 100, 400), progress(1, 200, 300, 400)])
+    assert len(figures.add([progress(0, 100, 100, 400)])) == 1
+    (new,) = figures.add([progress(0, 100, 100, 400), progress(1, 200, 300, 400)])
 
     assert new.batch_id == 1
     assert (figures.batches, figures.messages, figures.lag) == (2, 300, 100)
@@ -65,7 +65,7 @@ def test_figures_add_up_over_batches_and_each_batch_counts_once() -> None:
 def test_an_idle_query_tells_its_lag_and_makes_no_batch() -> None:
     figures = Figures()
 
-    assert figures.take([progress(0, 0, 5, 5)]) == []
+    assert figures.add([progress(0, 0, 5, 5)]) == []
 
     assert (figures.batches, figures.lag, figures.left_s) == (0, 0, None)
 
@@ -77,7 +77,7 @@ def test_progress_of_something_else_is_no_figure() -> None:
 
 def test_the_line_says_rate_lag_and_time_left(caplog: pytest.LogCaptureFixture) -> None:
     figures = Figures()
-    batches = figures.take([progress(0, 1_000, 1_000, 121_000)])
+    batches = figures.add([progress(0, 1_000, 1_000, 121_000)])
     with caplog.at_level(logging.INFO):
         log_batch("billing", batches[0])
 
@@ -90,7 +90,7 @@ def test_the_line_says_rate_lag_and_time_left(caplog: pytest.LogCaptureFixture) 
 def test_bad_records_are_counted_where_there_are_some(caplog: pytest.LogCaptureFixture) -> None:
     figures = Figures()
     counted = [{"flintmq": {"bad_records": count}} for count in (2, 0, 3)]
-    batches = figures.take(
+    batches = figures.add(
         progress(n, 10, 10 * (n + 1), 30) | {"observedMetrics": told}
         for n, told in enumerate(counted)
     )
@@ -109,7 +109,7 @@ def test_bad_records_are_counted_where_there_are_some(caplog: pytest.LogCaptureF
 
 def test_the_line_is_drawn_on_a_terminal_only() -> None:
     figures = Figures()
-    figures.take([progress(0, 10, 10, 10)])
+    figures.add([progress(0, 10, 10, 10)])
     drawn, silent = io.StringIO(), io.StringIO()
 
     for file, is_terminal in ((drawn, True), (silent, False)):
@@ -123,7 +123,7 @@ def test_the_line_is_drawn_on_a_terminal_only() -> None:
 
 def test_a_plot_is_a_picture(tmp_path: Path) -> None:
     figures = Figures()
-    figures.take([progress(n, 100, 100 * n, 1_000) for n in range(5)])
+    figures.add([progress(n, 100, 100 * n, 1_000) for n in range(5)])
     path = tmp_path / "run.png"
 
     plot(list(figures.points), str(path), "billing")

@@ -105,7 +105,10 @@ def test_two_looks_at_a_batch_run_each_listener_once_and_the_group_has_no_lag(
 
 
 def test_a_message_that_fails_comes_again_and_ends_as_a_dead_letter(
-    spark: SparkSession, own_broker: EmbeddedBroker, diary: Diary
+    spark: SparkSession,
+    own_broker: EmbeddedBroker,
+    diary: Diary,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     create_topic(own_broker, "run-poison", 2)
     send(own_broker, "run-poison", ["good", "bad"])
@@ -133,6 +136,12 @@ def test_a_message_that_fails_comes_again_and_ends_as_a_dead_letter(
     with Admin(namesrv=own_broker.namesrv) as admin:
         assert [each.count for each in admin.topic_stats("%DLQ%run-poison")] == [1]
         assert admin.members("run-poison") is None, "the query has left its group"
+    told = "\n".join(caplog.handler.format(each) for each in caplog.records)
+    assert "judge of group 'run-poison' failed: ValueError('bad as ever')" in told
+    assert "redelivered in 10 s, try 2 of 2" in told
+    assert told.count('raise ValueError("bad as ever")') == 1, "the traceback comes once"
+    assert "is a dead letter of group 'run-poison'" in told
+    assert "report" not in sink.rows[0], "that is between task and driver"
 
 
 def test_messages_of_a_queue_are_consumed_in_order_and_tried_in_place(
@@ -223,6 +232,23 @@ def test_a_batch_whose_driver_stood_still_is_not_committed(
 
 
 # Without Spark
+
+
+def test_a_stop_between_two_triggers_does_not_wait_for_the_next(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    create_topic(broker, "run-hourly")
+    send(broker, "run-hourly", numbered(0, 5))
+    app = app_of(broker, "run-hourly")
+
+    @app.listener("run-hourly")
+    def consume(messages: Any) -> None: ...
+
+    run = flintmq.spark.run(app, spark, trigger="1 hour")
+    wait_for(lambda: run.status().messages == 5)
+
+    assert run.stop(timeout_s=20), "no micro-batch runs"
+    assert lag(broker, "run-hourly") == 0
 
 
 def test_what_cannot_run_is_refused_before_anything_starts(broker: EmbeddedBroker) -> None:

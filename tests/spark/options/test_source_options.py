@@ -8,12 +8,12 @@ import re
 
 import pytest
 
+from flintmq.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
 from flintmq.core.admin.spans import END, START, ToOffset, ToTime
 from flintmq.core.reading.read_span import EVERYTHING, Wanted
 from flintmq.errors import InvalidExpression, InvalidSetting
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.tls import ClientTls
-from flintmq.spark.arrow.schema import COLUMNS, KAFKA_COLUMNS, Form, OnBadRecord, Properties, Shape
 from flintmq.spark.options.offset_specs import OfEach, OfGroup, TheseQueues, Topics, TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions
 
@@ -79,6 +79,26 @@ def test_any_detail_of_tls_means_tls() -> None:
     assert parse({"tls": "false"}).access.tls is None
     assert "contradicts tlsCa" in refusal({**given, "tls": "false"}).reason
     assert "tlsCertificate" in refusal({"tlsKey": "k"}).reason
+
+
+@pytest.mark.parametrize(
+    ("word", "place"),
+    [
+        ("first", START),
+        ("start", START),
+        (" Earliest ", START),
+        ("last", END),
+        ("latest", END),
+        ("end", END),
+        ("0", ToOffset(QueueOffset(0))),
+        ("1500", ToOffset(QueueOffset(1_500))),
+        ("1794803628010", ToTime(1_794_803_628_010)),
+        ("2026-11-16T08:30:00+01:00", ToTime(1_794_814_200_000)),
+    ],
+)
+def test_starting_offsets_take_what_consumers_take(word: str, place: object) -> None:
+    for stream in (False, True):
+        assert parse({"startingOffsets": word}, stream=stream).start == place
 
 
 @pytest.mark.parametrize(
@@ -216,6 +236,8 @@ def test_other_times_are_refused(given: str) -> None:
     [
         ({"startingOffsets": "group"}, "startingOffsets", "consumerGroup"),
         ({"startingOffsets": "newest"}, "startingOffsets", "earliest, latest, group"),
+        ({"startingOffsets": "timestamp"}, "startingOffsets", "give the time itself"),
+        ({"endingOffsets": "first"}, "endingOffsets", "nothing lies before the earliest"),
         ({"startingOffsets": '{"t": {"b": {"0": -3}}}'}, "startingOffsets", "-2 for earliest"),
         ({"startingOffsets": '{"t": {"b": {"0": 1.5}}}'}, "startingOffsets", "whole number"),
         ({"startingOffsets": '{"t": {"b": {"0": true}}}'}, "startingOffsets", "whole number"),

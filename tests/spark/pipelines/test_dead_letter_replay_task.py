@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pyspark.sql import Row
 
+from flintmq.arrow.reading.access import Access
 from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
@@ -21,10 +23,10 @@ from flintmq.spark.pipelines.dead_letter_replay_task import (
     TaskPlan,
     send_rows,
 )
-from flintmq.spark.reading.access import Access
 from support.spark.support import create_topic
 
 FAST = 1_000.0
+STORED_MS = 1_794_803_628_010
 
 
 def letter(offset: int, topic: str) -> Row:
@@ -46,6 +48,7 @@ def letter(offset: int, topic: str) -> Row:
         properties=carried,
         body=bytearray(b"body %d" % offset),
         flag=7,
+        store_time=datetime.fromtimestamp(STORED_MS / 1000, UTC),
     )
 
 
@@ -71,13 +74,14 @@ def test_a_dead_letter_comes_back_as_it_was(servers: EmbeddedBroker) -> None:
     assert (first.message_id, first.keys, first.tags) == ("0" * 32, ("k-0",), "a")
     assert (first.flag, first.reconsume_times, first.properties["shop"]) == (7, 0, "north")
     assert not first.properties.keys() & {"RETRY_TOPIC", "DLQ_ORIGIN_TOPIC", "DELAY"}
+    assert first.properties["DLQ_REPLAY_OF"] == f"broker-a/0/0/{STORED_MS}"
 
 
 def test_it_goes_no_faster_than_its_share(servers: EmbeddedBroker) -> None:
     start_s = time.monotonic()
     with plan(servers).access.open() as line:
         sender = Sender(line, plan(servers, rate=20.0))
-        outcomes = [sender.take(letter(n, "orders")).outcome for n in range(5)]
+        outcomes = [sender.send_when_due(letter(n, "orders")).outcome for n in range(5)]
 
     assert outcomes == ["sent"] * 5
     assert time.monotonic() - start_s >= 4 / 20
@@ -86,7 +90,7 @@ def test_it_goes_no_faster_than_its_share(servers: EmbeddedBroker) -> None:
 def test_a_refusal_that_passes_is_tried_again(servers: EmbeddedBroker) -> None:
     servers.drop_next(RequestCode.SEND_MESSAGE_V2, lost="connection")
     with plan(servers).access.open() as line:
-        told = Sender(line, plan(servers)).take(letter(50, "orders"))
+        told = Sender(line, plan(servers)).send_when_due(letter(50, "orders"))
 
     assert told.outcome == "sent"
     assert servers.messages("orders")[-1].body == b"body 50"
@@ -98,9 +102,9 @@ def test_after_many_failures_nothing_more_is_tried(
     monkeypatch.setattr("flintmq.spark.pipelines.dead_letter_replay_task.TRIES", 1)
     with plan(servers).access.open() as line:
         sender = Sender(line, plan(servers, done=frozenset({("broker-a", 0, 99)})))
-        told = [sender.take(letter(n, "nowhere")) for n in range(FAILURES_MAX)]
-        after = sender.take(letter(98, "orders"))
-        before = sender.take(letter(99, "orders"))
+        told = [sender.send_when_due(letter(n, "nowhere")) for n in range(FAILURES_MAX)]
+        after = sender.send_when_due(letter(98, "orders"))
+        before = sender.send_when_due(letter(99, "orders"))
 
     assert {row.outcome for row in told} == {"failed"}
     assert "nowhere" in str(told[0].error)

@@ -69,7 +69,7 @@ def outcomes(spark: SparkSession, broker: EmbeddedBroker) -> Any:
     at = datetime(2026, 11, 15, tzinfo=UTC)
     letters = [each for each in broker.messages(f"%DLQ%{GROUP}") if each.body[:5] == b"order"]
     rows = [
-        ("orders", "orders", "broker-a", 0, n, each.message_id, kind, 0, at, 1.0, error)
+        ("orders", "orders", "broker-a", 0, n, each.message_id, kind, 0, at, 1.0, error, None)
         for n, each in enumerate(letters)
         for kind, error in (
             ("sent back", "not this one"),
@@ -96,7 +96,7 @@ def test_they_are_counted_by_topic_reason_and_day(
     found = [(each.topic, each.reason, each.day, each.messages) for each in report.groups]
     assert found == [
         ("orders", "KeyError: 'customer #'", days[0], 4),
-        ("mails", "unknown, tries: 1", days[-1], 2),
+        ("mails", "broken", days[-1], 2),
     ]
     assert report.groups[0].first_ms == min(letter.store_ms for letter in letters)
     with (tmp_path / "out" / "dead_letters.csv").open(newline="") as file:
@@ -121,7 +121,7 @@ def test_a_property_says_why_and_a_condition_chooses(
 
     assert rows == {
         ("orders", "no such customer", ("k-0",), 1),
-        ("orders", "unknown, tries: 1", ("k-2",), 1),
+        ("orders", "broken", ("k-2",), 1),
     }
     with pytest.raises(InvalidSetting, match="columns of their own"):
         dead_letters(spark, GROUP, namesrv=buried.namesrv, columns="body")
@@ -160,6 +160,16 @@ def test_a_chosen_part_is_sent_again_and_with_its_log_only_once(
         plan(where="nothing = 1")
     with pytest.raises(InvalidSetting, match="takes no messages"):
         plan_replay(spark, GROUP, store=str(buried.directory))
+
+
+def test_a_report_without_spark_says_the_same(spark: SparkSession, buried: EmbeddedBroker) -> None:
+    user = Shell(buried.namesrv)
+    options = ("dlq", "report", GROUP, "--reason-property", "why")
+
+    assert user.facts(*options) == user.facts(*options, "--spark", "local[1]")
+    assert user.facts(*options, "--tag", "even") == user.facts(
+        *options, "--tag", "even", "--spark", "local[1]"
+    )
 
 
 def test_the_commands_show_first_and_then_send(

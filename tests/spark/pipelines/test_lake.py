@@ -7,6 +7,7 @@ import signal
 import subprocess
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -27,7 +28,7 @@ START_S = 200.0
 
 
 def until_now(
-    spark: SparkSession, broker: EmbeddedBroker, topics: str, to: Path, **options: object
+    spark: SparkSession, broker: EmbeddedBroker, topics: str, to: Path, **options: Any
 ) -> int:
     """Write what is there; how many messages that were."""
     written = lake(spark, topics, str(to), until_now=True, namesrv=broker.namesrv, **options)

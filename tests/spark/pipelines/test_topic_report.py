@@ -12,17 +12,17 @@ from pyspark.sql import SparkSession
 from flintmq import DeadLetter, ReceivedMessage
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
-from flintmq.spark import topic_report
-from flintmq.spark.pipelines.retry_counts import RetryCount
-from flintmq.spark.pipelines.topic_plot import plot_topics
-from flintmq.spark.pipelines.topic_report import (
+from flintmq.reports.topic_figures import (
     ALL,
     NameCount,
     Numbers,
+    RetryCount,
     Step,
-    TopicReport,
-    _step_ms,
+    choose_step_ms,
 )
+from flintmq.reports.topic_files import TopicReport
+from flintmq.reports.topic_plot import plot_topics
+from flintmq.spark import topic_report
 from support.cli.asking import Shell
 from support.spark.support import create_topic, send, wait_for
 
@@ -105,6 +105,16 @@ def test_everything_is_counted_for_each_topic_and_step(
     assert (tmp_path / "report.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.parametrize("filtered", [(), ("--tag", "new"), ("--since", "1h", "--step", "600")])
+def test_a_report_without_spark_says_the_same(
+    spark: SparkSession, shop: EmbeddedBroker, filtered: tuple[str, ...]
+) -> None:
+    user = Shell(shop.namesrv)
+    options = ("topic", "report", "orders", "mails", *filtered)
+
+    assert user.facts(*options) == user.facts(*options, "--spark", "local[1]")
+
+
 def test_a_command_reports_on_a_whole_store_directory(
     spark: SparkSession, shop: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -135,13 +145,13 @@ def test_a_topic_without_messages_has_a_report_too(
 
 
 def test_a_step_is_one_that_people_use() -> None:
-    assert _step_ms(None, 0, None) == 1_000
-    assert _step_ms(0, 200_000, None) == 1_000
-    assert _step_ms(0, 200_001, None) == 2_000
-    assert _step_ms(0, 86_400_000, None) == 600_000
-    assert _step_ms(0, 86_400_000, 1_234) == 1_234
+    assert choose_step_ms(None, 0, None) == 1_000
+    assert choose_step_ms(0, 200_000, None) == 1_000
+    assert choose_step_ms(0, 200_001, None) == 2_000
+    assert choose_step_ms(0, 86_400_000, None) == 600_000
+    assert choose_step_ms(0, 86_400_000, 1_234) == 1_234
     with pytest.raises(InvalidSetting, match="more than"):
-        _step_ms(0, 86_400_000, 1)
+        choose_step_ms(0, 86_400_000, 1)
 
 
 def test_a_picture_is_drawn_of_whatever_was_counted(tmp_path: Path) -> None:

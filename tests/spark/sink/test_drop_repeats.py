@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flintmq.core.group.listener_results import Ack, DeadLetter, Retry
+from flintmq.core.group.listener_results import Ack, DeadLetter, ListenerResult, Retry
 from flintmq.errors import InvalidSetting
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
@@ -53,11 +53,11 @@ def message(
 class Heard:
     """A listener that says what it is told to, and what it was given."""
 
-    def __init__(self, *answers: object) -> None:
+    def __init__(self, *answers: Any) -> None:
         self.calls: list[Messages] = []
         self._answers = list(answers)
 
-    def __call__(self, messages: Messages) -> object:
+    def __call__(self, messages: Messages) -> ListenerResult:
         self.calls.append(messages)
         answer = self._answers.pop(0) if self._answers else None
         if isinstance(answer, BaseException):
@@ -184,13 +184,13 @@ def test_a_coroutine_function_stays_one() -> None:
     once = DropRepeats()
 
     @once
-    async def listener(messages: Messages) -> object:
+    async def listener(messages: Messages) -> ListenerResult:
         calls.append(messages)
         if len(calls) == 1:
             raise Retry
         return None
 
-    async def deliver() -> object:
+    async def deliver() -> ListenerResult:
         with pytest.raises(Retry):
             await listener((message(0),))
         await listener((message(0),))
@@ -242,7 +242,7 @@ def test_in_any_order_each_row_and_body_is_consumed_and_nothing_twice_in_a_row(
 ) -> None:
     consumed: list[tuple[str, bytes]] = []
 
-    def listen(messages: Messages) -> object:
+    def listen(messages: Messages) -> ListenerResult:
         if chance.random() < 0.3:
             raise Retry
         consumed.extend((found.properties[ROW_PROPERTY], found.body) for found in messages)

@@ -23,12 +23,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from flintmq.errors import InvalidName, InvalidSetting, LocalProtocolError
+from flintmq.arrow.reading.access import Access
+from flintmq.errors import InvalidSetting
 from flintmq.model.properties import SHARDING_KEY
-from flintmq.spark.options.sink_options import SinkOptions
-from flintmq.spark.reading.access import Access
+from flintmq.spark.options.sink_options import OnBadRow, SinkOptions
 from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity, prefix_of
-from flintmq.spark.sink.sink_rows import ANYWHERE, COLUMNS, PASSED_OVER, OutRow, Target, plan_rows
+from flintmq.spark.sink.sink_rows import (
+    ANYWHERE,
+    COLUMNS,
+    PASSED_OVER,
+    BadRows,
+    OutRow,
+    Target,
+    plan_rows,
+)
 
 ACCESS = Access(("127.0.0.1:9876",))
 PREFIX = prefix_of("job", 7, 3)
@@ -61,13 +69,19 @@ def schema_of(ddl: str) -> StructType:
     return StructType([StructField(name, KINDS[kind]) for name, kind in fields])
 
 
-def rows_of(ddl: str, *rows: dict[str, Any], first: int = 0, **options: Any) -> list[OutRow]:
+def rows_of(
+    ddl: str,
+    *rows: dict[str, Any],
+    first: int = 0,
+    bad: BadRows | None = None,
+    **options: Any,
+) -> list[OutRow]:
     """What rows of a schema become."""
     schema = schema_of(ddl)
     plan = plan_rows(schema, SinkOptions(ACCESS, **({"topic": "t"} | options)))
     plan = pickle.loads(pickle.dumps(plan))
     batch = pa.RecordBatch.from_pylist(list(rows), to_arrow_schema(schema, timezone="UTC"))
-    return list(plan.rows(batch, PREFIX, first))
+    return list(plan.rows(batch, PREFIX, first, bad or BadRows()))
 
 
 def test_a_row_of_our_own_columns_becomes_the_message_it_describes() -> None:
@@ -200,10 +214,10 @@ def test_what_the_source_gives_can_be_written_as_it_is() -> None:
 def test_a_property_of_the_system_is_refused_unless_it_may_be_dropped() -> None:
     row = {"body": "x", "properties": [("DELAY", "3")]}
 
-    with pytest.raises(InvalidName, match="belongs to the system") as caught:
+    with pytest.raises(InvalidSetting, match="belongs to the system") as caught:
         rows_of("body string, properties map<string,string>", row)
 
-    assert "job.7.3.0" in "".join(caught.value.__notes__)
+    assert (caught.value.setting, caught.value.value) == ("row", "job.7.3.0")
 
 
 @pytest.mark.parametrize(
@@ -221,10 +235,24 @@ def test_a_row_that_cannot_be_sent_is_an_error_that_says_which(
     good = {"topic": "t", "key": None, "body": "x", "value": "x"}
     first = {name: good[name] for name in schema_of(ddl).names}
 
-    with pytest.raises(LocalProtocolError, match=said) as caught:
+    with pytest.raises(InvalidSetting, match=said) as caught:
         rows_of(ddl, first, row, first=10, topic=None if "topic" in row else "t")
 
-    assert "job.7.3.11 " in "".join(caught.value.__notes__)
+    assert (caught.value.setting, caught.value.value) == ("row", "job.7.3.11")
+    assert "badRows=skip leaves such rows out" in caught.value.reason
+
+
+def test_skipped_rows_are_counted_and_the_others_keep_their_identities() -> None:
+    bad = BadRows(OnBadRow.SKIP)
+
+    rows = rows_of(
+        "body string", {"body": "a"}, {"body": None}, {"body": ""}, {"body": "d"}, bad=bad
+    )
+
+    identities = [row.message.properties[ROW_PROPERTY] for row in rows]
+    assert identities == ["job.7.3.0", "job.7.3.3"]
+    assert bad.skipped == 2
+    assert bad.first.startswith("job.7.3.1: its body is null")
 
 
 @pytest.mark.parametrize(

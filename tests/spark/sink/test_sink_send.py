@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from flintmq.arrow.reading.access import Access
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.embedded.broker import EmbeddedBroker
@@ -14,11 +15,12 @@ from flintmq.errors import BodyTooLarge, InvalidSetting, Unreachable
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.protocol.codes import RequestCode
 from flintmq.spark.options.sink_options import SinkOptions
-from flintmq.spark.reading.access import Access
 from flintmq.spark.sink import sink_send
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, Target
-from flintmq.spark.sink.sink_send import Sending
+from flintmq.spark.sink.sink_send import Sending, first_turn
+from support.client.support import in_enough_time
+from support.spark.late_servers import back_after
 from support.spark.support import BROKER, create_topic
 
 
@@ -35,7 +37,7 @@ def send_all(
         Sending(producer, chosen, turn) as sending,
     ):
         for row in rows:
-            sending.put(row)
+            sending.add(row)
         sending.finish()
     return sending
 
@@ -80,6 +82,31 @@ def test_batches_of_a_small_stream_take_turns_too(broker: EmbeddedBroker) -> Non
         send_all(broker, [out(topic, batch)], turn=batch)
 
     assert len(by_queue(broker.messages(topic))) == 4
+
+
+def test_small_batches_go_to_one_broker_after_the_other(two_brokers: EmbeddedBroker) -> None:
+    topic = create_topic(two_brokers, "brokers", 2)
+
+    for batch in range(4):
+        turn = first_turn("write", batch, partition=0)
+        send_all(two_brokers, [out(topic, batch)], turn)
+
+    stored = sorted(two_brokers.messages(topic), key=lambda m: m.properties[ROW_PROPERTY])
+    brokers = [message.broker for message in stored]
+    assert brokers in ([BROKER, "broker-b"] * 2, ["broker-b", BROKER] * 2)
+    assert len({(message.broker, message.queue_id) for message in stored}) == 4
+
+
+def test_writes_begin_at_a_queue_by_their_name(broker: EmbeddedBroker) -> None:
+    topic, names = create_topic(broker, "writes", 4), [f"night-{night}" for night in range(16)]
+
+    for _ in range(2):
+        for number, name in enumerate(names):
+            send_all(broker, [out(topic, number)], first_turn(name, 0, 0))
+
+    stored = by_queue(broker.messages(topic))
+    assert len(stored) == 4
+    assert all(count == 2 for rows in stored.values() for count in Counter(rows).values())
 
 
 def test_rows_with_one_sharding_key_go_where_a_producer_sends_them_in_order(
@@ -152,13 +179,17 @@ def test_what_cannot_be_in_a_batch_goes_alone(broker: EmbeddedBroker) -> None:
 def test_a_request_that_got_no_answer_is_sent_again(
     own_broker: EmbeddedBroker, lost: str, target: Target
 ) -> None:
-    topic = create_topic(own_broker, "lossy", 1)
-    own_broker.drop_next(RequestCode.SEND_BATCH_MESSAGE, lost=lost)  # type: ignore[arg-type]  # a parameter
+    def send(timeout_ms: int) -> None:
+        topic = create_topic(own_broker, f"lossy-{timeout_ms}", 1)
+        own_broker.drop_next(RequestCode.SEND_BATCH_MESSAGE, lost=lost)  # type: ignore[arg-type]  # a parameter
+        rows = [out(topic, row, target=target) for row in range(10)]
 
-    send_all(own_broker, [out(topic, row, target=target) for row in range(10)], timeout_ms=500)
+        send_all(own_broker, rows, timeout_ms=timeout_ms)
 
-    stored = by_queue(own_broker.messages(topic))[0]
-    assert stored == list(range(10)) * (2 if lost == "answer" else 1)
+        stored = by_queue(own_broker.messages(topic))[0]
+        assert stored == list(range(10)) * (2 if lost == "answer" else 1)
+
+    in_enough_time(send)
 
 
 def test_a_message_alone_is_sent_again_too(own_broker: EmbeddedBroker) -> None:
@@ -169,6 +200,20 @@ def test_a_message_alone_is_sent_again_too(own_broker: EmbeddedBroker) -> None:
     send_all(own_broker, [row], timeout_ms=500)
 
     assert own_broker.delayed() == 1
+
+
+@pytest.mark.parametrize("target", [ANYWHERE, Target(queue_id=1)], ids=["anywhere", "one queue"])
+def test_rows_are_sent_when_their_broker_is_back(
+    own_broker: EmbeddedBroker, target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create_topic(own_broker, "restarted", 2)
+    rows = [out(topic, row, target=target) for row in range(100)]
+
+    with back_after(lambda: f"nothing is sent to {topic}" in caplog.text, own_broker, BROKER):
+        send_all(own_broker, rows, timeout_ms=500)
+
+    stored = by_queue(own_broker.messages(topic))
+    assert {row for numbers in stored.values() for row in numbers} == set(range(100))
 
 
 def test_without_retries_a_lost_request_fails_the_task(own_broker: EmbeddedBroker) -> None:

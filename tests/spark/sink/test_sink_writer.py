@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 import flintmq.spark
 from flintmq.broker.requests.hooks import BrokerSend
@@ -19,6 +20,7 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.codes import ResponseCode
 from flintmq.spark.sink.drop_repeats import drop_repeats
 from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity
+from flintmq.spark.sink.sink_writer import Sent, stream_writer
 from support.spark.support import BROKER, PATIENCE_S, create_topic, read, read_stream, send
 
 
@@ -105,13 +107,17 @@ def test_rows_say_their_own_topic_and_empty_partitions_send_nothing(
 def test_a_write_under_the_same_run_id_repeats_and_another_does_not(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
-    topic = create_topic(broker, "runs", 2)
+    topic = create_topic(broker, "runs", 4)
     frame = spark.range(6, numPartitions=2).selectExpr("cast(id as string) as body")
 
     for run in ("night-1", "night-1", "night-2"):
         write(frame, broker, topic=topic, runId=run)
 
-    counted = Counter(map(str, identities(broker.messages(topic))))
+    messages = broker.messages(topic)
+    counted = Counter(map(str, identities(messages)))
+    queues = {(message.properties[ROW_PROPERTY], message.queue_id) for message in messages}
+    assert len(queues) == 12, "a row that is sent again goes to the queue where it is already"
+    assert {queue for _, queue in queues} > {queue for name, queue in queues if "-1" in name}
     assert sorted(counted.values()) == [1] * 6 + [2] * 6
     assert {name for name, times in counted.items() if times == 2} == {
         f"night-1.0.{partition}.{row}" for partition in range(2) for row in range(3)
@@ -154,8 +160,35 @@ def test_a_row_that_cannot_be_sent_fails_the_write_and_says_which(
     with pytest.raises(PySparkException) as caught:
         write(frame, broker, topic=topic, runId="bad")
 
-    assert "body is null" in str(caught.value)
-    assert "bad.0.0.7" in str(caught.value)
+    assert "row 'bad.0.0.7': its body is null" in str(caught.value)
+    assert "badRows=skip leaves such rows out" in str(caught.value)
+
+
+def test_a_stream_goes_on_without_rows_that_make_no_message_and_counts_them(
+    spark: SparkSession, broker: EmbeddedBroker, checkpoint: str
+) -> None:
+    source, target = create_topic(broker, "with-nulls"), create_topic(broker, "without-nulls")
+    send(broker, source, [f"{number}" for number in range(10)])
+    frame = read_stream(spark, broker, subscribe=source, startingOffsets="earliest")
+    halves = frame.selectExpr("if(queue_offset % 2 = 0, null, body) as body")
+
+    with pytest.raises(PySparkException, match="its body is null"):
+        write_until_now(halves, broker, checkpoint, topic=target)
+    write_until_now(halves, broker, checkpoint, topic=target, badRows="skip")
+
+    assert texts(broker.messages(target)) == ["1", "3", "5", "7", "9"]
+
+
+def test_the_end_of_a_batch_says_how_many_rows_were_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options = {"namesrv": "127.0.0.1:9876", "topic": "t", "badRows": "skip"}
+    schema = StructType([StructField("body", StringType())])
+    sent = [Sent(0, 5, 5, 1, 2, "q.3.0.1: its body is null"), Sent(1, 7, 7, 1)]
+
+    stream_writer(options, schema, False).commit([*sent, None], 3)
+
+    assert "batch 3: 2 rows are not sent; the first is q.3.0.1: its body is null" in caplog.text
 
 
 def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, broker: EmbeddedBroker) -> None:

@@ -32,7 +32,7 @@ def test_looking_for_sources_loads_next_to_nothing() -> None:
     assert not set(done.stdout.split()) & {
         "lark",
         "flintmq.client.engine.client_engine",
-        "flintmq.spark.arrow.columns",
+        "flintmq.arrow.columns",
     }
 
 

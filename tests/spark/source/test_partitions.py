@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.source.partitions import (
     ROWS_WORTH_A_TASK,
     SHARED_ROWS_MAX,

@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
+from flintmq.arrow.reading.queue_source import QueueSource
+from flintmq.arrow.schema import Form
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.arrow.schema import Form
-from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.pushdown import TIME_ROOM_MS, Conditions
 
 SPANS = [
@@ -48,7 +48,7 @@ class Clockwork:
 def narrowed(*conditions: Filter, form: Form = Form.ROCKETMQ) -> list[Span]:
     found = Conditions(form, "ns")
     for condition in conditions:
-        found.take(condition)
+        found.push_down(condition)
     return [span for span in found.narrow(cast(QueueSource, Clockwork()), SPANS) if len(span)]
 
 
@@ -110,7 +110,7 @@ def test_times_cut_with_room() -> None:
     ids=repr,
 )
 def test_says_what_spark_need_not_look_at(condition: Filter, is_exact: bool) -> None:
-    assert Conditions(Form.ROCKETMQ, "ns").take(condition) is is_exact
+    assert Conditions(Form.ROCKETMQ, "ns").push_down(condition) is is_exact
 
 
 TESTS: dict[type[Filter], Callable[[int, int], bool]] = {

@@ -105,7 +105,7 @@ def test_a_batch_is_cut_into_tasks_by_queue(broker: EmbeddedBroker) -> None:
 def test_a_queue_that_is_added_starts_with_its_oldest_message(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.spark.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
     create_topic(broker, "growing", 1)
     with driver(broker, subscribe="growing") as source:
         offset = source.latest(source.initial())
@@ -126,7 +126,7 @@ def _queues(servers: EmbeddedBroker, topic: str) -> list[QueueRef]:
 def test_a_stream_survives_the_removal_of_a_queue_that_it_was_assigned(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.spark.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
     create_topic(broker, "fading", 2)
     chosen = f'{{"fading": {{"{BROKER}": [0, 1]}}}}'
     with driver(broker, assign=chosen, failOnDataLoss=False) as source:
@@ -233,11 +233,9 @@ def test_deleted_messages_are_an_error_or_a_warning() -> None:
     assert 0 < first < stop == 200
 
 
-def test_silent_brokers_are_waited_for(
-    two_brokers: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_brokers_are_waited_for(two_brokers: EmbeddedBroker) -> None:
     create_topic(two_brokers, "patient")
-    with driver(two_brokers, subscribe="patient") as source:
+    with driver(two_brokers, subscribe="patient", retryTimeout="30s") as source:
         offset = source.latest(source.initial())
         two_brokers.stop_broker("broker-a")
         two_brokers.stop_broker("broker-b")
@@ -247,11 +245,12 @@ def test_silent_brokers_are_waited_for(
         send(two_brokers, "patient", ["a"])
         wait_for(lambda: source.latest(offset) != offset)
 
-        monkeypatch.setattr(stream_driver, "SILENCE_MS", -1)
+    with driver(two_brokers, subscribe="patient", retryTimeout="0s") as source:
+        offset = source.latest(source.initial())
         two_brokers.stop_broker("broker-a")
         two_brokers.stop_broker("broker-b")
         with pytest.raises(Unreachable):
-            source.latest(offset)
+            wait_for(lambda: source.latest(offset) != offset)
 
 
 def test_topics_of_a_pattern_are_found_while_it_runs(

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flintmq.arrow.reading.queue_source import QueueSource, QueueSurvey, ReadPart
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.errors import InvalidSetting, MessagesLost, NoRoute
 from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.options.source_options import Limits, SourceOptions
-from flintmq.spark.reading.queue_source import QueueSource, QueueSurvey, ReadPart
 from flintmq.spark.source.message_sizes import BATCHES_BETWEEN, SAMPLE_MESSAGES, MessageSizes
 from flintmq.spark.source.offset_ranges import batch_spans, chosen_queues, initial_offset
 from flintmq.spark.source.partitions import cut, partition_numbers
@@ -169,6 +169,18 @@ def test_every_queue_that_is_read_needs_an_offset_and_no_other(numbers: str, say
 
     assert raised.value.setting == "startingOffsets"
     assert raised.value.value in ("t/b/1", "t/b/7")
+
+
+def test_one_offset_counts_for_every_queue() -> None:
+    queues = Held({A: (5, 100), B: (0, 10)})
+
+    found = ranges(batch_spans(queues, options(startingOffsets="7", endingOffsets="40")))
+    assert found == {A: (7, 40), B: (7, 10)}
+
+    with pytest.raises(MessagesLost, match=r"deleted before they were read"):
+        batch_spans(queues, options(startingOffsets="3"))
+    with pytest.raises(InvalidSetting, match="the read starts at 9"):
+        batch_spans(queues, options(startingOffsets="9", endingOffsets="8"))
 
 
 def test_an_end_before_the_start_is_a_slip_when_both_are_numbers() -> None:
@@ -571,8 +583,8 @@ def test_sizes_are_sampled_once_in_a_while_from_queues_with_news() -> None:
     stops = {A: QueueOffset(500), B: QueueOffset(0)}
 
     for _ in range(BATCHES_BETWEEN):
-        assert sizes.look(START, stops, lambda queue: queue.broker) == {A: 70}
+        assert sizes.measure(START, stops, lambda queue: queue.broker) == {A: 70}
     assert pages.asked == [span(A, 5, 5 + SAMPLE_MESSAGES)]
 
     pages.size_bytes = 90
-    assert sizes.look(START, stops, lambda queue: queue.broker) == {A: 80}
+    assert sizes.measure(START, stops, lambda queue: queue.broker) == {A: 80}

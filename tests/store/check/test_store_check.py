@@ -129,7 +129,7 @@ def put_again(log: MessageLog, stored: Sequence[tuple[Appended, list[str]]]) -> 
     """Make the index repeat records, as RocketMQ's does after a crash."""
     log._index._end = stored[0][0].log_offset - 1
     for at, keys in stored:
-        log._index.put("T", keys, at.log_offset, at.store_ms)
+        log._index.add("T", keys, at.log_offset, at.store_ms)
     log.flush()
 
 

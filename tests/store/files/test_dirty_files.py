@@ -47,7 +47,7 @@ def test_what_changes_while_a_sync_runs_is_dirty_again(tmp_path: Path) -> None:
     dirty = DirtyFiles()
     dirty.wrote(tmp_path / "a")
 
-    taken = dirty.take()
+    taken = dirty.drain()
     dirty.wrote(tmp_path / "a")
 
     assert taken.files == dirty.files == (tmp_path / "a",)

@@ -36,7 +36,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def turn(log: MessageLog, *messages: tuple[str, bytes], now_ms: int = START_MS) -> None:
     for topic, body in messages:
-        log.append(draft(body, topic), topic, 0, keys=(body.decode(),), now_ms=now_ms)
+        log.append(*draft(body, topic), keys=(body.decode(),), now_ms=now_ms)
     log.write()
 
 
@@ -122,13 +122,13 @@ def test_wherever_a_turn_fails_no_trace_is_left(
     store(log, b"first", topic="C")
     before = contents(tmp_path)
     for topic in ("A", "B", "A", "C", "A", "A"):
-        log.append(draft_of(1000, topic), topic, 0, now_ms=START_MS)
+        log.append(*draft_of(1000, topic), now_ms=START_MS)
     disk.changes_left, disk.torn_bytes = changes, torn_bytes
 
     with pytest.raises(DiskFailed):
         log.write()
     disk.changes_left = None
-    log.append(draft(b"then", "B"), "B", 0, now_ms=later())
+    log.append(*draft(b"then", "B"), now_ms=later())
 
     assert contents(tmp_path) == before
     log.close()
@@ -197,7 +197,7 @@ def test_mending_is_not_tried_at_every_append(tmp_path: Path) -> None:
 
     for _ in range(5):
         with pytest.raises(DiskFailed):
-            log.append(draft(), "T", 0, now_ms=START_MS)
+            log.append(*draft(), now_ms=START_MS)
 
     assert disk.wipes == 2  # when it failed, and at the first append after that
 

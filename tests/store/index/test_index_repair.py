@@ -32,7 +32,7 @@ RECORDS = [
 def put_all(index: KeyIndex, start: int = 0, stop: int = 10_000) -> None:
     for log_offset, keys in RECORDS:
         if start <= log_offset < stop:
-            index.put("T", keys, log_offset, NOW_MS + log_offset * 100)
+            index.add("T", keys, log_offset, NOW_MS + log_offset * 100)
 
 
 def new_index(directory: Path, disk: Disk | None = None) -> KeyIndex:

@@ -44,7 +44,7 @@ def index_at(
 
 
 def put(index: KeyIndex, number: int, *keys: str, store_ms: int = NOW_MS) -> None:
-    index.put("T", keys, LogOffset(number), store_ms)
+    index.add("T", keys, LogOffset(number), store_ms)
 
 
 def found(index: KeyIndex, key: str, count_max: int = 64) -> list[int]:
@@ -105,7 +105,7 @@ def test_the_same_keys_give_the_same_files(name: str, keys_per_flush: int, tmp_p
     ours.load()
 
     for topic, keys, log_offset, store_ms in real_puts(name, store):
-        ours.put(topic, keys, log_offset, store_ms)
+        ours.add(topic, keys, log_offset, store_ms)
         if ours.pending_count >= keys_per_flush:
             ours.flush()
     ours.flush()
@@ -422,7 +422,7 @@ def test_old_files_go_but_never_the_last(tmp_path: Path) -> None:
 
     assert removed == [0, 1, 2]
     assert found(index, "key") == found(index_at(tmp_path), "key") == [19, 18]
-    assert index.dirty.take().directories[0] == tmp_path / "index"
+    assert index.dirty.drain().directories[0] == tmp_path / "index"
 
 
 def test_clear_removes_every_file(tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ class IndexModel(RuleBasedStateMachine):
     def put(self, records: Sequence[Sequence[str]], step_ms: int) -> None:
         for keys in records:
             self.now_ms += step_ms
-            self.index.put("T", keys, LogOffset(self.log_end), self.now_ms)
+            self.index.add("T", keys, LogOffset(self.log_end), self.now_ms)
             for key in keys:
                 self.last_file().put(index_hash("T", key), self.log_end, self.now_ms)
             self.log_end += 10

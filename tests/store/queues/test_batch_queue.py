@@ -66,9 +66,7 @@ def batch(
     flags = INNER_BATCH | NEED_UNWRAP if messages > 1 else 0
     numbers = {"INNER_NUM": str(messages), "INNER_BASE": str(base)} if messages > 1 else {}
     appended = log.append(
-        draft(body, "B", queue_id, flags, TAGS="a", UNIQ_KEY=f"U{base}", **numbers),
-        "B",
-        queue_id,
+        *draft(body, "B", queue_id, flags, TAGS="a", UNIQ_KEY=f"U{base}", **numbers),
         tags_code=tags_code("a"),
         keys=(f"U{base}",),
         count=messages,
@@ -162,9 +160,7 @@ def test_the_same_records_make_the_same_files(tmp_path: Path) -> None:
         if record.topic == "batched":
             assert log.batched.next_offset("batched", record.queue_id) == record.queue_offset
         log.append(
-            redraft(record),
-            record.topic,
-            record.queue_id,
+            *redraft(record),
             tags_code=tags_code(properties.get("TAGS")),
             keys=keys_of(properties),
             count=int(properties.get("INNER_NUM", "1")),
@@ -415,7 +411,7 @@ def test_a_deleted_topic_is_gone_and_may_come_back_as_a_plain_one(tmp_path: Path
 
     assert "B" not in log.batched
     assert not (tmp_path / "batchconsumequeue" / "B").exists()
-    plain = log.append(draft(b"x", "B", 0), "B", 0, now_ms=START_MS + 1_000)
+    plain = log.append(*draft(b"x", "B", 0), now_ms=START_MS + 1_000)
     log.write()
     assert plain.queue_offset == 0
     kill(log)

@@ -486,8 +486,8 @@ def test_a_sync_covers_files_and_the_directories_that_are_new(tmp_path: Path) ->
     append(queue, [unit(n) for n in range(7)])
     directory = tmp_path / "T" / "0"
 
-    taken = queue.dirty.take()
-    after = queue.dirty.take()
+    taken = queue.dirty.drain()
+    after = queue.dirty.drain()
 
     assert taken.files == (directory / f"{0:020d}", directory / f"{100:020d}")
     assert taken.directories == (directory, tmp_path / "T", tmp_path)

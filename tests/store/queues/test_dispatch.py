@@ -10,9 +10,9 @@ import pytest
 from flintmq.model.queue import QueueOffset
 from flintmq.model.sys_flag import TransactionType
 from flintmq.store.files.store_config import StoreConfig
-from flintmq.store.queues.dispatch import Grown, code_of, keys_of
+from flintmq.store.queues.dispatch import Grown, keys_of
 from flintmq.store.queues.selection import Selection
-from support.store.stored import SMALL, START_MS, draft, open_store, store
+from support.store.stored import SMALL, START_MS, code_of, draft, open_store, store
 
 
 def test_keys_are_the_unique_id_and_then_the_parts_of_the_keys() -> None:
@@ -44,8 +44,8 @@ def test_the_code_is_the_tag_or_in_the_schedule_topic_the_time_of_delivery(
 def test_the_unit_of_a_record_is_that_of_the_worked_example(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for size in (919, 105):
-        log.append(draft(bytes(size - 92)), "T", 0, now_ms=START_MS)
-    log.append(draft(b"hi", "T", 3, TAGS="TagA"), "T", 3, tags_code=2598919, now_ms=START_MS)
+        log.append(*draft(bytes(size - 92)), now_ms=START_MS)
+    log.append(*draft(b"hi", "T", 3, TAGS="TagA"), tags_code=2598919, now_ms=START_MS)
 
     log.write()
     log.flush()
@@ -58,7 +58,7 @@ def test_a_turn_tells_which_queues_grew_and_with_which_tags(tmp_path: Path) -> N
     log = open_store(tmp_path)
     store(log)
     for queue_id, code in ((0, 1), (1, 2), (0, 3)):
-        log.append(draft(b"", "T", queue_id), "T", queue_id, tags_code=code, now_ms=START_MS)
+        log.append(*draft(b"", "T", queue_id), tags_code=code, now_ms=START_MS)
 
     grown = log.write()
 
@@ -71,11 +71,11 @@ def test_a_turn_tells_which_queues_grew_and_with_which_tags(tmp_path: Path) -> N
 def test_a_queue_knows_where_its_last_record_ends(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for queue_id in (0, 0, 1):
-        log.append(draft(b"abc", "T", queue_id), "T", queue_id, now_ms=START_MS)
+        log.append(*draft(b"abc", "T", queue_id), now_ms=START_MS)
 
     log.write()
 
-    size_bytes = len(draft(b"abc"))
+    size_bytes = len(draft(b"abc").octets())
     stops = {queue.queue_id: queue.log_stop for queue in log._queues}
     assert stops == {0: 2 * size_bytes, 1: 3 * size_bytes}
 
@@ -84,7 +84,7 @@ def test_a_half_of_a_transaction_is_stored_but_in_no_queue(tmp_path: Path) -> No
     log = open_store(tmp_path)
     half = draft(b"half", "T", 0, TransactionType.PREPARED)
 
-    appended = log.append(half, "T", 0, keys=("k",), now_ms=START_MS)
+    appended = log.append(*half, keys=("k",), now_ms=START_MS)
     grown = log.write()
 
     record = log.lookup.record_at(appended.log_offset)
@@ -97,7 +97,7 @@ def test_a_half_of_a_transaction_is_stored_but_in_no_queue(tmp_path: Path) -> No
 def test_a_rolled_back_record_is_not_found_by_its_key(tmp_path: Path) -> None:
     log = open_store(tmp_path)
 
-    log.append(draft(b"", "T", 0, TransactionType.ROLLBACK), "T", 0, keys=("k",), now_ms=START_MS)
+    log.append(*draft(b"", "T", 0, TransactionType.ROLLBACK), keys=("k",), now_ms=START_MS)
     log.write()
 
     assert log.lookup.by_key("T", "k", 32, 0, 2**62).views == []
@@ -106,9 +106,9 @@ def test_a_rolled_back_record_is_not_found_by_its_key(tmp_path: Path) -> None:
 def test_a_committed_record_takes_the_next_offset(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     store(log)
-    log.append(draft(b"", "T", 0, TransactionType.PREPARED), "T", 0, now_ms=START_MS)
+    log.append(*draft(b"", "T", 0, TransactionType.PREPARED), now_ms=START_MS)
 
-    appended = log.append(draft(b"", "T", 0, TransactionType.COMMIT), "T", 0, now_ms=START_MS)
+    appended = log.append(*draft(b"", "T", 0, TransactionType.COMMIT), now_ms=START_MS)
 
     assert appended.queue_offset == 1
 
@@ -117,7 +117,7 @@ def test_a_delayed_message_carries_its_time_of_delivery(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     topic = "SCHEDULE_TOPIC_XXXX"
 
-    log.append(draft(b"", topic, 2), topic, 2, tags_code=7, delay_level=3, now_ms=START_MS + 1)
+    log.append(*draft(b"", topic, 2), tags_code=7, delay_level=3, now_ms=START_MS + 1)
     grown = log.write()
     log.flush()
 
@@ -130,9 +130,7 @@ def test_extended_queues_hold_addresses_and_readers_still_see_the_tag(tmp_path: 
     log = open_store(tmp_path, replace(SMALL, extended_queues=True))
     for tag, bit_map in (("A", b""), ("B", b"\x01\x02"), ("A", b"\x03")):
         log.append(
-            draft(tag.encode(), TAGS=tag),
-            "T",
-            0,
+            *draft(tag.encode(), TAGS=tag),
             tags_code=ord(tag),
             bit_map=bit_map,
             now_ms=START_MS,

@@ -283,7 +283,7 @@ def test_a_turn_that_fails_leaves_held_units_as_they_were(tmp_path: Path) -> Non
     log = open_store(tmp_path, SMALL, disk)
     fill(log, 0, 3)
     disk.number, disk.fails_in = errno.ENOSPC, "commitlog"
-    log.append(draft(b"lost"), "T", 0, now_ms=START_MS)
+    log.append(*draft(b"lost"), now_ms=START_MS)
     with pytest.raises(DiskFailed):
         log.write()
     disk.number = 0
@@ -298,7 +298,7 @@ def test_units_of_delayed_messages_are_written_with_their_turn(tmp_path: Path) -
     log = open_store(tmp_path)
     octets = draft(b"later", SCHEDULE_TOPIC, 2, DELAY="3")
 
-    log.append(octets, SCHEDULE_TOPIC, 2, delay_level=3, now_ms=START_MS)
+    log.append(*octets, delay_level=3, now_ms=START_MS)
     log.write()
 
     unit = unit_bytes(tmp_path, SCHEDULE_TOPIC, 2)[:20]

@@ -276,7 +276,7 @@ def test_files_before_the_first_used_unit_go_but_never_the_last(tmp_path: Path) 
     assert removed == [0, 1, 1, 1, 1, 0]
     assert extension.read(addresses[3]) is None
     assert extension.read(addresses[4]) == unit(5, 60)
-    assert len(extension.dirty.take().files) == 1
+    assert len(extension.dirty.drain().files) == 1
 
 
 def test_the_end_is_found_by_walking_over_many_blocks(tmp_path: Path) -> None:

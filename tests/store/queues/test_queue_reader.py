@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.records.record_draft import stamp_record
 from flintmq.store.files.store_config import StoreConfig, TransferLimits
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues import queue_reader as reading
@@ -41,7 +40,7 @@ ROOMY = StoreConfig(
 def fill(log: MessageLog, count: int, topic: str = "T", size_bytes: int = 100) -> None:
     """Messages whose bodies are all zeros, in one turn."""
     for _ in range(count):
-        log.append(draft_of(size_bytes, topic), topic, 0, now_ms=START_MS)
+        log.append(*draft_of(size_bytes, topic), now_ms=START_MS)
     log.write()
 
 
@@ -100,9 +99,9 @@ def queue_from_two_to_five(directory: Path) -> MessageLog:
     """Five messages, of which the first two went with their file of the log."""
     log = open_store(directory)
     for _ in range(2):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     for _ in range(3):
-        log.append(draft_of(100), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(100), now_ms=START_MS)
     log.write()
     log._log.remove_first()
     log._queues.retain_from(log._log.min_offset)
@@ -289,7 +288,7 @@ def test_records_of_other_queues_lie_between(tmp_path: Path) -> None:
 def test_a_read_crosses_files_of_the_log(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for _ in range(4):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     log.write()
 
     found = read(log)
@@ -354,7 +353,7 @@ def test_who_asks_for_more_records_has_more_units_looked_at(tmp_path: Path) -> N
 
 def test_only_the_low_half_of_the_code_is_compared(tmp_path: Path) -> None:
     log = open_store(tmp_path, ROOMY)
-    log.append(draft(TAGS="A"), "T", 0, tags_code=(1 << 40) + 65, now_ms=START_MS)
+    log.append(*draft(TAGS="A"), tags_code=(1 << 40) + 65, now_ms=START_MS)
     log.write()
 
     found = log.read("T", 0, QueueOffset(0), 32, wanted=Selection(frozenset({65})))
@@ -478,7 +477,7 @@ def test_a_unit_that_points_elsewhere_shows_nothing(
 def test_a_unit_at_the_very_end_of_a_file_shows_nothing(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for _ in range(3):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     log.write()
     log.flush()
     queue_file = tmp_path / "consumequeue/T/0" / f"{0:020d}"
@@ -491,9 +490,8 @@ def test_nothing_behind_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
     log = open_store(tmp_path, ROOMY)
     fill(log, 3)
     log.flush()
-    torn = draft_of(100)
-    stamp_record(torn, 0, 1, 300, START_MS)
-    change(log_file(tmp_path), 300, bytes(torn))
+    torn = draft_of(100).octets(1, 300, START_MS)
+    change(log_file(tmp_path), 300, torn)
     change(tmp_path / "consumequeue/T/0" / f"{0:020d}", 20, struct.pack(">qiq", 300, 100, 0))
 
     assert all_offsets(log) == [0, 2]
@@ -562,8 +560,8 @@ def test_a_long_queue_is_read_from_start_to_end(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     sent = [f"{index}".encode() for index in range(137)]
     for body in sent:
-        log.append(draft(body), "T", 0, now_ms=START_MS)
-        log.append(draft(b"x" * 50, "U"), "U", 0, now_ms=START_MS)
+        log.append(*draft(body), now_ms=START_MS)
+        log.append(*draft(b"x" * 50, "U"), now_ms=START_MS)
     log.write()
 
     assert bodies(log) == sent

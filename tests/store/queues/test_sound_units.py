@@ -31,9 +31,9 @@ def filled(directory: Path) -> MessageLog:
     chance = Random(7)
     log = open_store(directory, CONFIG)
     for _ in range(COUNT):
-        log.append(draft_of(chance.randint(110, 400)), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(chance.randint(110, 400)), now_ms=START_MS)
         if chance.random() < 0.2:
-            log.append(draft_of(150, queue_id=1), "T", 1, now_ms=START_MS)
+            log.append(*draft_of(150, queue_id=1), now_ms=START_MS)
     log.write()
     log.flush()
     assert log.end_offset > FILE_BYTES

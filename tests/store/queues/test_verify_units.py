@@ -29,7 +29,7 @@ LIMITS = TransferLimits()
 def filled(directory: Path, sizes: list[int] | None = None) -> MessageLog:
     log = open_store(directory, CONFIG)
     for size in sizes or [SIZE] * COUNT:
-        log.append(draft_of(size, queue_id=3), "T", 3, now_ms=START_MS)
+        log.append(*draft_of(size, queue_id=3), now_ms=START_MS)
     log.write()
     log.flush()
     return log
@@ -122,9 +122,9 @@ def test_records_of_another_queue_between_them_are_not_given(
 ) -> None:
     log = open_store(tmp_path, CONFIG)
     for number in range(8):
-        log.append(draft_of(SIZE, queue_id=3), "T", 3, now_ms=START_MS)
+        log.append(*draft_of(SIZE, queue_id=3), now_ms=START_MS)
         if number % 3:
-            log.append(draft_of(SIZE, queue_id=4), "T", 4, now_ms=START_MS)
+            log.append(*draft_of(SIZE, queue_id=4), now_ms=START_MS)
     log.write()
 
     found = outcome(log)

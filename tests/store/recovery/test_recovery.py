@@ -79,7 +79,7 @@ def test_half_a_record_behind_the_end_is_wiped(tmp_path: Path) -> None:
     path = tmp_path / "commitlog" / f"{0:020d}"
     with path.open("r+b") as file:
         file.seek(end)
-        file.write(bytes(draft(b"x" * 100))[:80])
+        file.write(draft(b"x" * 100).octets()[:80])
 
     log = open_store(tmp_path)
 
@@ -123,7 +123,7 @@ def test_a_damaged_record_in_the_middle_costs_itself_alone(at: int, tmp_path: Pa
 
 def test_a_record_inside_a_body_is_no_record(tmp_path: Path) -> None:
     log = open_store(tmp_path)
-    inner = bytes(draft(b"not me", "T"))
+    inner = draft(b"not me", "T").octets()
     first = store(log, b"x" * 50 + inner * 3 + b"y" * 50)
     store(log, b"after it")
     kill(log)
@@ -152,7 +152,7 @@ def test_a_flipped_queue_offset_costs_that_record_alone(tmp_path: Path) -> None:
 def test_units_of_delayed_messages_carry_their_time_again(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     octets = draft(b"later", SCHEDULE_TOPIC, 2, DELAY="3")
-    log.append(octets, SCHEDULE_TOPIC, 2, delay_level=3, now_ms=START_MS)
+    log.append(*octets, delay_level=3, now_ms=START_MS)
     log.write()
     log.flush()
     kill(log)

@@ -143,7 +143,7 @@ def test_a_file_that_was_never_brought_to_its_size_is_short(tmp_path: Path) -> N
 def test_a_short_file_is_brought_to_its_size_and_its_records_are_kept(tmp_path: Path) -> None:
     log = open_store(tmp_path)
     for _ in range(3):
-        log.append(draft_of(2000), "T", 0, now_ms=START_MS)
+        log.append(*draft_of(2000), now_ms=START_MS)
     log.write()
     log.close()
     path = tmp_path / "commitlog" / f"{4096:020d}"

@@ -47,14 +47,14 @@ class Line(Surroundings):
         self.taken = 0
         self._session = BrokerSession(self, cast(Channel, self))
         sends = self.world.engine.quick
-        take = sends.take
+        take = sends.store
 
         def count(*arguments: Any) -> bool:
             was_taken = quick and take(*arguments)
             self.taken += was_taken
             return was_taken
 
-        sends.take = count  # type: ignore[method-assign, assignment]
+        sends.store = count  # type: ignore[method-assign, assignment]
 
     def write(self, chunks: list[bytes | memoryview]) -> None:
         self.wrote += [bytes(chunk) for chunk in chunks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flintmq.access.rules import User
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.requests.peer import Peer
 from flintmq.net.channels.channel import Channel
@@ -14,6 +15,8 @@ class Surroundings:
     """Server and channel of one session.  What it writes, whoever inherits this takes."""
 
     world: World
+    user: User | None = None
+    frames_behind = 0
 
     @property
     def engine(self) -> BrokerEngine:

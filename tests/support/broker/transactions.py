@@ -26,7 +26,7 @@ def put_half(world: World, body: bytes = b"hello", **properties: Any) -> Appende
     usual = {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": f"id-{body.decode()}"}
     new = message(world, TOPIC, body, queue_id=2, **(usual | properties))
     new.sys_flag = int(TransactionType.PREPARED)
-    appended = world.state.halves.put(world.state, new, world.now_ms)
+    appended = world.state.halves.append(world.state, new, world.now_ms)
     world.settle()
     return appended
 

@@ -71,6 +71,7 @@ class World:
         start_ms: int = START_MS,
         disk: Disk | None = None,
     ) -> None:
+        self.directory = directory
         self.now_ms = start_ms
         self.state, self.tables = open_state(
             directory,
@@ -96,7 +97,7 @@ class World:
     def answer(self, peer: Peer, request: TypedRequest[Any], answer: Answer) -> None:
         self.answers.append((peer, request.opaque, answer))
 
-    def tell(self, peer: Peer, request: Command) -> None:
+    def send_oneway(self, peer: Peer, request: Command) -> None:
         self.told.append(Told(peer, request))
 
     def ask_client(
@@ -173,7 +174,7 @@ class World:
         if plan is not None:
             plan.run()
             self.state.log.finish_sync(plan)
-        self.engine.durable()
+        self.engine.durable(self.now_ms)
 
     def answer_to(self, opaque: int) -> Answer | None:
         found = [answer for _, number, answer in self.answers if number == opaque]

@@ -77,7 +77,7 @@ async def running(
             engine.add_consumer(member)
         else:
             engine.add_producer(member)
-    await engine.start()
+    engine.start()
     try:
         yield engine
     finally:

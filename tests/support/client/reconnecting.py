@@ -28,6 +28,7 @@ from flintmq import (
     ScheduledPull,
     SendReceipt,
 )
+from flintmq.core.group.listener_results import ListenerResult
 from flintmq.errors import FlintError
 from flintmq.model.message import ReceivedMessage
 from support.client.outages import QUICK, Servers, lag, new_topic, patiently, tell
@@ -121,7 +122,7 @@ class PushScene(Scene):
         consumer = PushConsumer(self.group, self.listen, rebalance_interval_ms=1_000, **settings)
         return consumer.subscribe(self.topic)
 
-    def listen(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         self.ear(messages)
         return None
 
@@ -192,7 +193,7 @@ class PushPulls(PushScene):
         self.consumer.start()
         patiently(lambda: len(self.ear.messages) >= 20)
 
-    def listen(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         self.over.wait(0.002)
         return super().listen(messages)
 
@@ -209,7 +210,7 @@ class PushListens(PushScene):
         for _ in range(6):
             assert self.entered.acquire(timeout=30)
 
-    def listen(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         self.held_up(messages)
         return None
 
@@ -223,7 +224,7 @@ class PushListens(PushScene):
 class PushSendsBack(PushListens):
     """Messages are sent back."""
 
-    def listen(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         body = messages[0].body
         if body in self.failed or body == b"after":
             return PushScene.listen(self, messages)
@@ -247,7 +248,7 @@ class PushOrdered(PushScene):
         self.consumer.start()
         patiently(lambda: len(self.ear.messages) >= 10)
 
-    def listen(self, messages: tuple[ReceivedMessage, ...]) -> object:
+    def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         self.over.wait(0.002)
         return super().listen(messages)
 

@@ -19,13 +19,13 @@ def table(*configs: GroupConfig) -> Reply:
     return ok(body=GroupTable(subscription_group_table=by_name).to_body())
 
 
-def online(*client_ids: str, text: str = "*") -> Reply:
+def online(*client_ids: str, text: str = "*", topic: str = "orders") -> Reply:
     body = ConsumerConnections(
         connection_set=tuple(
             ClientConnection(client_id=name, client_addr=f"{name}:1", language="JAVA", version=479)
             for name in client_ids
         ),
         message_model=MessageModel.CLUSTERING,
-        subscription_table={"orders": Subscription(topic="orders", sub_string=text)},
+        subscription_table={topic: Subscription(topic=topic, sub_string=text)},
     )
     return ok(body=body.to_body())

@@ -329,7 +329,7 @@ class SimulatedBroker:
         if connection is not None and self._chance.random() >= self.faults.lost:
             self._clock.after(self._delay_ms(), lambda: self._resolve(connection, opaque, reply))
 
-    def tell(self, peer: Peer, request: Command) -> None:
+    def send_oneway(self, peer: Peer, request: Command) -> None:
         connection = self._connections.get(peer)
         if connection is not None and self._gets_through(connection):
             self._clock.after(

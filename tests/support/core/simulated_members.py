@@ -347,9 +347,7 @@ class Member:
             if stored is not None:
                 return StartOffset(stored, is_stored=True)
             start_at_ms = settings.starts_at_ms(START_MS)
-            chosen = yield from choose_start_offset(
-                ADDRESS, ask.queue, settings.start_from, start_at_ms
-            )
+            chosen = yield from choose_start_offset(ADDRESS, ask.queue, settings.start, start_at_ms)
             return StartOffset(chosen, is_stored=False)
 
         def alive(act: Callable[[], None]) -> None:

@@ -29,6 +29,8 @@ class Talk:
     replies: Sequence[Reply] | Callable[[Call], Reply]
     calls: list[Call] = field(default_factory=list)
     pauses: list[int] = field(default_factory=list)
+    clock: HandClock | None = None
+    """Moved by every pause, if it is given."""
 
     def hold(self, conversation: PausingConversation[T]) -> T:
         try:
@@ -36,6 +38,8 @@ class Talk:
             while True:
                 if isinstance(wanted, Pause):
                     self.pauses.append(wanted.wait_ms)
+                    if self.clock is not None:
+                        self.clock.now_ms += wanted.wait_ms
                     wanted = conversation.send(SENT)
                     continue
                 self.calls.append(wanted)

@@ -20,7 +20,7 @@ from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.protocol.records.record import Record, decode_record
-from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import StoreConfig
@@ -164,9 +164,7 @@ class Workload:
             properties |= {"INNER_NUM": str(messages), "INNER_BASE": str(base)}
         octets = draft(body, topic, queue_id, flags, **properties)
         at = self.log.append(
-            octets,
-            topic,
-            queue_id,
+            *octets,
             tags_code=tags_code(tag),
             keys=(f"U{number}", key),
             count=messages,
@@ -180,7 +178,7 @@ class Workload:
         all_bodies = [self._body(number) for number in numbers]
         texts = [encode_properties({"UNIQ_KEY": f"U{number}"}) for number in numbers]
         batch = self.log.plain.append_batch(
-            RecordPattern(topic, queue_id=queue_id, born_host=BORN, store_host=STORED),
+            RecordPattern(topic, queue_id, store_host=STORED),
             BatchColumns(all_bodies, texts, [0] * len(texts)),
             b"",
             self.now_ms,
@@ -208,9 +206,7 @@ class Workload:
             UNIQ_KEY=f"U{number}",
         )
         at = self.log.append(
-            octets,
-            SCHEDULE_TOPIC,
-            level - 1,
+            *octets,
             delay_level=level,
             keys=(f"U{number}",),
             now_ms=self.now_ms,

@@ -20,7 +20,6 @@ from flintmq.model.sys_flag import Compression
 from flintmq.nameserver.config import NameServerConfig, read_config
 from flintmq.nameserver.config import changed_config as changed_name_server
 from flintmq.protocol.bodies.java_properties import read_properties
-from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.route import TopicRoute
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.frame import FrameReader
@@ -34,6 +33,7 @@ from flintmq.protocol.wire import decode_command
 from support.body_strategies import body_classes
 from support.fuzz.served import mended
 from support.protocol.fuzz_wire import check_header_bytes
+from support.protocol.registrations import read_compressed
 
 UNPACKED_BYTES_MAX = 1024 * 1024
 QUEUE = QueueRef("T", "broker-a", 0)
@@ -93,7 +93,7 @@ def check_registration(data: bytes) -> None:
     for version in (407, 479):
         for body in (data, zlib.compress(data, 1)):
             with suppress(FlintError):
-                BrokerRegistration.from_compressed_body(body, version)
+                read_compressed(body, version)
 
 
 def check_packed(data: bytes) -> None:

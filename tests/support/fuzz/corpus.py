@@ -13,6 +13,7 @@ from flintmq.protocol.bodies.register import BrokerRegistration
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.compression import pack
 from support.fuzz.expressions import grown
+from support.protocol.registrations import compressed_form
 from support.record_examples import golden_batches, golden_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -73,7 +74,7 @@ def registrations() -> list[bytes]:
     """Bodies of 103 as they are under the packing: chance seldom hits a stream that unpacks."""
     topics = {f"topic-{n}": TopicConfig(topic_name=f"topic-{n}") for n in range(5)}
     body = BrokerRegistration(topic_config_serialize_wrapper=TopicTable(topic_config_table=topics))
-    return [zlib.decompress(body.to_compressed_body(version)) for version in (407, 479)]
+    return [zlib.decompress(compressed_form(body, version)) for version in (407, 479)]
 
 
 def expressions() -> list[bytes]:

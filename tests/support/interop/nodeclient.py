@@ -15,12 +15,12 @@ from support.interop.jvm import FETCH_TIMEOUT_S, make_once, run_tool
 from support.interop.told import Event
 
 SOURCES = Path(__file__).parents[2] / "interop" / "node"
-FILES = ("package.json", "package-lock.json", "interop.js")
+FILES = ("package.json", "package-lock.json", "interop.js", "account.js")
 RUN_TIMEOUT_S = 120
 
 
 def install() -> Path:
-    """The directory with ``interop.js`` and all it needs."""
+    """The directory with the programs and all they need."""
     digest = hashlib.sha256()
     for name in FILES:
         digest.update((SOURCES / name).read_bytes())

@@ -14,7 +14,6 @@ Refused: anything that is not framed as RocketMQ frames are.  TLS is therefore n
 from __future__ import annotations
 
 import contextlib
-import itertools
 import socket
 import struct
 import threading
@@ -56,7 +55,8 @@ class RecordingProxy:
         self._failures: list[Exception] = []
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
-        self._connections = itertools.count(1)
+        self.connection_count = 0
+        """How many connections were made; the last one has this number."""
 
     def __enter__(self) -> Self:
         listener = socket.create_server((LOOPBACK, self.port), backlog=64)
@@ -109,9 +109,19 @@ class RecordingProxy:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._sockets += [near, far]
-            number = next(self._connections)
-            self._spawn(self._pump, number, True, near, far)
-            self._spawn(self._pump, number, False, far, near)
+            self.connection_count += 1
+            self._spawn(self._carry, self.connection_count, near, far)
+
+    def _carry(self, connection: int, near: socket.socket, far: socket.socket) -> None:
+        """Both directions of a connection, until both have ended."""
+        back = threading.Thread(target=self._pump, args=(connection, False, far, near), daemon=True)
+        back.start()
+        self._pump(connection, True, near, far)
+        back.join()
+        with self._lock:
+            for end in (near, far):
+                self._sockets.remove(end)
+                end.close()
 
     def _pump(
         self, connection: int, to_server: bool, source: socket.socket, target: socket.socket

@@ -20,6 +20,7 @@ from flintmq.protocol.command import Command, request
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers.route import RegisterBroker, RouteOf
 from support.net.support import CALL_MS, HandClock
+from support.protocol.registrations import compressed_form
 
 TOPICS = ("orders", "bills")
 
@@ -44,13 +45,14 @@ def registration(
     filter_servers: tuple[str, ...] = (),
     acting_master: bool | None = False,
     timeout_ms: int = 120_000,
+    ha_address: str | None = None,
 ) -> Registration:
     return Registration(
         cluster=cluster,
         broker=broker,
         broker_id=broker_id,
         address=address,
-        ha_address=f"ha of {address}",
+        ha_address=ha_address or f"ha of {address}",
         table=table or topic_table(),
         filter_servers=filter_servers,
         acting_master=acting_master,
@@ -65,7 +67,7 @@ def register_request(
     told = BrokerRegistration(
         filter_server_list=given.filter_servers, topic_config_serialize_wrapper=given.table
     )
-    body = told.to_compressed_body(479) if compressed else told.to_body()
+    body = compressed_form(told, 479) if compressed else told.to_body()
     header = RegisterBroker(
         broker_name=given.broker,
         broker_addr=given.address,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -66,10 +67,13 @@ def spoil(servers: EmbeddedBroker, before: bytes, after: bytes, ahead: int = 0) 
     write_held(servers)
     found = 0
     for path in sorted(Path(servers.directory).rglob("commitlog/*")):
-        octets, at = path.read_bytes() if path.is_file() else b"", -1
-        while (at := octets.find(before, at + 1)) >= 0:
+        if path.is_file():
             with path.open("r+b") as file:
-                file.seek(at + ahead)
-                file.write(after)
-            found += 1
+                written_bytes = os.lseek(file.fileno(), 0, os.SEEK_HOLE)  # of a gigabyte
+                file.seek(0)
+                octets, at = file.read(written_bytes), -1
+                while (at := octets.find(before, at + 1)) >= 0:
+                    file.seek(at + ahead)
+                    file.write(after)
+                    found += 1
     assert found, "the bytes are not in the log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +20,20 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.spark.session import spark_session
+from flintmq.store.files.disk import Disk
+from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import Flush, StoreConfig
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen, on a machine that may be very busy."""
 
 BROKER = "broker-a"
+
+PAGES_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers that PySpark makes with its first error.  They pass nothing on, so pytest adds its
+handler to them, and they give that handler a format of their own: for all tests that come later."""
 
 STARTS_MAX = 3
 INITIALIZING = "Initializing"
@@ -42,6 +50,8 @@ class Reachable(Protocol):
 @contextmanager
 def session(scratch: Path, master: str = "local[2]", **more: object) -> Iterator[SparkSession]:
     """A small Spark: no web page, and workers with the Python of the tests."""
+    for name in PAGES_OF_ERRORS:  # plain loggers: nobody changes the format of pytest then
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     settings: dict[str, object] = {
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": 1,
@@ -107,13 +117,20 @@ def send(
 
 
 def write_held(servers: EmbeddedBroker) -> None:
-    """Have brokers write what they hold in memory, for those who read their files."""
+    """Have the broker write what it holds in memory, for those who read its files.
 
-    def flush(running: Servers) -> None:
-        for broker in running.brokers.values():
-            assert broker.state.log.flush()
+    Records are written here; the broker saves its table of topics on a thread of its own, so wait
+    until the file has the table of now.
+    """
 
-    servers.call(flush)
+    def flush(running: Servers) -> TopicTable:
+        (broker,) = running.brokers.values()
+        assert broker.state.log.flush()
+        return broker.state.topics.table()
+
+    topics = servers.call(flush)
+    saved = Tables(Disk(), servers.directory).topics
+    wait_for(lambda: saved.load() == topics)
 
 
 @contextmanager

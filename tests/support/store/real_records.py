@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flintmq.protocol.records.record import Record, decode_record, is_filler, record_size
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
+from support.store.stored import Draft
 
 
 def real_records(store: Path) -> Iterator[Record]:
@@ -18,17 +19,16 @@ def real_records(store: Path) -> Iterator[Record]:
             at += record_size(octets, at)
 
 
-def redraft(record: Record) -> bytearray:
-    return draft_record(
+def redraft(record: Record) -> Draft:
+    pattern = RecordPattern(
         record.topic,
-        record.body,
-        record.properties,
-        queue_id=record.queue_id,
-        born_ms=record.born_ms,
-        born_host=record.born_host,
+        record.queue_id,
         store_host=record.store_host,
+        born_is_v6=record.born_host.is_v6,
         flag=record.flag,
         sys_flag=record.sys_flag,
         reconsume_times=record.reconsume_times,
         prepared_offset=record.prepared_offset,
     )
+    born_host = packed_host(record.born_host)
+    return Draft(pattern, record.body, record.properties, record.born_ms, born_host)

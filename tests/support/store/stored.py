@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
+from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.protocol.records.record import Record, decode_record
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import Appended, MessageLog
+from flintmq.store.queues.dispatch import delivery_code
 from flintmq.store.queues.queue_reader import ReadResult
 
 BORN = Host.parse("10.0.0.2:40000")
@@ -30,6 +34,20 @@ SMALL = StoreConfig(
 """About twenty records to a file of the log, ten units to one of a queue."""
 
 
+class Draft(NamedTuple):
+    """A record without its place: what `MessageLog.append` takes first."""
+
+    pattern: RecordPattern
+    body: bytes
+    properties: bytes
+    born_ms: int
+    born_host: bytes
+
+    def octets(self, queue_offset: int = 0, log_offset: int = 0, store_ms: int = 0) -> bytes:
+        """The record, at a place."""
+        return self.pattern.record(*self[1:], queue_offset, log_offset, store_ms)
+
+
 def draft(
     body: bytes = b"",
     topic: str = "T",
@@ -37,22 +55,23 @@ def draft(
     sys_flag: int = 0,
     /,
     **properties: str,
-) -> bytearray:
-    return draft_record(
-        topic,
-        body,
-        encode_properties(properties),
-        queue_id=queue_id,
-        born_ms=START_MS,
-        born_host=BORN,
-        store_host=STORED,
-        sys_flag=sys_flag,
-    )
+) -> Draft:
+    pattern = RecordPattern(topic, queue_id, store_host=STORED, sys_flag=sys_flag)
+    return Draft(pattern, body, encode_properties(properties), START_MS, packed_host(BORN))
 
 
-def draft_of(size_bytes: int, topic: str = "T", queue_id: int = 0) -> bytearray:
+def draft_of(size_bytes: int, topic: str = "T", queue_id: int = 0) -> Draft:
     """A record of exactly this size."""
     return draft(bytes(size_bytes - RECORD_BYTES_MIN - len(topic)), topic, queue_id)
+
+
+def code_of(config: StoreConfig, topic: str, properties: Mapping[str, str], store_ms: int) -> int:
+    """The third field of a record's unit: the hash of its tag, or when it is to be delivered."""
+    if topic == SCHEDULE_TOPIC:
+        code = delivery_code(config, properties.get("DELAY", ""), store_ms)
+        if code is not None:
+            return code
+    return tags_code(properties.get("TAGS"))
 
 
 def open_store(
@@ -75,9 +94,7 @@ def store(
     if keys:
         properties["KEYS"] = " ".join(keys)
     appended = log.append(
-        draft(body, topic, queue_id, 0, **properties),
-        topic,
-        queue_id,
+        *draft(body, topic, queue_id, 0, **properties),
         tags_code=tags_code(properties.get("TAGS")),
         keys=keys,
         now_ms=now_ms,

@@ -2,10 +2,12 @@
 
 Settings change as a whole or not at all, and only those `config_file` marks as live: none of
 them names a file or a command.  They last until the broker stops; broker.conf is not written.
+The role is the exception, see `role_change`.
 """
 
 from __future__ import annotations
 
+from flintmq.broker.admin.role_change import ROLE_KEYS, change_role
 from flintmq.broker.admin.runtime_info import runtime_table
 from flintmq.broker.admin.topic_admin import between_turns
 from flintmq.broker.config.config_file import (
@@ -47,6 +49,8 @@ def change_settings(
 ) -> Outcome:
     """UPDATE_BROKER_CONFIG (25): change settings: all of them, or none and a reason."""
     texts = read_properties(request.body)
+    if not ROLE_KEYS.isdisjoint(texts):
+        return change_role(texts, state, peer)
     for key in texts:
         setting = SETTINGS.get(key)
         if setting is None or not setting.live:
@@ -66,6 +70,9 @@ def change_settings(
         state.config_version = state.config_version.next(now_ms)
         state.topics.configure(state.config, now_ms)
         state.groups.configure(state.config)
+        if state.config.quotas != before.quotas:
+            state.quotas.configure(state.config.quotas)
+        state.names.configure(state.config.names_per_address_max)
     if state.config.permission != before.permission:
         state.topics.announce_all(now_ms)
     return Answer()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flintmq.broker.requests.large_answers import Work, answered
-from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal
+from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal, Work, answered
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.clients import ConnectedMember
@@ -127,21 +126,21 @@ def _language(member: ConnectedMember) -> str | None:
 
 
 def describe_consumer(
-    request: TypedRequest[DescribeConsumer], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[DescribeConsumer], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
     """GET_CONSUMER_RUNNING_INFO (307): the state of a client, as it reports it."""
     header = request.header
-    member = _member(state, header.consumer_group, header.client_id)
+    member = _member(state, header.consumer_group, header.client_id, peer)
     command = client_request(RequestCode.GET_CONSUMER_RUNNING_INFO, header, request.body)
     return _passed_on(header.consumer_group, member, command)
 
 
 def consume_directly(
-    request: TypedRequest[ConsumeDirectly], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[ConsumeDirectly], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
     """CONSUME_MESSAGE_DIRECTLY (309): a client consumes one stored message now."""
     header = request.header
-    member = _member(state, header.consumer_group, header.client_id)
+    member = _member(state, header.consumer_group, header.client_id, peer)
     topic = state.topics.find(header.topic) if header.topic else None
     group = state.groups.find(header.consumer_group)
     header = replace(
@@ -168,17 +167,24 @@ def _record(state: BrokerState, message_id: str) -> bytes:
     return bytes(view)
 
 
-def _member(state: BrokerState, group: str, client_id: str | None) -> ConnectedMember:
-    """The client that is meant, or any of its group when none is named."""
+def _member(state: BrokerState, group: str, client_id: str | None, peer: Peer) -> ConnectedMember:
+    """The client that is meant, or any of its group when none is named.
+
+    Whoever is no admin may ask clients of their own account, and no others.
+    """
     online = state.clients.consumer_group(group)
     member = None
     if online is not None and client_id is None:
-        member = next(iter(online.members.values()), None)
+        mine = (each for each in online.members.values() if peer.may_ask(each.account))
+        member = next(mine, None) or next(iter(online.members.values()), None)
     elif online is not None and client_id is not None:
         member = online.member_of_client(client_id)
     if member is None:
         remark = f"The Consumer <{group}> <{client_id}> not online"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    if not peer.may_ask(member.account):
+        remark = f"client {member.client_id} belongs to another account, ask as an admin"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
     if member.version < CLIENT_CALLS_SINCE:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from flintmq.broker.requests.large_answers import TOPICS_PER_REQUEST_MAX, Work, answered
-from flintmq.broker.requests.outcome import Answer, Outcome, Refusal
+from flintmq.broker.requests.outcome import (
+    TOPICS_PER_REQUEST_MAX,
+    Answer,
+    Outcome,
+    Refusal,
+    Work,
+    answered,
+)
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.broker_stats import GROUP_GET_NUMS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flintmq.broker.requests.large_answers import Work, answered
-from flintmq.broker.requests.outcome import Answer, Outcome, Refusal
+from flintmq.broker.requests.outcome import Answer, Outcome, Refusal, Work, answered
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.attributes import GROUP_ATTRIBUTES, altered
@@ -45,7 +44,7 @@ def create_group(
         current = None if found is None else found.attributes or {}
         attributes = altered(current, attributes or {}, GROUP_ATTRIBUTES)
     log.info("%s: group %s is set", peer.address, asked.group_name)
-    state.groups.put(replace(asked, attributes=attributes), now_ms)
+    state.groups.create_or_replace(replace(asked, attributes=attributes), now_ms)
     return Answer()
 
 

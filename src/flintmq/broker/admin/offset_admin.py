@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flintmq.broker.requests.large_answers import Work, answered
-from flintmq.broker.requests.outcome import Answer, Outcome
+from flintmq.broker.requests.outcome import Answer, Outcome, Work, answered
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.names import require, used_group_fault

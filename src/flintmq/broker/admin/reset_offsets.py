@@ -12,8 +12,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from flintmq.broker.admin.topic_admin import NOT_SET
-from flintmq.broker.requests.large_answers import Work, answered
-from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal, Tell
+from flintmq.broker.requests.outcome import Answer, Ask, Outcome, Refusal, Tell, Work, answered
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.tables.clients import ConnectedMember
@@ -197,7 +196,7 @@ def _require_version(member: ConnectedMember) -> None:
 
 
 def consumer_status(
-    request: TypedRequest[ConsumerStatusRequest], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[ConsumerStatusRequest], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
     """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): ask members of a group for offsets.
 
@@ -210,6 +209,10 @@ def consumer_status(
     if not members:
         remark = f"No Any Consumer online in the consumer group: [{header.group}]"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    members = [member for member in members if peer.may_ask(member.account)]
+    if not members:
+        remark = f"all clients of {header.group} belong to another account, ask as an admin"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
     for member in members:
         _require_version(member)
     wanted = (header.client_addr or "").strip()

@@ -159,8 +159,21 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
     if len(conflicts) > len(shown):
         shown.append(f"and {len(conflicts) - len(shown)} more")
     return {
+        "brokerRole": state.config.role.value,
+        "brokerId": state.config.broker_id,
+        "fenced": "true" if state.is_fenced else "false",
+        "roleFault": state.role_fault,
+        "slaves": "; ".join(
+            f"{slave.address}: {state.log.end_offset - slave.acked_to} bytes behind"
+            for slave in state.slaves.slaves
+            if slave.reported_ms is not None
+        ),
+        "following": state.following.phase.value,
+        "followingReason": state.following.reason or "",
         "subscriptionConflicts": "; ".join(shown),
         "heldPulls": len(state.held),
+        "refused": state.refusals.total,
+        **{f"refused_{limit}": count for limit, count in state.refusals.counts.items()},
         "failedSaves": state.failed_saves,
         "offsetCommitsBackward": state.offsets.backward_count,
         "statsNotCounted": state.stats.dropped_count,

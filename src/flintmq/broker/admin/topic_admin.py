@@ -10,8 +10,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from flintmq.broker.requests.large_answers import TOPICS_PER_REQUEST_MAX, Work, answered
-from flintmq.broker.requests.outcome import Answer, Outcome, Refusal, Stored
+from flintmq.broker.requests.outcome import (
+    TOPICS_PER_REQUEST_MAX,
+    Answer,
+    Outcome,
+    Refusal,
+    Stored,
+    Work,
+    answered,
+)
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.send_checks import MULTI_TAG
 from flintmq.broker.state.broker_state import BrokerState, Processor
@@ -62,7 +69,7 @@ def create_topic(
     topic = _checked(state, asked)
     state.topics.require_room([topic.topic_name])
     log.info("%s: topic %s is set", peer.address, topic.topic_name)
-    _put(state, topic, now_ms)
+    _create_or_replace(state, topic, now_ms)
     return Answer(remark=NOT_SET)
 
 
@@ -77,7 +84,7 @@ def create_topics(
     state.topics.require_room(each.topic_name for each in topics)
     log.info("%s: %d topics are set", peer.address, len(topics))
     for topic in topics:
-        _put(state, topic, now_ms)
+        _create_or_replace(state, topic, now_ms)
     return Answer(remark=NOT_SET)
 
 
@@ -110,11 +117,11 @@ def _checked(state: BrokerState, asked: TopicConfig) -> TopicConfig:
     return replace(asked, attributes=attributes, extra=extra)
 
 
-def _put(state: BrokerState, topic: TopicConfig, now_ms: int) -> None:
+def _create_or_replace(state: BrokerState, topic: TopicConfig, now_ms: int) -> None:
     """Create or replace a topic; the store knows the kind of its queues first."""
     if keeps_batches(topic.attributes):
         state.log.batched.keep(topic.topic_name)
-    state.topics.put(topic, now_ms)
+    state.topics.create_or_replace(topic, now_ms)
 
 
 def _has_queues(state: BrokerState, topic: str) -> bool:

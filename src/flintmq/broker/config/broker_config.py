@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flintmq.access.quotas import Quota
+from flintmq.broker.config.replication_config import ReplicationConfig
+from flintmq.model.broker_role import BrokerRole
 from flintmq.model.topic import READ_WRITE, Permission
 from flintmq.store.files.store_config import StoreConfig
 
@@ -30,8 +33,18 @@ TOPIC_QUEUES_MAX = 1_024
 """Queues of a topic that clients may create.  RocketMQ has no limit and 8 by default, 1,024 for its
 own benchmark.  Several answers list every queue, and every queue may have files of its own."""
 
+BROKER_ID_MAX = 2**31 - 1
+"""Enough for any number of slaves; RocketMQ's own is a Java long."""
+
+NAMES_PER_ADDRESS_MAX = 10_000
+"""New topics and groups of one address in an hour: a fifth of all there may be.  Clusters have
+thousands."""
+
 GROUP_MEMBERS_MAX = 2_000
 """Members of a group that share its queues: all are notified whenever one joins or leaves."""
+
+
+MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +54,37 @@ class BrokerConfig:
     broker_name: str = "broker-a"
     cluster: str = "DefaultCluster"
     broker_id: int = 0
+    """0 is a master; a slave has a number above 0."""
+    role: BrokerRole = BrokerRole.ASYNC_MASTER
+    ha_port: int | None = None
+    """Where a master serves its slaves.  None: it serves none.  0: one above the port it listens
+    on, or chosen by the system where that one is."""
+    ha_master_address: str | None = None
+    """host:port of the master's HA port.  None: a slave is told it by its name servers."""
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     region: str = "DefaultRegion"
     topics_max: int = TOPICS_MAX
     groups_max: int = GROUPS_MAX
     topic_queues_max: int = TOPIC_QUEUES_MAX
     group_members_max: int = GROUP_MEMBERS_MAX
+    names_per_address_max: int = NAMES_PER_ADDRESS_MAX
+    """Topics and groups that one address may make in an hour."""
+
+    connections_max: int = 10_000
+    connections_per_address_max: int = 0
+    """0 is half of all, and no less than a thousand."""
+    requests_per_second_max: int = 0
+    """Of one address.  0 is no limit: connections get equal turns whatever they send."""
+    quotas: tuple[Quota, ...] = ()
+    """What accounts and groups may send and consume a second."""
+    partial_bytes_max: int = 512 * MIB
+    """What all connections may hold of frames that are not yet whole."""
+    unread_bytes_max: int = 512 * MIB
+    """What all connections may leave unread."""
+    connection_unread_bytes_max: int = 64 * MIB
     trace_on: bool = True
+    metrics_labels: tuple[tuple[str, str], ...] = ()
+    """Labels that every metric gets beside its own."""
     fast_port: bool = True
     """Listen two ports below as well, where RocketMQ's fast channel goes; not when the system
     chooses the port."""
@@ -71,7 +109,12 @@ class BrokerConfig:
     short_polling_ms: int = 1_000
     hold_sweep_ms: int = 5_000
     holds_max: int = HOLDS_MAX
+    connection_holds_max: int = 0
+    """0 is a quarter of all, and no less than a thousand."""
     slave_read: bool = False
+    """A reader that is far behind is sent to a slave."""
+    offset_check_in_slave: bool = False
+    """A slave tells readers another offset, as a master does, where it has none at theirs."""
     lite_pull: bool = True
     pull_count_max: int = 32
     """Records in one answer, whatever a client asks for …"""
@@ -101,6 +144,8 @@ class BrokerConfig:
     """Sends, and their bytes, that may wait for the disk; more get SYSTEM_BUSY."""
 
     register_ms: int = 30_000
+    copy_tables_ms: int = 10_000
+    """How often a slave copies topics, groups and offsets from its master."""
     register_timeout_ms: int = 24_000
     sync_tables_ms: int = 10_000
     """How often queues and index are synced too and a checkpoint is written."""
@@ -113,14 +158,27 @@ class BrokerConfig:
             raise ValueError("broker_name and cluster must not be empty")
         if not 0 <= self.permission <= int(READ_WRITE | Permission.INHERIT):
             raise ValueError("permission must be 0 to 7")
-        if self.broker_id != 0:
-            raise ValueError("broker_id must be 0: only masters are served")
+        self._check_role()
         for name in ("default_topic_queues", "pull_count_max", "holds_max", "timers_max"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be > 0")
-        for name in ("hold_sweep_ms", "short_polling_ms", "register_ms", "transaction_check_ms"):
+        for name in (
+            "hold_sweep_ms",
+            "short_polling_ms",
+            "register_ms",
+            "copy_tables_ms",
+            "transaction_check_ms",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be > 0")
+
+    def _check_role(self) -> None:
+        if self.role.is_master and self.broker_id != 0:
+            raise ValueError("broker_id must be 0 for a master: give it the role SLAVE")
+        if not self.role.is_master and not 0 < self.broker_id <= BROKER_ID_MAX:
+            raise ValueError(f"broker_id of a slave must be 1 to {BROKER_ID_MAX}")
+        if self.role is BrokerRole.SYNC_MASTER and self.ha_port is None:
+            raise ValueError("a SYNC_MASTER needs ha_port: it waits for its slaves")
 
     @property
     def is_writable(self) -> bool:

@@ -1,8 +1,12 @@
 """broker.conf: the settings of a broker under RocketMQ's names.
 
 The file is Java properties text.  A key we do not use is a warning: such a file has many that are
-about threads and buffers of Java.  A setting that promises something we do not do, such as access
-control, is refused: going on without it would not be what the file asks for.
+about threads and buffers of Java.  A setting that promises something we do not do, such as DLedger,
+is refused: going on without it would not be what the file asks for.
+
+A SYNC_MASTER and a SLAVE serve slaves one port above listenPort unless haListenPort says where.  An
+ASYNC_MASTER, which nearly every broker.conf names, serves them only where haListenPort is set: who
+reaches that port can read everything.
 
 Over the wire only keys marked ``live`` may change: they are typed, none is a path, and numbers stay
 in a range in which the broker goes on working.
@@ -12,11 +16,25 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 
-from flintmq.broker.config.broker_config import BrokerConfig
+import msgspec
+
+from flintmq.access.quotas import parse_quotas, show_quotas
+from flintmq.broker.config.broker_config import BROKER_ID_MAX, BrokerConfig
+from flintmq.broker.config.metrics_settings import (
+    METRICS_HOST,
+    METRICS_PORT,
+    read_exporter,
+    read_labels,
+    show_labels,
+)
+from flintmq.broker.config.replication_config import REPLICAS_MAX
+from flintmq.errors import InvalidSetting
+from flintmq.model.broker_role import BrokerRole
 from flintmq.net.address import PORT_MAX, Address, parse_addresses, parse_host
 from flintmq.protocol.bodies.java_properties import read_properties
 from flintmq.protocol.bodies.setting_table import (
@@ -30,6 +48,7 @@ from flintmq.protocol.bodies.setting_table import (
     words,
 )
 from flintmq.protocol.frame import FRAME_BYTES_MAX
+from flintmq.protocol.replication.ha_frames import TRANSFER_BYTES_MAX
 from flintmq.store.files.layout import BATCH_UNIT_BYTES, UNIT_BYTES
 from flintmq.store.files.store_config import Flush, StoreConfig, parse_delay_levels
 
@@ -51,12 +70,45 @@ class BrokerSettings:
     """The host that clients connect to."""
     namesrv: tuple[Address, ...] | None = None
     directory: Path | None = None
+    metrics: bool | None = None
+    """Whether metrics are served …"""
+    metrics_host: str | None = None
+    metrics_port: int | None = None
+    """… and where."""
+    acl: bool = False
+    """Access control by ACL 1.0."""
+    authentication: bool = False
+    authorization: bool = False
+    """Access control by ACL 2.0: both, or neither."""
+    first_user: tuple[str, str] | None = field(default=None, repr=False)
+    """Name and password of a super user that is made where there is none."""
+    inner: tuple[str, str] | None = field(default=None, repr=False)
+    """Access key and secret that the broker signs with towards name servers and brokers."""
+
+    @property
+    def metrics_listen(self) -> Address | None:
+        """Where metrics are served, if they are."""
+        if not self.metrics:
+            return None
+        port = METRICS_PORT if self.metrics_port is None else self.metrics_port
+        return Address(self.metrics_host or METRICS_HOST, port)
 
 
-def _read_id(text: str) -> int:
-    if text != "0":
-        raise ValueError("only 0, a master, is served")
-    return 0
+def read_role(text: str) -> BrokerRole:
+    """A role by RocketMQ's name for it.  Raises `ValueError`."""
+    try:
+        return BrokerRole(text.upper())
+    except ValueError:
+        raise ValueError("it must be " + ", ".join(BrokerRole.__members__)) from None
+
+
+def _read_place(text: str) -> str:
+    return str(Address.parse(text))
+
+
+def _read_networks(text: str) -> tuple[str, ...]:
+    """Addresses and networks, such as ``10.0.0.2,10.1.0.0/16``."""
+    return tuple(str(ip_network(part.strip())) for part in text.split(",") if part.strip())
 
 
 def _read_flush(text: str) -> Flush:
@@ -78,6 +130,23 @@ def _read_used_percent(text: str) -> int:
     return min(int(text), StoreConfig().clean_forced_percent)
 
 
+def _read_pair(first: str, second: str) -> Callable[[str], tuple[str, str]]:
+    """A reader of JSON with two texts; RocketMQ writes accounts into broker.conf that way."""
+
+    def read(text: str) -> tuple[str, str]:
+        try:
+            found = msgspec.json.decode(text, type=dict[str, str])
+            return found[first], found[second]
+        except (msgspec.MsgspecError, KeyError):
+            raise ValueError(f'it must be {{"{first}":"…","{second}":"…"}}') from None
+
+    return read
+
+
+def _hide(_pair: tuple[str, str]) -> str:
+    return "******"
+
+
 def _show_levels(levels_ms: tuple[int, ...]) -> str:
     return " ".join(_show_delay(level_ms // 1_000) for level_ms in levels_ms)
 
@@ -95,7 +164,7 @@ SETTINGS: Mapping[str, Setting] = {
     # who and where
     "brokerName": words("config.broker_name"),
     "brokerClusterName": words("config.cluster"),
-    "brokerId": Setting("config.broker_id", _read_id),
+    "brokerId": number("config.broker_id", 0, BROKER_ID_MAX),
     "brokerIP1": Setting("advertise", parse_host),
     "bindAddress": Setting("listen_host", parse_host),
     "listenPort": number("listen_port", 0, PORT_MAX),
@@ -103,6 +172,37 @@ SETTINGS: Mapping[str, Setting] = {
     "registerNameServerPeriod": number("config.register_ms", 10_000, 60_000),
     "registerBrokerTimeoutMills": number("config.register_timeout_ms", 1),
     "regionId": words("config.region"),
+    # replicas
+    "brokerRole": Setting("config.role", read_role, lambda role: role.value),
+    "haListenPort": number("config.ha_port", 0, PORT_MAX),
+    "haMasterAddress": Setting("config.ha_master_address", _read_place),
+    "haTransferBatchSize": number("config.replication.transfer_bytes", 1, TRANSFER_BYTES_MAX),
+    "haSendHeartbeatInterval": number("config.replication.heartbeat_ms", 100),
+    "haHousekeepingInterval": number("config.replication.silence_ms", 1_000),
+    "haAllowedSlaves": Setting("config.replication.allowed_slaves", _read_networks, ",".join),
+    "slaveTimeout": number("config.replication.slave_timeout_ms", 1),
+    "inSyncReplicas": number("config.replication.in_sync_replicas", 1, REPLICAS_MAX),
+    "slaveReadEnable": truth("config.slave_read", live=True),
+    "offsetCheckInSlave": truth("config.offset_check_in_slave", live=True),
+    # metrics
+    "metricsExporterType": Setting(
+        "metrics", read_exporter, lambda is_on: "PROM" if is_on else "DISABLE"
+    ),
+    "metricsPromExporterHost": Setting("metrics_host", parse_host),
+    "metricsPromExporterPort": number("metrics_port", 0, PORT_MAX),
+    "metricsLabel": Setting(
+        "config.metrics_labels",
+        read_labels,
+        show_labels,
+    ),
+    # access control
+    "aclEnable": truth("acl"),
+    "authenticationEnabled": truth("authentication"),
+    "authorizationEnabled": truth("authorization"),
+    "initAuthenticationUser": Setting("first_user", _read_pair("username", "password"), _hide),
+    "innerClientAuthenticationCredentials": Setting(
+        "inner", _read_pair("accessKey", "secretKey"), _hide
+    ),
     # topics and groups
     "brokerPermission": number("config.permission", 0, 7, live=(0, 7)),
     "autoCreateTopicEnable": truth("config.auto_create_topic", live=True),
@@ -113,6 +213,25 @@ SETTINGS: Mapping[str, Setting] = {
     "groupsMax": number("config.groups_max", 1, 1_000_000),
     "topicQueuesMax": number("config.topic_queues_max", 1, 65_536),
     "groupMembersMax": number("config.group_members_max", 1, 1_000_000),
+    "namesPerAddressMax": number(
+        "config.names_per_address_max", 1, 1_000_000, live=(100, 1_000_000)
+    ),
+    # what peers may take
+    "connectionsMax": number("config.connections_max", 10, 1_000_000),
+    "connectionsPerAddressMax": number("config.connections_per_address_max", 0, 1_000_000),
+    "requestsPerSecondMax": number(
+        "config.requests_per_second_max", 0, 1_000_000, live=(0, 1_000_000)
+    ),
+    "quotas": Setting("config.quotas", parse_quotas, show_quotas, live=True),
+    "partialFrameBytesMax": number("config.partial_bytes_max", FRAME_BYTES_MAX, INT64_MAX),
+    "unreadBytesMax": number("config.unread_bytes_max", FRAME_BYTES_MAX, INT64_MAX),
+    "unreadBytesPerConnectionMax": number(
+        "config.connection_unread_bytes_max", FRAME_BYTES_MAX, INT64_MAX
+    ),
+    "heldPullsMax": number("config.holds_max", 1, 10_000_000, live=(1_000, 10_000_000)),
+    "heldPullsPerConnectionMax": number(
+        "config.connection_holds_max", 0, 10_000_000, live=(0, 10_000_000)
+    ),
     # sending
     "startAcceptSendRequestTimeStamp": number("config.accept_sends_from_ms", 0, INT64_MAX),
     "maxMessageSize": number("config.store.message_bytes_max", 1, FRAME_BYTES_MAX),
@@ -128,7 +247,6 @@ SETTINGS: Mapping[str, Setting] = {
     # consuming
     "longPollingEnable": truth("config.long_polling", live=True),
     "shortPollingTimeMills": number("config.short_polling_ms", 1, live=(100, 60_000)),
-    "slaveReadEnable": truth("config.slave_read", live=True),
     "litePullMessageEnable": truth("config.lite_pull", live=True),
     "enablePropertyFilter": truth("config.property_filter", live=True),
     "filterSupportRetry": truth("config.filter_supports_retry", live=True),
@@ -166,10 +284,6 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 ONLY: Mapping[str, tuple[str, ...]] = {
-    "aclEnable": ("false",),
-    "authenticationEnabled": ("false",),
-    "authorizationEnabled": ("false",),
-    "brokerRole": ("ASYNC_MASTER", "SYNC_MASTER"),
     "duplicationEnable": ("false",),
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
@@ -195,7 +309,6 @@ UNUSED = frozenset(
         "flushIntervalCommitLog",
         "flushIntervalConsumeQueue",
         "forceRegister",
-        "haListenPort",
         "osPageCacheBusyTimeOutMills",
         "pullMessageThreadPoolNums",
         "rocketmqHome",
@@ -222,8 +335,14 @@ def read_broker_conf(
     for key in texts.keys() & ELSEWHERE.keys():
         _check_place(key, texts[key], texts.get("storePathRootDir"))
     changes = TABLE.read({key: text for key, text in texts.items() if key in TABLE})
+    if changes.get("config.role", BrokerRole.ASYNC_MASTER) is not BrokerRole.ASYNC_MASTER:
+        changes.setdefault("config.ha_port", 0)
     warnings = [_ignored(key) for key in texts if key not in TABLE and key not in ELSEWHERE]
-    return changed(base or BrokerSettings(), changes), warnings
+    try:
+        return changed(base or BrokerSettings(), changes), warnings
+    except ValueError as error:  # each is right, and together they are not
+        role = texts.get("brokerRole", BrokerRole.ASYNC_MASTER.value)
+        raise InvalidSetting("brokerRole", role, str(error)) from None
 
 
 def settings_texts(settings: BrokerSettings) -> dict[str, str]:

@@ -64,6 +64,7 @@ def heart_beat(
     """HEART_BEAT (34): a client names its groups.  A group that may not be created is skipped."""
     heartbeat = Heartbeat.from_body(request.body)
     _check(heartbeat)
+    _require_own(state, heartbeat.client_id, peer)
     state.clients.require_room(heartbeat, peer)
     known = tuple(each for each in heartbeat.consumer_data_set if _prepare(state, each, now_ms))
     if len(known) < len(heartbeat.consumer_data_set):
@@ -75,7 +76,7 @@ def heart_beat(
                 each.group_name,
                 each.subscription_data_set,
                 now_ms,
-                lambda text: state.compiling.take(peer, text, now_ms),
+                lambda text: state.compiling.spend(peer, text, now_ms),
             )
     for group in result.changed_groups:
         _notify(state, group, now_ms)
@@ -121,19 +122,21 @@ def list_members(
 
 
 def lock_queues(
-    request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
+    request: TypedRequest[NoFields], state: BrokerState, peer: Peer, now_ms: int
 ) -> Outcome:
     """LOCK_BATCH_MQ (41): lock queues for one client, or renew its locks."""
     asked = _lock_request(request.body)
+    _require_own(state, asked.client_id, peer)
     granted = state.locks.lock(asked.consumer_group, asked.client_id, asked.mq_set, now_ms)
     return Answer(body=LockAnswer(lock_ok_mq_set=tuple(granted)).to_body())
 
 
 def unlock_queues(
-    request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, _now_ms: int
+    request: TypedRequest[NoFields], state: BrokerState, peer: Peer, _now_ms: int
 ) -> Outcome:
     """UNLOCK_BATCH_MQ (42): unlock queues."""
     asked = _lock_request(request.body)
+    _require_own(state, asked.client_id, peer)
     state.locks.unlock(asked.consumer_group, asked.client_id, asked.mq_set)
     return Answer()
 
@@ -183,6 +186,13 @@ def _check(heartbeat: Heartbeat) -> None:
     if characters > SUBSCRIPTION_CHARACTERS_MAX:
         limit = SUBSCRIPTION_CHARACTERS_MAX
         require(f"the subscriptions of a heartbeat have {limit} characters at most")
+
+
+def _require_own(state: BrokerState, client_id: str, peer: Peer) -> None:
+    """Raise `Refusal` for a client id that is registered by another account."""
+    if state.clients.owners.is_of_another(client_id, peer):
+        remark = f"client id {client_id} is registered by another account"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
 
 
 def _check_tags(text: str) -> None:

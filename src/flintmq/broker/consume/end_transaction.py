@@ -54,10 +54,12 @@ def end_transaction(
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
     properties = parse_properties(half.properties)
     _check(header, half, properties, state.config.transaction_timeout_ms, now_ms)
+    home = home_of(properties)
     if header.commit_or_rollback == TransactionType.ROLLBACK:
         ended = state.halves.mark_ended(state, half, now_ms)
+        if home is not None:
+            state.stats.counts.half_ended(home.topic, after_ms=None)
         return Stored(Answer(remark=NOTHING_SAID), _stop(ended))
-    home = home_of(properties)
     if home is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "the half message does not say its topic")
     message = rebuilt(half, properties, *destination(state, home, now_ms))
@@ -66,6 +68,7 @@ def end_transaction(
     stored = put_message(state, message, now_ms)
     ended = state.halves.mark_ended(state, half, now_ms)
     state.stats.sent(message.topic, 1, stored.size_bytes, now_ms)
+    state.stats.counts.half_ended(home.topic, after_ms=now_ms - half.born_ms)
     return Stored(Answer(), _stop(ended))
 
 

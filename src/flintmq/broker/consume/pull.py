@@ -19,15 +19,22 @@ from typing import Final
 
 from msgspec import Raw
 
-from flintmq.broker.consume.moved_offsets import note_moved
+from flintmq.access.quotas import QuotaUse
 from flintmq.broker.consume.pull_checks import admit
+from flintmq.broker.consume.pull_quota import over_quota
 from flintmq.broker.requests.hooks import Pulled, run_hooks
-from flintmq.broker.requests.outcome import SUCCESS, Answer, Hold, Outcome
+from flintmq.broker.requests.outcome import SUCCESS, Answer, Hold, Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.broker.state.broker_state import BrokerState, Processor
-from flintmq.model.queue import QueueOffset
+from flintmq.errors import FlintError
+from flintmq.logs import logger
+from flintmq.model import properties as names
+from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.sys_flag import BORN_HOST_V6
+from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.group import GroupConfig
+from flintmq.protocol.bodies.offset import OffsetMovedEvent
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.records.layout import STORE_MS_AT, V6_BYTES_MORE, record_struct
@@ -35,6 +42,8 @@ from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult
 from flintmq.store.queues.selection import Selection
+
+log = logger(__name__)
 
 USUAL_BYTES: Final = 262_144
 """What a push consumer of 5.x says it takes.  Who says more may get more records at once."""
@@ -129,28 +138,39 @@ def _pull(
     reset = None
     if state.config.server_side_reset:
         reset = offsets.take_reset(group_name, topic_name, queue_id)
+    if reset is None and state.quotas.consumes:
+        limited = _limited(header, state, peer, now_ms, wanted, is_first=is_first)
+        if limited is not None:
+            return limited
     if reset is not None:
         result = _reset_to(reset, state, header)
         code, remark = MOVED, "OFFSET_RESET"
     else:
         result = _read(state, header, wanted)
         code, remark = _verdict(result, header.queue_offset)
-        if is_first and header.sys_flag & _COMMIT_OFFSET:
+        if is_first and header.sys_flag & _COMMIT_OFFSET and not state.is_read_only:
             offsets.commit(group_name, topic_name, queue_id, header.commit_offset, peer.address)
-    offsets.note_pull(group_name, topic_name, queue_id, result.next_offset)
+    suggested = _suggested_broker(state, group, result)
+    next_offset: int = result.next_offset
+    if code == MOVED and not _may_move(state):
+        code, next_offset, suggested = RETRY, header.queue_offset, group.broker_id
+    offsets.note_pull(group_name, topic_name, queue_id, next_offset)
     if code == SUCCESS:
         _count_found(state, header, result, now_ms)
+        if state.quotas.consumes:
+            taken = result.record_count, result.size_bytes
+            state.quotas.pay(QuotaUse.CONSUME, peer.account, group_name, *taken, now_ms)
     else:
         if code == NOT_FOUND and is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer):
             until_ms = now_ms + _hold_ms(state, header)
             offset = QueueOffset(header.queue_offset)
             return Hold(topic_name, queue_id, offset, until_ms, wanted)
         if code == MOVED:
-            note_moved(state, header, result.next_offset, now_ms)
+            _store_moved_event(state, header, next_offset, now_ms)
         state.stats.pulled(group_name, topic_name, 0, 0, now_ms)
     fields = _HEADER % (
-        _suggested_broker(state, group, result),
-        result.next_offset,
+        suggested,
+        next_offset,
         result.min_offset,
         result.max_offset,
         topic.topic_sys_flag,
@@ -162,6 +182,25 @@ def _pull(
         )
         run_hooks(state.hooks.on_pull, event)
     return Answer(code, Raw(fields), result.views or b"", remark)
+
+
+def _limited(
+    header: PullMessage,
+    state: BrokerState,
+    peer: Peer,
+    now_ms: int,
+    wanted: Selection,
+    *,
+    is_first: bool,
+) -> Outcome:
+    """What becomes of a pull that is over a quota; None when it is over none."""
+    may_hold = is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer)
+    hold_ms = _hold_ms(state, header) if may_hold else None
+    limited = over_quota(header, state, peer, now_ms, wanted, hold_ms, is_first=is_first)
+    if limited is not None and is_first and header.sys_flag & _COMMIT_OFFSET:
+        place = header.consumer_group, header.topic, header.queue_id
+        state.offsets.commit(*place, header.commit_offset, peer.address)
+    return limited
 
 
 def _read(state: BrokerState, header: PullMessage, wanted: Selection) -> ReadResult:
@@ -215,14 +254,26 @@ def _suggested_broker(state: BrokerState, group: GroupConfig, result: ReadResult
     return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
 
 
+def _may_move(state: BrokerState) -> bool:
+    """Whether a reader is told another offset: a slave may merely be behind, or be younger."""
+    return state.config.role.is_master or state.config.offset_check_in_slave
+
+
 def _may_hold(state: BrokerState, peer: Peer) -> bool:
-    held, holds_max = state.held, state.config.holds_max
-    return (
-        not state.is_stopping
-        and len(held) < holds_max
-        and held.count_of(peer) < max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
-        and held.characters < HELD_CHARACTERS_MAX
-    )
+    held, config = state.held, state.config
+    holds_max = config.holds_max
+    own_max = config.connection_holds_max or max(holds_max // HOLD_SHARES, HOLD_SHARE_MIN)
+    if state.is_stopping:
+        return False
+    if len(held) >= holds_max:
+        state.refusals.count("heldPullsMax")
+    elif held.count_of(peer) >= own_max:
+        state.refusals.count("heldPullsPerConnectionMax")
+    elif held.characters >= HELD_CHARACTERS_MAX:
+        state.refusals.count("HELD_CHARACTERS_MAX")
+    else:
+        return True
+    return False
 
 
 def _hold_ms(state: BrokerState, header: PullMessage) -> int:
@@ -252,6 +303,40 @@ def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, no
         max(now_ms - store_ms, 0),
         now_ms,
     )
+
+
+def _store_moved_event(
+    state: BrokerState, header: PullMessage, offset_new: int, now_ms: int
+) -> None:
+    """Store an OFFSET_MOVED_EVENT: a group is sent from the offset it asked for to another one.
+
+    4.9 writes one for each answer 21, and tools read them; 5.x no longer does.  When the event
+    cannot be stored, the pull is answered all the same.
+    """
+    group = header.consumer_group
+    log.info(
+        "%s in %s queue %d: offset %d becomes %d",
+        group, header.topic, header.queue_id, header.queue_offset, offset_new,
+    )  # fmt: skip
+    event = OffsetMovedEvent(
+        consumer_group=group,
+        message_queue=QueueRef(header.topic, state.config.broker_name, header.queue_id),
+        offset_new=offset_new,
+        offset_request=header.queue_offset,
+    )
+    message = NewMessage(
+        topic=OFFSET_MOVED_TOPIC,
+        queue_id=0,
+        body=event.to_body(),
+        properties={names.TAGS: group, names.DELAY: "0", names.KEYS: group},
+        born_ms=now_ms,
+        born_host=state.host,
+        store_host=state.host,
+    )
+    try:
+        append(state, message, now_ms)
+    except (Refusal, FlintError) as error:
+        log.warning("the moved offset of %s in %s is not told: %s", group, header.topic, error)
 
 
 PROCESSORS: dict[RequestCode, Processor] = {

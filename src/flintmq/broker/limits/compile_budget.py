@@ -33,7 +33,7 @@ class CompileBudget:
     def __len__(self) -> int:
         return len(self._peers)
 
-    def take(self, peer: Peer, text: str, now_ms: int) -> bool:
+    def spend(self, peer: Peer, text: str, now_ms: int) -> bool:
         """Whether a new text may be compiled for a connection now; if so it is counted."""
         cost = min(len(text), TEXT_CHARACTERS)
         own = self._peers.get(peer)
@@ -41,13 +41,13 @@ class CompileBudget:
             own = self._peers[peer] = _Allowance(PEER_CHARACTERS)
         if not (own.has(cost, now_ms) and self._broker.has(cost, now_ms)):
             return False
-        own.take(cost)
-        self._broker.take(cost)
+        own.spend(cost)
+        self._broker.spend(cost)
         return True
 
     def require(self, peer: Peer, text: str, now_ms: int) -> None:
         """Count a new text.  Raises `Overloaded` when there is nothing left."""
-        if not self.take(peer, text, now_ms):
+        if not self.spend(peer, text, now_ms):
             raise Overloaded("new SQL92 texts a second", PEER_CHARACTERS, "PEER_CHARACTERS")
 
     def forget(self, peer: Peer) -> None:
@@ -71,5 +71,5 @@ class _Allowance:
         self._left = min(self._size, self._left + self._size * elapsed_ms // 1_000)
         return cost <= self._left
 
-    def take(self, cost: int) -> None:
+    def spend(self, cost: int) -> None:
         self._left -= cost

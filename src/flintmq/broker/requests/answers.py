@@ -49,7 +49,7 @@ def _encode(opaque: int, answer: Answer) -> list[Chunk]:
             fields = b',"extFields":' + raw
     note = b""
     if remark is not None:
-        note = _NOTES.get(remark) or _note(remark)
+        note = _NOTES.get(remark) or _remark_field(remark)
     head = _HEAD % (answer.code, fields, opaque, note)
     if isinstance(body, bytes):
         return [frame_prefix(_JSON, head, len(body)) + body]
@@ -58,10 +58,10 @@ def _encode(opaque: int, answer: Answer) -> list[Chunk]:
     return [prefix, *body] if body_bytes > JOINED_BYTES_MAX else [b"".join((prefix, *body))]
 
 
-def _note(remark: str) -> bytes:
+def _remark_field(remark: str) -> bytes:
     # a peer may have sent us half a character, and it comes back in the remark
     return b',"remark":' + _text(remark.encode("utf-8", "replace").decode())
 
 
-_NOTES = {status.value: _note(status.value) for status in GetStatus}
+_NOTES = {status.value: _remark_field(status.value) for status in GetStatus}
 """The header of answers to pulls, encoded."""

@@ -27,6 +27,12 @@ from flintmq.store.queues.selection import Selection
 
 SUCCESS = int(ResponseCode.SUCCESS)
 
+SMALL_ENTRIES = 256
+"""Queues, topics, groups or members that an answer may list at once: some 5 ms."""
+
+TOPICS_PER_REQUEST_MAX = 1_000
+"""Topics that one request may make or name."""
+
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """Code, header, body and remark of an answer.
@@ -102,3 +108,18 @@ class Refusal(Exception):
     @property
     def answer(self) -> Answer:
         return Answer(self.code, self.header, b"", self.remark)
+
+
+Work: TypeAlias = Generator[None, None, Outcome]
+
+
+def answered(work: Work, entries: int) -> Outcome:
+    """The outcome of the work for an answer with about so many entries, or the work in parts."""
+    if entries > SMALL_ENTRIES:
+        return Steps(work)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome

@@ -17,7 +17,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.properties import encode_properties
-from flintmq.protocol.records.record_draft import draft_record
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
 from flintmq.store.message_log import Appended
 from flintmq.store.queues.dispatch import keys_of
 from flintmq.store.recovery.log_columns import inner_count
@@ -52,6 +52,15 @@ def illegal(state: BrokerTables) -> Refusal:
     )
 
 
+def read_only() -> Refusal:
+    """The answer to a message for a broker whose log only a master may extend."""
+    return Refusal(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now. It may be caused by one of the following reasons: "
+        "messages are put to the slave, the broker is being replaced as master.",
+    )
+
+
 def append(
     state: BrokerTables,
     message: NewMessage,
@@ -61,39 +70,56 @@ def append(
     encoded: bytes | None = None,
 ) -> Appended:
     """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
+    if state.is_read_only:
+        raise read_only()
     properties = message.properties
     count = 1
     if message.sys_flag & INNER_BATCH:
         count, encoded = _number_batch(state, message), None
+    bit_map = b""
+    if state.config.bit_map_filter:
+        bit_map = state.filters.bit_map(message.topic, properties)
     try:
-        draft = draft_record(
-            message.topic,
+        return state.log.append(
+            _pattern(message),
             message.body,
             encode_properties(properties) if encoded is None else encoded,
-            queue_id=message.queue_id,
-            born_ms=message.born_ms,
-            born_host=message.born_host,
-            store_host=message.store_host,
+            message.born_ms,
+            packed_host(message.born_host),
+            tags_code=tags_code(properties.get(names.TAGS)),
+            keys=keys_of(properties),
+            delay_level=delay_level,
+            bit_map=bit_map,
+            count=count,
+            now_ms=now_ms,
+        )
+    except LocalProtocolError:
+        raise illegal(state) from None
+
+
+def _pattern(message: NewMessage) -> RecordPattern:
+    """The pattern of its record, cached unless the record ends a transaction."""
+    born_is_v6, store_host = message.born_host.is_v6, message.store_host
+    if message.prepared_offset:
+        return RecordPattern(
+            message.topic,
+            message.queue_id,
+            store_host=store_host,
+            born_is_v6=born_is_v6,
             flag=message.flag,
             sys_flag=message.sys_flag,
             reconsume_times=message.reconsume_times,
             prepared_offset=message.prepared_offset,
         )
-    except LocalProtocolError:
-        raise illegal(state) from None
-    bit_map = b""
-    if state.config.bit_map_filter:
-        bit_map = state.filters.bit_map(message.topic, properties)
-    return state.log.append(
-        draft,
+    return pattern_of(
         message.topic,
         message.queue_id,
-        tags_code=tags_code(properties.get(names.TAGS)),
-        keys=keys_of(properties),
-        delay_level=delay_level,
-        bit_map=bit_map,
-        count=count,
-        now_ms=now_ms,
+        born_is_v6,
+        store_host.packed,
+        store_host.port,
+        message.flag,
+        message.sys_flag,
+        message.reconsume_times,
     )
 
 

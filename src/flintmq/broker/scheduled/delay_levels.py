@@ -14,6 +14,7 @@ Invariant: everything before a level's position was delivered or skipped.
 
 from __future__ import annotations
 
+from flintmq.broker.counters.message_counts import DELAY
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled.append import append
 from flintmq.broker.scheduled.destinations import Undeliverable, destination
@@ -180,6 +181,12 @@ class DelaySchedule:
                 table[level.level] = level.position
         return DelayOffsets(data_version=self._version, offset_table=table)
 
+    def copy_from(self, table: DelayOffsets) -> None:
+        """Take over the positions of the master; for a slave, which delivers nothing itself."""
+        self._saved = dict(table.offset_table)
+        self._version = table.data_version or self._version
+        self._levels = None
+
     # Inside
 
     def _all(self, state: BrokerTables) -> list[_Level]:
@@ -234,7 +241,7 @@ class DelaySchedule:
         except Refusal as refusal:
             self.unreadable_count += 1
             where = f"level {level.level}, queue offset {level.reached}"
-            self._undeliverable.note(home, where, refusal)
+            self._undeliverable.log_first(home, where, refusal)
             return
         try:
             stored = append(state, rebuilt(record, properties, *home), now_ms)
@@ -276,6 +283,9 @@ class DelaySchedule:
         for topic, (count, size_bytes) in sent.items():
             self.delivered_count += count
             state.stats.sent(topic, count, size_bytes, now_ms)
+            state.stats.counts.add_alike(topic, DELAY, count, size_bytes)
+            state.stats.counts.schedule_read[0] += count
+            state.stats.counts.schedule_read[1] += size_bytes
         self._version = self._version.next(now_ms)
 
     def _note_failure(self, failure: Exception) -> None:

@@ -68,7 +68,7 @@ class Undeliverable:
         self._kind = kind
         self._logged: set[str] = set()
 
-    def note(self, home: Home, where: str, refusal: Refusal) -> None:
+    def log_first(self, home: Home, where: str, refusal: Refusal) -> None:
         """One more, at the place ``where``; logged if it is the first for its topic."""
         if home.topic in self._logged or len(self._logged) >= LOGGED_MAX:
             return

@@ -152,7 +152,7 @@ class HalfCheck:
         if part.at >= part.stop:
             part.is_over = True
             return
-        if part.marks.take(part.at):
+        if part.marks.remove(part.at):
             allowance.spend()
             part.advance()
             return
@@ -174,9 +174,9 @@ class HalfCheck:
             if allowance.is_spent:
                 return
         first = _number(properties.get(names.TRAN_PREPARED_QUEUE_OFFSET))
-        is_ended = part.marks.take(part.at)
+        is_ended = part.marks.remove(part.at)
         if not is_ended and first is not None:
-            is_ended = part.marks.take(QueueOffset(first))
+            is_ended = part.marks.remove(QueueOffset(first))
         if not is_ended:
             self._put_back_or_give_up(state, half, properties, immunity_ms, now_ms)
         if first is not None and (is_ended or immunity_ms is None or age_ms >= immunity_ms):
@@ -255,7 +255,12 @@ def _ask(state: BrokerTables, question: _Question) -> None:
     half, properties, put_back = question
     home = home_of(properties)
     group = properties.get(names.PRODUCER_GROUP, "")
-    member = state.clients.next_producer(group)
+    may_publish = state.may_publish
+    member = None
+    if home is not None:
+        member = state.clients.next_producer(
+            group, lambda each: may_publish is None or may_publish(each.peer.address, home.topic)
+        )
     if home is None or member is None:
         log.warning("nobody to ask about a half message of producer group %r", group)
         return

@@ -34,13 +34,14 @@ class HalfMessages:
     def __init__(self) -> None:
         self._check = HalfCheck()
 
-    def put(self, state: BrokerTables, message: NewMessage, now_ms: int) -> Appended:
+    def append(self, state: BrokerTables, message: NewMessage, now_ms: int) -> Appended:
         """Store a message whose end is not yet known."""
         properties = message.properties
         unique_id = properties.get(names.UNIQ_KEY)
         if unique_id:
             properties[names.TRANSACTION_ID] = unique_id
         properties[names.REAL_TOPIC] = message.topic
+        state.stats.counts.half_came(message.topic)
         properties[names.REAL_QUEUE_ID] = str(message.queue_id)
         message.sys_flag = with_transaction_type(message.sys_flag, TransactionType.NONE)
         message.topic = HALF_TOPIC

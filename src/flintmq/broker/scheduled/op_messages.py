@@ -48,7 +48,7 @@ class EndMarks:
         self._left: dict[QueueOffset, int] = {}
         self._done: set[QueueOffset] = set()
 
-    def take(self, half: QueueOffset) -> bool:
+    def remove(self, half: QueueOffset) -> bool:
         """Whether a half message ended.  Asked again, it says no."""
         op = self._op_of.pop(half, None)
         if op is None:
@@ -66,7 +66,7 @@ class EndMarks:
             record = record_of(state, unit, OP_HALF_TOPIC, 0, self._read_to)
             if record is None:
                 log.error("op message at queue offset %d cannot be read; skipped", self._read_to)
-            self._note(self._read_to, () if record is None else self._ended_by(record, stop))
+            self._add_op(self._read_to, () if record is None else self._ended_by(record, stop))
             self._read_to = QueueOffset(self._read_to + 1)
         self._advance()
         return len(units)
@@ -93,7 +93,7 @@ class EndMarks:
                     ended.add(half)
         return ended
 
-    def _note(self, op: QueueOffset, ended: set[QueueOffset] | tuple[()]) -> None:
+    def _add_op(self, op: QueueOffset, ended: set[QueueOffset] | tuple[()]) -> None:
         for half in ended:
             before = self._op_of.get(half)
             self._op_of[half] = op

@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from flintmq.broker.scheduled.append import NewMessage
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.model import properties as names
+from flintmq.model.queue import LogOffset
+from flintmq.model.topic import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Record
 
 if TYPE_CHECKING:
     from flintmq.model.queue import QueueOffset
     from flintmq.store.record_lookup import LoggedUnit
+
+WAITING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, CHECK_MAX_TOPIC})
+"""Where messages wait.  Nobody but the broker writes there."""
 
 RETRY_MS = 100
 """When something is tried again that the store refused."""
@@ -66,6 +72,21 @@ def home_of(properties: dict[str, str]) -> Home | None:
     if not topic or not (queue_id.isascii() and queue_id.isdigit()):
         return None
     return Home(topic, int(queue_id)) if len(queue_id) <= QUEUE_ID_DIGITS_MAX else None
+
+
+def topic_at(state: BrokerTables, log_offset: int) -> str | None:
+    """The topic that the record at a log offset belongs to; None where there is no record.
+
+    A message that waits belongs to the topic it was sent to.  What any other message says of a real
+    topic counts for nothing: its sender wrote it.
+    """
+    record = state.log.lookup.record_at(LogOffset(log_offset))
+    if record is None:
+        return None
+    if record.topic in WAITING_TOPICS:
+        home = home_of(parse_properties(record.properties))
+        return record.topic if home is None else home.topic
+    return record.topic
 
 
 def record_of(

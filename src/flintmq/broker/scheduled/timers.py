@@ -21,6 +21,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from flintmq.broker.counters.message_counts import DELAY
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled import timer_rules as rules
 from flintmq.broker.scheduled.append import append
@@ -70,6 +71,7 @@ class Timers:
         self, saved: TimerPositions | None = None, progress: TimerProgress | None = None
     ) -> None:
         self._saved = saved
+        self._copied: TimerPositions | None = None
         self._late = frozenset(saved.late) if saved else frozenset()
         self._progress = progress or TimerProgress(0, QueueOffset(0))
         self._heap: list[int] = []
@@ -124,6 +126,7 @@ class Timers:
         properties[names.TIMER_OUT_MS] = str(rules.out_ms(due_ms))
         properties[names.REAL_TOPIC] = message.topic
         properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+        state.stats.counts.timer_came(message.topic, due_ms - now_ms)
         message.topic = TIMER_TOPIC
         message.queue_id = 0
         if not self._unwritten:
@@ -142,6 +145,15 @@ class Timers:
     def behind_ms(self, now_ms: int) -> int:
         """How long the first message that waits should have been delivered already."""
         return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
+
+    @property
+    def scheduled_count(self) -> int:
+        """Messages that wait in memory for their time."""
+        return len(self._heap)
+
+    def due_times(self, start: int, count: int) -> list[int]:
+        """When some of them are due, in no order."""
+        return [key >> OFFSET_BITS for key in self._heap[start : start + count]]
 
     def _note_written(self) -> None:
         self._unwritten = 0
@@ -185,7 +197,7 @@ class Timers:
         Nothing while it is still being read what the last run left.
         """
         if not self._is_ready:
-            return None
+            return self._copied
         late = _up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
@@ -196,6 +208,20 @@ class Timers:
             low_offset=self._next if first is None else first * BLOCK,
             next_offset=self._next,
         )
+
+    def copy_from(self, positions: TimerPositions) -> None:
+        """Take over the positions of the master; for a slave, which delivers nothing itself."""
+        self._copied = positions
+
+    def progress(self, now_ms: int) -> TimerProgress:
+        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        if not self._is_ready:
+            return self._progress
+        waiting = [*self._heap[:1], *self._under_way]
+        # A message is due within the second that follows what is noted on it.
+        first_ms = (min(waiting) >> OFFSET_BITS) - rules.STEP_MS if waiting else now_ms
+        read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
+        return TimerProgress(read_ms, self._next)
 
     # Inside
 
@@ -215,13 +241,13 @@ class Timers:
             units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
             for unit in units:
                 record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
-                self._take(record, self._next)
+                self._schedule_record(record, self._next)
                 self._next = QueueOffset(self._next + 1)
             left -= len(units)
             if not units:
                 break
 
-    def _take(self, record: Record | None, offset: QueueOffset) -> None:
+    def _schedule_record(self, record: Record | None, offset: QueueOffset) -> None:
         properties = {} if record is None else parse_properties(record.properties)
         noted = rules.noted_ms(properties)
         if record is None or noted is None or noted < 0 or home_of(properties) is None:
@@ -274,7 +300,7 @@ class Timers:
             home = destination(state, home, now_ms)
         except Refusal as refusal:
             self.unreadable_count += 1
-            self._undeliverable.note(home, f"queue offset {offset}", refusal)
+            self._undeliverable.log_first(home, f"queue offset {offset}", refusal)
             return 0
         properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
         properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
@@ -311,6 +337,8 @@ class Timers:
         for topic, (count, size_bytes) in sent.items():
             self.delivered_count += count
             state.stats.sent(topic, count, size_bytes, now_ms)
+            state.stats.counts.add_alike(topic, DELAY, count, size_bytes)
+            state.stats.counts.timers_went(topic, count)
             state.stats.add(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms, count=count)
 
     def _skip(self, offset: QueueOffset, reason: str) -> None:

@@ -17,7 +17,7 @@ Invariant: what is stored and answered is, byte for byte, what the normal path s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -27,24 +27,26 @@ from flintmq.broker.send.send_answer import SentFrame, message_ids
 from flintmq.broker.send.send_batch import FOUND_BY, looked_at, split_checked
 from flintmq.broker.send.send_checks import MULTI_TAG
 from flintmq.broker.send.send_properties import plain_string, waits_for_disk
+from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.names import name_fault
 from flintmq.errors import FlintError
 from flintmq.model import properties as names
+from flintmq.model.broker_role import BrokerRole
 from flintmq.model.group import is_retry_topic
 from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from flintmq.model.topic import Permission
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.frame import Frame
+from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, vary_send
+from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, fit, vary_send
 from flintmq.protocol.records.properties import (
     UNIQUE_ID_START,
     parse_properties,
     split_unique_id,
 )
-from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.files.store_config import Flush
 from flintmq.store.queues.dispatch import keys_of
@@ -60,6 +62,7 @@ MOULDS_MAX = 64
 
 _CODES = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
 _NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
+_JSON = int(HeaderForm.JSON)
 _WRITE = int(Permission.WRITE)
 _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE = 1_234_567_890_123, "A1", 7
 _read = RequestReader(
@@ -80,7 +83,7 @@ class FastSender:
         self.head_bytes = 0
         self.true_for: object = None
 
-    def note(
+    def remember(
         self, mould: SendMould, known: _KnownHeader, text: _KnownText, true_for: object
     ) -> None:
         """A header was taken; the next one may be like it."""
@@ -91,33 +94,21 @@ class FastSender:
         self.head_bytes = len(mould.head)
 
 
-class SentGroup:
-    """The fast sends of one read of a connection; ``write`` takes all their answers at once."""
-
-    __slots__ = ("batches", "body_bytes", "frames", "opaques", "peer", "sizes", "stop", "write")
-
-    def __init__(self, peer: Peer, write: Callable[[list[bytes]], object]) -> None:
-        self.peer = peer
-        self.write = write
-        self.frames: list[bytes] = []
-        self.opaques: list[bytes] = []
-        self.sizes: dict[str, list[int]] = {}  # of records, by topic
-        self.batches: list[tuple[str, int, int]] = []  # topic, number of records, bytes
-        self.body_bytes = 0
-        self.stop: int = 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self.sizes.values())) + len(self.batches)
-
-
 class _KnownHeader:
     """A header that was seen before: what it stands for."""
 
-    __slots__ = ("answer", "is_batch", "is_oneway", "pattern")
+    __slots__ = ("answer", "group", "is_batch", "is_oneway", "pattern")
 
     def __init__(
-        self, pattern: RecordPattern, answer: SentFrame, *, is_oneway: bool, is_batch: bool
+        self,
+        pattern: RecordPattern,
+        answer: SentFrame,
+        group: str,
+        *,
+        is_oneway: bool,
+        is_batch: bool,
     ) -> None:
+        self.group = group
         self.pattern = pattern
         self.answer = answer
         self.is_oneway = is_oneway
@@ -127,7 +118,7 @@ class _KnownHeader:
 class _KnownText:
     """Properties that were seen before, around a unique id of ``id_bytes``."""
 
-    __slots__ = ("after", "before", "found_by", "id_bytes", "keys", "tags_code")
+    __slots__ = ("after", "before", "found_by", "id_bytes", "is_fifo", "keys", "tags_code")
 
     def __init__(
         self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
@@ -135,6 +126,7 @@ class _KnownText:
         self.before = before
         self.after = after
         self.id_bytes = id_bytes
+        self.is_fifo = names.SHARDING_KEY in properties
         self.tags_code = tags_code(properties.get(names.TAGS))
         self.keys = keys_of(properties)[1:]
         self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
@@ -158,6 +150,7 @@ class QuickSends:
         config = state.config
         return not (
             state.is_stopping
+            or state.is_read_only
             or state.unsynced_count >= config.unsynced_sends_max
             or state.unsynced_bytes >= config.unsynced_bytes_max
             or now_ms < config.accept_sends_from_ms
@@ -167,7 +160,7 @@ class QuickSends:
             or not self._plain.has_room
         )
 
-    def take(self, frame: Frame, sender: FastSender, group: SentGroup, now_ms: int) -> bool:
+    def store(self, frame: Frame, sender: FastSender, group: SentGroup, now_ms: int) -> bool:
         """Take a send if its header is known; else the normal path has to serve it."""
         true_for = self._true_for
         body = frame[2]
@@ -178,11 +171,11 @@ class QuickSends:
         ):
             return False
         values = None
-        if sender.true_for is true_for:
+        if sender.true_for is true_for and frame[0] == _JSON:
             found = sender.moulds.get(frame[1][: sender.head_bytes])
             if found is not None:
                 mould, known, text = found
-                values = mould.values(frame)
+                values = mould.values(frame[1])
         if values is None:
             cut = cut_send(frame)
             both = None if cut is None else self._find(frame, cut, sender)
@@ -191,8 +184,11 @@ class QuickSends:
             known, text = both
             values = cut[1], cut[3], cut[5]
         born_ms, unique_id, opaque = values
+        quotas = self._state.quotas
+        if quotas.sends and not group.may_pay(quotas, known.group, now_ms):
+            return False  # the normal path says why
         if known.is_batch:
-            return self._take_batch(known, text, values, body, sender, group, now_ms)
+            return self._store_batch(known, text, values, body, sender, group, now_ms)
         placed = self._plain.append(
             known.pattern,
             body,
@@ -207,18 +203,21 @@ class QuickSends:
             return False
         log_offset, queue_offset, size_bytes = placed
         topic = known.pattern.topic
-        sizes = group.sizes.get(topic)
+        sizes_of = group.fifo_sizes if text.is_fifo else group.sizes
+        sizes = sizes_of.get(topic)
         if sizes is None:
-            sizes = group.sizes[topic] = []
+            sizes = sizes_of[topic] = []
         sizes.append(size_bytes)
         group.body_bytes += len(body)
         group.stop = log_offset + size_bytes
+        for meter in group.meters:
+            meter.pay(1, size_bytes)
         if not known.is_oneway:
             group.opaques.append(opaque)
             group.frames.append(known.answer.fill(log_offset, queue_offset, unique_id, opaque))
         return True
 
-    def _take_batch(
+    def _store_batch(
         self,
         known: _KnownHeader,
         text: _KnownText,
@@ -250,7 +249,10 @@ class QuickSends:
         except FlintError:  # the normal path says why
             return False
         log_offsets, queue_offset, group.stop = batch
-        group.batches.append((pattern.topic, len(log_offsets), group.stop - log_offsets[0]))
+        size = len(log_offsets), group.stop - log_offsets[0]
+        group.batches.append((pattern.topic, *size))
+        for meter in group.meters:
+            meter.pay(*size)
         group.body_bytes += len(body)
         if not known.is_oneway:
             ids = message_ids(state.host, log_offsets).encode()
@@ -269,7 +271,7 @@ class QuickSends:
         if text is not None and text.id_bytes != len(unique_id):
             text = self._learn_text(before, unique_id, after)
         elif text is not None:  # the second time: there may be more of them
-            sender.note(SendMould(frame, cut), known, text, self._true_for)
+            sender.remember(fit(frame, cut), known, text, self._true_for)
         return None if text is None else (known, text)
 
     # Learning
@@ -302,20 +304,25 @@ class QuickSends:
             return
         if not _means_what_it_says(frame, cut, request):
             return
-        pattern = RecordPattern(
+        pattern = pattern_of(
             header.topic,
-            queue_id=header.queue_id,
-            born_host=sender.peer.host,
-            store_host=state.host,
-            flag=header.flag,
-            sys_flag=header.sys_flag,
-            reconsume_times=header.reconsume_times,
+            header.queue_id,
+            sender.peer.host.is_v6,
+            state.host.packed,
+            state.host.port,
+            header.flag,
+            header.sys_flag,
+            header.reconsume_times,
         )
         if len(self._known) >= HEADERS_MAX:
             self._known.clear()
         answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
         self._known[key] = _KnownHeader(
-            pattern, answer, is_oneway=request.is_oneway, is_batch=header.is_batch
+            pattern,
+            answer,
+            header.producer_group or "",
+            is_oneway=request.is_oneway,
+            is_batch=header.is_batch,
         )
 
     def _is_plain(self, header: SendMessageV2) -> bool:
@@ -350,7 +357,8 @@ class QuickSends:
         octets = plain_string(text, properties, config)
         if octets is None or properties.get(names.UNIQ_KEY) != str(unique_id, "ascii"):
             return None
-        if config.store.flush is Flush.SYNC and not waits_for_disk(properties):
+        somebody_waits = config.store.flush is Flush.SYNC or config.role is BrokerRole.SYNC_MASTER
+        if somebody_waits and not waits_for_disk(properties):
             return None
         parts = split_unique_id(octets)
         if parts is None or parts[1] != unique_id:

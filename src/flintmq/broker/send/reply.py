@@ -9,6 +9,7 @@ those who look later.  So a reply that cannot be stored is handed over all the s
 
 from __future__ import annotations
 
+from flintmq.broker.counters.message_counts import type_of
 from flintmq.broker.requests.hooks import BrokerSend, BrokerSent, run_hooks
 from flintmq.broker.requests.outcome import SUCCESS, Answer, Ask, Outcome, Refusal, Stored
 from flintmq.broker.requests.peer import Peer
@@ -59,6 +60,8 @@ class Reply:
             return
         self._appended = appended
         state.stats.sent(message.topic, 1, appended.size_bytes, now_ms)
+        kind = type_of(message.properties)
+        state.stats.counts.add_alike(message.topic, kind, 1, appended.size_bytes)
         state.after_write.append(self._written)
 
     def _written(self, failure: DiskFailed | None) -> None:

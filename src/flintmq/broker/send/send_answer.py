@@ -116,6 +116,15 @@ class SentFrame:
         return PREFIX.pack(len(header) + 4, len(header)) + header
 
 
+def with_code(frame: bytes, code: int) -> bytes:
+    """A frame of `SentFrame` with a code other than success."""
+    mark = b'{"code":%d,' % SUCCESS
+    head = frame[PREFIX.size :]
+    assert head.startswith(mark), head[:40]
+    head = b'{"code":%d,' % code + head[len(mark) :]
+    return PREFIX.pack(len(head) + 4, len(head)) + head
+
+
 @lru_cache(maxsize=KEPT_MAX)
 def _id_prefix(packed: bytes, port: int) -> str:
     return offset_id_prefix(Host(packed, port))

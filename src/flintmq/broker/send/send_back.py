@@ -133,6 +133,8 @@ def _store_again(
         raise
     if message.topic == SCHEDULE_TOPIC:
         state.stats.sent(message.topic, 1, appended.size_bytes, now_ms)
+    if target.topic == dead_letter_topic(header.group):
+        state.stats.counts.buried(own_topic, header.group)
     state.stats.add(SNDBCK_PUT_NUMS, f"{own_topic}@{header.group}", now_ms)
     if state.hooks.on_send_back:
         event = SentBack(
@@ -144,11 +146,11 @@ def _store_again(
             message.reconsume_times,
             target.delay_level,
         )
-        state.after_write.append(lambda failure: _tell(state, event, failure))
+        state.after_write.append(lambda failure: _run_hooks(state, event, failure))
     return Stored(Answer(), LogOffset(appended.log_offset + appended.size_bytes))
 
 
-def _tell(state: BrokerState, event: SentBack, failure: DiskFailed | None) -> None:
+def _run_hooks(state: BrokerState, event: SentBack, failure: DiskFailed | None) -> None:
     if failure is None:
         run_hooks(state.hooks.on_send_back, event)
 

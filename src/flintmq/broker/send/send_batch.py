@@ -14,24 +14,23 @@ so their size is known before any is made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import repeat
 
+from flintmq.broker.counters.message_counts import type_of
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.scheduled.append import TIMER_NAMES, NewMessage, append, illegal
+from flintmq.broker.scheduled.append import TIMER_NAMES, append, illegal
 from flintmq.broker.send.send_answer import SentMessages, message_ids, sent_answer
-from flintmq.broker.send.send_checks import MULTI_TAG, SendRequest
+from flintmq.broker.send.send_checks import SendRequest, new_message
 from flintmq.broker.send.send_properties import mark, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.put_message import wanted_level
 from flintmq.errors import LocalProtocolError, MalformedBody
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
-from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import LogOffset
-from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK
+from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.batch import BatchColumns, split_batch
@@ -44,16 +43,13 @@ from flintmq.protocol.records.properties import (
     split_unique_id,
 )
 from flintmq.protocol.records.record import RECORD_BYTES_MAX
-from flintmq.protocol.records.record_draft import RecordPattern, packed_host
+from flintmq.protocol.records.record_pattern import packed_host, pattern_of
 from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.queues.dispatch import keys_of
 
 BATCH_BYTES_MAX = RECORD_BYTES_MAX
 """All records of a batch: what a full body of small messages grows to, and twice that."""
-
-PATTERNS_MAX = 1_024
-"""Queues whose records are remembered in outline."""
 
 _SEPARATOR = b"\x02"
 FOUND_BY = (names.TAGS, names.KEYS, names.UNIQ_KEY)
@@ -87,22 +83,19 @@ def store_batch(
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"MalformedBody: {error}") from None
     if parts is None:
         raise illegal(state)
-    queue_id = header.queue_id
-    if queue_id < 0:
-        queue_id = state.pick(topic.write_queue_nums)
-    sys_flag = header.sys_flag
-    if topic.topic_filter_type == MULTI_TAG:
-        sys_flag |= MULTI_TAGS
+    message = new_message(request, topic, properties, state, peer)
     found_by = {name: properties[name] for name in FOUND_BY if name in properties}
     codes, keys = looked_at(parts.properties, found_by)
     batch = state.log.plain.append_batch(
-        _pattern(
-            header.topic,
-            queue_id,
+        pattern_of(
+            message.topic,
+            message.queue_id,
             peer.host.is_v6,
-            state.host,
-            sys_flag,
-            header.reconsume_times,
+            state.host.packed,
+            state.host.port,
+            0,  # each message has its own flag
+            message.sys_flag,
+            message.reconsume_times,
         ),
         parts,
         common,
@@ -115,10 +108,11 @@ def store_batch(
     size_bytes = batch.stop - batch.log_offsets[0]
     count = len(batch.log_offsets)
     state.stats.sent(header.topic, count, size_bytes, now_ms)
+    state.stats.counts.add_alike(header.topic, type_of(properties), count, size_bytes)
     ids = message_ids(state.host, batch.log_offsets)
     unique_id = properties.get(names.UNIQ_KEY)
     return SentMessages(
-        sent_answer(state, ids, queue_id, batch.queue_offset, unique_id),
+        sent_answer(state, ids, message.queue_id, batch.queue_offset, unique_id),
         batch.stop if waits_for_disk(properties) else None,
         ids,
         count,
@@ -135,7 +129,6 @@ def _store_inner(
     now_ms: int,
 ) -> SentMessages:
     """Take a batch as one record."""
-    header = request.header
     try:
         count = len(split_batch(request.body).bodies)
     except MalformedBody as error:
@@ -143,32 +136,18 @@ def _store_inner(
     if count > BATCH_COUNT_MAX:
         raise illegal(state)
     properties[names.INNER_NUM] = str(count)
-    sys_flag = header.sys_flag | INNER_BATCH | NEED_UNWRAP
-    if topic.topic_filter_type == MULTI_TAG:
-        sys_flag |= MULTI_TAGS
-    queue_id = header.queue_id
-    if queue_id < 0:
-        queue_id = state.pick(topic.write_queue_nums)
-    message = NewMessage(
-        header.topic,
-        queue_id,
-        request.body,
-        properties,
-        header.born_timestamp,
-        peer.host,
-        state.host,
-        header.flag,
-        sys_flag,
-        header.reconsume_times,
-    )
+    message = new_message(request, topic, properties, state, peer)
+    message.sys_flag |= INNER_BATCH | NEED_UNWRAP
     appended = append(state, message, now_ms)
-    state.stats.sent(header.topic, count, appended.size_bytes, now_ms)
+    state.stats.sent(message.topic, count, appended.size_bytes, now_ms)
+    kind = type_of(properties)
+    state.stats.counts.add_alike(message.topic, kind, count, appended.size_bytes)
     id_text = message_ids(state.host, [appended.log_offset])
     unique_id = properties[names.UNIQ_KEY]
     stop = LogOffset(appended.log_offset + appended.size_bytes)
     return SentMessages(
         sent_answer(
-            state, id_text, queue_id, appended.queue_offset, unique_id, is_inner_batch=True
+            state, id_text, message.queue_id, appended.queue_offset, unique_id, is_inner_batch=True
         ),
         stop if waits_for_disk(properties) else None,
         id_text,
@@ -255,17 +234,3 @@ def _rest_of_all(texts: Sequence[bytes]) -> bytes | None:
 def _found_by(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:
     properties = {**parse_properties(text), **common}
     return tags_code(properties.get(names.TAGS)), keys_of(properties)
-
-
-@lru_cache(maxsize=PATTERNS_MAX)
-def _pattern(
-    topic: str, queue_id: int, born_is_v6: bool, host: Host, sys_flag: int, reconsume_times: int
-) -> RecordPattern:
-    return RecordPattern(
-        topic,
-        queue_id=queue_id,
-        born_host=Host(bytes(16 if born_is_v6 else 4), 0),
-        store_host=host,
-        sys_flag=sys_flag,
-        reconsume_times=reconsume_times,
-    )

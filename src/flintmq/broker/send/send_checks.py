@@ -13,10 +13,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from flintmq.access.quotas import QuotaUse
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.append import NewMessage
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.names import has_queue, name_fault
+from flintmq.model.group import is_retry_topic
+from flintmq.model.sys_flag import MULTI_TAGS
 from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
@@ -37,6 +41,8 @@ def check_send(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int
     header, config = request.header, state.config
     name = header.topic
     require_room(state)
+    if state.quotas.sends:
+        _require_quota(request, state, peer, now_ms)
     if not request.body:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "the message has no body")
     if now_ms < config.accept_sends_from_ms:
@@ -55,6 +61,34 @@ def check_send(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int
     return topic
 
 
+def new_message(
+    request: SendRequest,
+    topic: TopicConfig,
+    properties: dict[str, str],
+    state: BrokerState,
+    peer: Peer,
+) -> NewMessage:
+    """The message of a send.  Where the producer leaves it open, the broker picks the queue."""
+    header = request.header
+    queue_id, sys_flag = header.queue_id, header.sys_flag
+    if queue_id < 0:
+        queue_id = state.pick(topic.write_queue_nums)
+    if topic.topic_filter_type == MULTI_TAG:
+        sys_flag |= MULTI_TAGS
+    return NewMessage(
+        header.topic,
+        queue_id,
+        request.body,
+        properties,
+        header.born_timestamp,
+        peer.host,
+        state.host,
+        header.flag,
+        sys_flag,
+        header.reconsume_times,
+    )
+
+
 def require_room(state: BrokerState) -> None:
     """Whether the broker takes anything now."""
     config = state.config
@@ -64,9 +98,27 @@ def require_room(state: BrokerState) -> None:
             "service not available now. The broker is about to stop.",
         )
     if state.unsynced_count >= config.unsynced_sends_max:
-        raise _busy("sends", config.unsynced_sends_max, "unsynced_sends_max")
+        raise _busy(state, "sends", config.unsynced_sends_max, "unsynced_sends_max")
     if state.unsynced_bytes >= config.unsynced_bytes_max:
-        raise _busy("bytes", config.unsynced_bytes_max, "unsynced_bytes_max")
+        raise _busy(state, "bytes", config.unsynced_bytes_max, "unsynced_bytes_max")
+
+
+def _require_quota(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> None:
+    """Whether account and group may send now.  What consumers send to be retried always passes."""
+    group = request.header.producer_group or ""
+    over = state.quotas.exhausted(QuotaUse.SEND, peer.account, group, now_ms)
+    if over is not None and not is_retry_topic(request.header.topic):
+        state.refusals.count(over.quota.limit)
+        raise Refusal(ResponseCode.SYSTEM_BUSY, over.reason)
+
+
+def pay_quota(
+    request: SendRequest, state: BrokerState, peer: Peer, size: tuple[int, int], now_ms: int
+) -> None:
+    """So many messages of so many bytes were stored."""
+    if state.quotas.sends:
+        group = request.header.producer_group or ""
+        state.quotas.pay(QuotaUse.SEND, peer.account, group, *size, now_ms)
 
 
 def broker_forbids(state: BrokerState, what: str) -> Refusal:
@@ -113,7 +165,8 @@ def _illegal_queue(header: SendHeader, topic: TopicConfig, peer: Peer) -> Refusa
     )
 
 
-def _busy(what: str, limit: int, knob: str) -> Refusal:
+def _busy(state: BrokerState, what: str, limit: int, knob: str) -> Refusal:
+    state.refusals.count(knob)
     return Refusal(
         ResponseCode.SYSTEM_BUSY,
         f"[OVERLOAD]{limit} {what} wait for the medium already ({knob}), try again later",

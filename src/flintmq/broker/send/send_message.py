@@ -10,6 +10,7 @@ a body is a batch.  Hooks cost nothing while there are none.
 from __future__ import annotations
 
 from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.counters.message_counts import FIFO, NORMAL, type_of
 from flintmq.broker.requests.hooks import BrokerSend, BrokerSent, run_before_send, run_hooks
 from flintmq.broker.requests.outcome import Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
@@ -18,7 +19,13 @@ from flintmq.broker.scheduled.destinations import destination
 from flintmq.broker.scheduled.redelivery import Home
 from flintmq.broker.send.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send.send_batch import store_batch
-from flintmq.broker.send.send_checks import MULTI_TAG, SendRequest, broker_forbids, check_send
+from flintmq.broker.send.send_checks import (
+    SendRequest,
+    broker_forbids,
+    check_send,
+    new_message,
+    pay_quota,
+)
 from flintmq.broker.send.send_properties import mark, plain_string, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.state.put_message import put_message, wanted_level
@@ -31,7 +38,7 @@ from flintmq.model.group import (
     is_retry_topic,
 )
 from flintmq.model.queue import LogOffset
-from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS
+from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.records.properties import parse_properties
@@ -47,15 +54,18 @@ def send_message(request: SendRequest, state: BrokerState, peer: Peer, now_ms: i
     """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): store what is sent."""
     if state.hooks.before_send or state.hooks.after_send:
         return _with_hooks(request, state, peer, now_ms)
-    return _take(request, state, peer, now_ms)
+    return _check_and_store(request, state, peer, now_ms)
 
 
-def _take(request: SendRequest, state: BrokerState, peer: Peer, now_ms: int) -> SentMessages:
+def _check_and_store(
+    request: SendRequest, state: BrokerState, peer: Peer, now_ms: int
+) -> SentMessages:
     try:
         topic = check_send(request, state, peer, now_ms)
-        if request.header.is_batch:
-            return store_batch(request, topic, state, peer, now_ms)
-        return _store_one(request, topic, state, peer, now_ms)
+        store = store_batch if request.header.is_batch else _store_one
+        sent = store(request, topic, state, peer, now_ms)
+        pay_quota(request, state, peer, (sent.count, sent.size_bytes), now_ms)
+        return sent
     except Refusal as refusal:
         if refusal.header is None:
             refusal.header = refusal_header(state)
@@ -66,34 +76,22 @@ def _store_one(
     request: SendRequest, topic: TopicConfig, state: BrokerState, peer: Peer, now_ms: int
 ) -> SentMessages:
     header, config = request.header, state.config
-    queue_id = header.queue_id
-    if queue_id < 0:
-        queue_id = state.pick(topic.write_queue_nums)
     text = header.properties or ""
     properties = parse_properties(text)
-    message = NewMessage(
-        header.topic,
-        queue_id,
-        request.body,
-        properties,
-        header.born_timestamp,
-        peer.host,
-        state.host,
-        header.flag,
-        header.sys_flag,
-        header.reconsume_times,
-    )
-    if topic.topic_filter_type == MULTI_TAG:
-        message.sys_flag |= MULTI_TAGS
+    message = new_message(request, topic, properties, state, peer)
+    queue_id = message.queue_id
     encoded = None
     if names.UNIQ_KEY in properties and not header.topic.startswith(RETRY_PREFIX):
         encoded = plain_string(text, properties, config)
     if encoded is not None and _may_be_stored(message, config):
         appended = append(state, message, now_ms, encoded=encoded)
+        kind = FIFO if names.SHARDING_KEY in properties else NORMAL
     else:
         appended = _store_special(request, message, state, now_ms)
+        kind = type_of(properties)
     size_bytes = appended.size_bytes
     state.stats.sent(message.topic, 1, size_bytes, now_ms)
+    state.stats.counts.add(message.topic, kind, (size_bytes,))
     id_text = message_id(state.host, appended.log_offset)
     return SentMessages(
         sent_answer(state, id_text, queue_id, appended.queue_offset, properties[names.UNIQ_KEY]),
@@ -120,7 +118,7 @@ def _store_special(
     if (names.INNER_NUM in properties and not is_batch) or not _may_be_stored(message, config):
         raise illegal(state)
     if is_half:
-        return state.halves.put(state, message, now_ms)
+        return state.halves.append(state, message, now_ms)
     return put_message(state, message, now_ms)
 
 
@@ -149,7 +147,9 @@ def is_exhausted(request: SendRequest, state: BrokerState, now_ms: int) -> bool:
 
 def _bury(message: NewMessage, state: BrokerState, now_ms: int) -> None:
     """Make a retry message one of the dead letters of its group."""
-    topic = dead_letter_topic(group_of_retry_topic(message.topic))
+    group = group_of_retry_topic(message.topic)
+    topic = dead_letter_topic(group)
+    state.stats.counts.buried(message.properties.get(names.RETRY_TOPIC, message.topic), group)
     state.topics.ensure(topic, DEAD_LETTER_QUEUES, now_ms)
     home = Home(topic, state.pick(DEAD_LETTER_QUEUES))
     message.topic, message.queue_id = destination(state, home, now_ms)
@@ -196,18 +196,18 @@ def _with_hooks(request: SendRequest, state: BrokerState, peer: Peer, now_ms: in
     assert sending is not None
     hooks = state.hooks.after_send
     try:
-        sent = _take(request, state, peer, now_ms)
+        sent = _check_and_store(request, state, peer, now_ms)
     except Exception as error:
         run_hooks(hooks, BrokerSent(sending, code_of(error), "", 0, 0))
         raise
 
-    def tell(failure: DiskFailed | None) -> None:
+    def run_after_send(failure: DiskFailed | None) -> None:
         event = BrokerSent(sending, sent.answer.code, sent.message_ids, sent.count, sent.size_bytes)
         if failure is not None:
             event = BrokerSent(sending, code_of(failure), "", 0, 0)
         run_hooks(hooks, event)
 
-    state.after_write.append(tell)
+    state.after_write.append(run_after_send)
     return sent
 
 

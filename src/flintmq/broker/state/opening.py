@@ -16,11 +16,14 @@ from pathlib import Path
 
 from msgspec import structs
 
+from flintmq.access.quotas import Quotas
 from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.limits.name_budget import NameBudget
 from flintmq.broker.scheduled.delay_levels import DelaySchedule
 from flintmq.broker.scheduled.half_messages import HalfMessages
 from flintmq.broker.scheduled.timers import Timers
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.role_file import role_in_force
 from flintmq.broker.tables.attributes import keeps_batches
 from flintmq.broker.tables.broker_stats import Stats
 from flintmq.broker.tables.clients import Clients
@@ -28,21 +31,26 @@ from flintmq.broker.tables.filters import ConsumerFilters
 from flintmq.broker.tables.groups import Groups
 from flintmq.broker.tables.held_pulls import HeldPulls
 from flintmq.broker.tables.offsets import Offsets
-from flintmq.broker.tables.own_ids import OwnIds
 from flintmq.broker.tables.put_times import PutTimes
 from flintmq.broker.tables.queue_locks import BrokerQueueLocks
 from flintmq.broker.tables.topics import BrokerTopics
 from flintmq.logs import logger
 from flintmq.model.host import Host
+from flintmq.model.message_id import MonthlyIds, UniqueIds
 from flintmq.model.route import QUEUES_MAX
+from flintmq.net.refusals import Refusals
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
+from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 log = logger(__name__)
+
+SLAVE_PERCENT_LESS = 10
+"""How much lower accessMessageInMemoryMaxRatio is on a slave; RocketMQ's own number."""
 
 
 def open_state(
@@ -54,22 +62,28 @@ def open_state(
     pick: Callable[[int], int],
     now_ms: int,
     disk: Disk | None = None,
+    refusals: Refusals | None = None,
 ) -> tuple[BrokerState, Tables]:
     """Open or make a store directory, with its log and its tables."""
     disk = disk or Disk()
     process_id = disk.process_id()
+    tables = Tables(disk, directory)
+    config = role_in_force(config, tables.role.load(), str(directory))
+    if not config.role.is_master:
+        config = replace(config, store=_for_slave(config.store))
     messages = MessageLog.open(directory, config.store, process_id=process_id, disk=disk)
     try:
         config = replace(config, store=messages.config)
-        tables = Tables(disk, directory)
+        refusals = refusals or Refusals()
+        names = NameBudget(config.names_per_address_max)
         stats = Stats(now_ms, config.cluster)
         state = BrokerState(
             config=config,
             address=address,
             host=host,
             log=messages,
-            topics=BrokerTopics(config, tables.topics.load(), now_ms),
-            groups=Groups(config, tables.groups.load(), now_ms),
+            topics=BrokerTopics(config, tables.topics.load(), now_ms, names, refusals),
+            groups=Groups(config, tables.groups.load(), now_ms, names, refusals),
             offsets=Offsets(tables.consumer_offsets.load()),
             clients=Clients(config),
             locks=BrokerQueueLocks(config.lock_ms),
@@ -82,13 +96,24 @@ def open_state(
             put_times=PutTimes(stats.puts, now_ms),
             pick=pick,
             started_ms=now_ms,
-            own_ids=OwnIds(host, process_id, now_ms),
+            refusals=refusals,
+            names=names,
+            quotas=Quotas(config.quotas),
+            own_ids=MonthlyIds(UniqueIds(host.packed, process_id, now_ms)),
+            is_read_only=not config.role.is_master,
         )
-        _adopt_topics(state, now_ms)
+        if config.role.is_master:  # a slave has the topics of its master
+            _adopt_topics(state, now_ms)
     except BaseException:
         messages.close()
         raise
     return state, tables
+
+
+def _for_slave(store: StoreConfig) -> StoreConfig:
+    """A slave calls its readers slow a little earlier than a master, as in RocketMQ."""
+    percent = max(0, store.in_memory_percent - SLAVE_PERCENT_LESS)
+    return replace(store, in_memory_percent=percent)
 
 
 def _adopt_topics(state: BrokerState, now_ms: int) -> None:
@@ -122,7 +147,7 @@ def _adopt_topics(state: BrokerState, now_ms: int) -> None:
         made = state.topics.find(name)
         if made is not None and not keeps_batches(made.attributes):
             attributes = {**(made.attributes or {}), QUEUE_TYPE: BATCH_QUEUE}
-            state.topics.put(structs.replace(made, attributes=attributes), now_ms)
+            state.topics.create_or_replace(structs.replace(made, attributes=attributes), now_ms)
     state.topics.changed.clear()  # the first registration has all
 
 
@@ -132,4 +157,4 @@ def _limit_queues(state: BrokerState, topic: TopicConfig, queue_count: int, now_
         topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, queue_count,
     )  # fmt: skip
     limited = structs.replace(topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
-    state.topics.put(limited, now_ms)
+    state.topics.create_or_replace(limited, now_ms)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from flintmq.broker.counters.message_counts import MessageCounts
 from flintmq.protocol.bodies.stats import BrokerStats, RateSample
 
 KEYS_MAX = 20_000
@@ -88,19 +89,19 @@ class Counter:
         self.sum = 0
         self.times = 0
         self.due_ms = 0
-        """From when on `note` comes before the next change."""
+        """From when on `sample` comes before the next change."""
         self._windows = windows
         self._began_ms = now_ms
         self._samples: tuple[list[tuple[int, int, int]], ...] = tuple([] for _ in windows)
-        self.note(now_ms)
+        self.sample(now_ms)
 
     def add(self, total: int, times: int, now_ms: int) -> None:
         if now_ms >= self.due_ms:
-            self.note(now_ms)
+            self.sample(now_ms)
         self.sum += total
         self.times += times
 
-    def note(self, now_ms: int) -> None:
+    def sample(self, now_ms: int) -> None:
         """Remember what was there at the last boundary of each window."""
         for (step_ms, width_ms), samples in zip(self._windows, self._samples, strict=True):
             at_ms = now_ms - now_ms % step_ms
@@ -148,6 +149,8 @@ class Stats:
     def __init__(self, now_ms: int, cluster: str = "DefaultCluster") -> None:
         self.dropped_count = 0
         """Changes that were not counted, because the table was full."""
+        self.counts = MessageCounts()
+        """Messages by type, for metrics."""
         self.puts = Counter(_IN_TOTAL, now_ms)
         """Bytes and number of messages that were sent."""
         self.gets = Counter(_IN_TOTAL, now_ms)
@@ -237,6 +240,14 @@ class Stats:
         growth = self.growth(name, key, MINUTE, now_ms)
         return 0.0 if growth is None else growth.per_second
 
+    def totals(self, name: str) -> list[tuple[str, int, int]]:
+        """All counters of a name: key, how many things, and their sum."""
+        return [
+            (key, counter.times, counter.sum)
+            for (each, key), counter in self._by_key.items()
+            if each == name
+        ]
+
     def __len__(self) -> int:
         return len(self._by_key)
 
@@ -244,10 +255,12 @@ class Stats:
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted."""
+        self.counts.forget_topic(topic)
         self._forget(lambda _, key: topic in key.split("@")[:-1] or key == topic)
 
     def forget_group(self, group: str) -> None:
         """A consumer group was deleted."""
+        self.counts.forget_group(group)
         self._forget(lambda _, key: key.endswith(f"@{group}"))
 
     def carry(self, delta_ms: int) -> None:

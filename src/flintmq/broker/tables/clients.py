@@ -10,13 +10,14 @@ Invariant: ``_memberships`` names exactly the groups a connection is a member of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
 
 from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.limits.client_owners import ClientOwners
 from flintmq.broker.limits.log_rate import Seldom
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.tables.subscription_conflicts import (
@@ -47,6 +48,8 @@ class ConnectedMember(msgspec.Struct, gc=False):
     seen_ms: int
     wishes: SubscriptionWishes | None = None
     """The last subscriptions of this member; None when it never sent any."""
+    account: str | None = None
+    """Who registered it, where access control is on."""
 
 
 @dataclass(slots=True)
@@ -117,6 +120,7 @@ class Clients:
         self._producers: dict[str, dict[Peer, ConnectedMember]] = {}
         self._producer_clients: dict[str, ConnectedMember] = {}
         self._memberships: dict[Peer, _Membership] = {}
+        self.owners = ClientOwners()
         self._turn = 0
 
     # Looking
@@ -150,9 +154,11 @@ class Clients:
         """The connection of a producer by its client id, for replies."""
         return self._producer_clients.get(client_id)
 
-    def next_producer(self, group: str) -> ConnectedMember | None:
+    def next_producer(
+        self, group: str, may_be_asked: Callable[[ConnectedMember], bool] = lambda _: True
+    ) -> ConnectedMember | None:
         """Producers of a group in turn, for transaction checks."""
-        members = self.producers(group)
+        members = [member for member in self.producers(group) if may_be_asked(member)]
         if not members:
             return None
         self._turn += 1
@@ -171,6 +177,7 @@ class Clients:
 
     def require_room(self, heartbeat: Heartbeat, peer: Peer) -> None:
         """Raise `Overloaded` when a connection would have too many groups, or a group members."""
+        self.owners.require_room(heartbeat.client_id, peer)
         (self._memberships.get(peer) or _Membership()).require_room(heartbeat)
         for each in heartbeat.consumer_data_set:
             found = self._consumers.get(each.group_name)
@@ -197,6 +204,11 @@ class Clients:
         without_subscriptions = bool(fingerprint and heartbeat.without_sub)
         changed = []
         subscription_changed = not fingerprint
+
+        def new_member() -> ConnectedMember:
+            client_id, account = heartbeat.client_id, peer.account
+            return ConnectedMember(peer, client_id, language, version, now_ms, account=account)
+
         for each in heartbeat.consumer_data_set:
             found = self._consumers.get(each.group_name)
             if found is None:
@@ -210,18 +222,18 @@ class Clients:
             elif found.fingerprint != fingerprint:
                 subscription_changed = True
             found.fingerprint = fingerprint
-            member = ConnectedMember(peer, heartbeat.client_id, language, version, now_ms)
+            member = new_member()
             is_new = _join(found, each, member)
             is_other = not without_subscriptions and _subscribe(found, each, member, now_ms)
             if is_new or is_other:
                 changed.append(each.group_name)
             groups.consumer.add(each.group_name)
         for producer in heartbeat.producer_data_set:
-            member = ConnectedMember(peer, heartbeat.client_id, language, version, now_ms)
-            self._join_producers(producer.group_name, member)
+            self._join_producers(producer.group_name, new_member())
             groups.producer.add(producer.group_name)
         if not groups.is_empty:
             self._memberships[peer] = groups
+            self.owners.register(heartbeat.client_id, peer)
         return HeartbeatResult(tuple(changed), subscription_changed)
 
     def _join_producers(self, group: str, member: ConnectedMember) -> None:
@@ -252,6 +264,7 @@ class Clients:
             left.append(consumer_group)
         if groups.is_empty:
             del self._memberships[peer]
+            self.owners.forget(peer)
         return left
 
     def lost(self, peer: Peer) -> list[str]:
@@ -259,6 +272,7 @@ class Clients:
         groups = self._memberships.pop(peer, None)
         if groups is None:
             return []
+        self.owners.forget(peer)
         for group in groups.producer:
             self._leave_producers(group, peer)
         left = sorted(groups.consumer)

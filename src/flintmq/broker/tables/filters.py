@@ -141,7 +141,7 @@ class ConsumerFilters:
             topic=topic,
         )
         log.info("%s wants %.*r of %s", group, SHOWN_CHARACTERS, made.expression, topic)
-        self._put(made, predicate)
+        self._add(made, predicate)
 
     # Looking
 
@@ -220,11 +220,11 @@ class ConsumerFilters:
                 found = replace(
                     found, topic=topic, consumer_group=group, dead=True, dead_time=dead_ms
                 )
-                self._put(found, predicate)
+                self._add(found, predicate)
 
     # Inside
 
-    def _put(self, made: GroupFilter, predicate: SqlPredicate) -> None:
+    def _add(self, made: GroupFilter, predicate: SqlPredicate) -> None:
         topic, group = made.topic, made.consumer_group
         before = self._topics.get(topic, {}).get(group)
         characters = self._characters + len(made.expression)

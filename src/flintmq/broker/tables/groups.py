@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.limits.log_rate import Seldom
+from flintmq.broker.limits.name_budget import NameBudget
 from flintmq.errors import InvalidName, Overloaded
 from flintmq.logs import logger
 from flintmq.model.group import (
@@ -21,6 +22,7 @@ from flintmq.model.group import (
     is_system_group,
 )
 from flintmq.model.topic import Permission
+from flintmq.net.refusals import Refusals
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 
 READ_FORBIDDEN = int(Permission.READ)
@@ -36,20 +38,23 @@ log = logger(__name__)
 class Groups:
     """Groups by name.  A `GroupConfig` in here is never changed, only replaced."""
 
-    def __init__(self, config: BrokerConfig, saved: GroupTable | None, now_ms: int) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        saved: GroupTable | None,
+        now_ms: int,
+        names: NameBudget | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self._config = config
-        self._saved = saved or GroupTable()
-        self._table: dict[str, GroupConfig] = dict(self._saved.subscription_group_table)
-        self._forbidden = {
-            group: dict(topics) for group, topics in (self._saved.forbidden_table or {}).items()
-        }
-        self._forbidden_count = sum(map(len, self._forbidden.values()))  # pairs of all groups
-        self.version = self._saved.data_version
+        self._names = names or NameBudget()
+        self._refusals = refusals or Refusals()
+        self._set(saved or GroupTable())
         self.is_dirty = saved is None
         self._full = Seldom()
         for name in PRESET_GROUPS:
             if name not in self._table:
-                self.put(GroupConfig(group_name=name), now_ms)
+                self.create_or_replace(GroupConfig(group_name=name), now_ms)
 
     def __contains__(self, group: str) -> bool:
         return group in self._table
@@ -78,6 +83,7 @@ class Groups:
         elif len(group) > GROUP_CHARACTERS_MAX:
             return None
         if len(self._table) >= self._config.groups_max:
+            self._refusals.count("groupsMax")
             if count := self._full.happened(now_ms):
                 log.warning(
                     "%s is not created: there are %d groups (%d times)",
@@ -86,9 +92,27 @@ class Groups:
                     count,
                 )
             return None
+        self._names.spend()
         made = GroupConfig(group_name=group)
-        self.put(made, now_ms)
+        self.create_or_replace(made, now_ms)
         return made
+
+    def copy_from(self, table: GroupTable) -> bool:
+        """Become the table of the master, with its version; whether it was another one."""
+        if self.version.matches(table.data_version):
+            return False
+        self._set(table)
+        self.is_dirty = True
+        return True
+
+    def _set(self, table: GroupTable) -> None:
+        self._saved = table
+        self._table = dict(table.subscription_group_table)
+        self._forbidden = {
+            group: dict(topics) for group, topics in (table.forbidden_table or {}).items()
+        }
+        self._forbidden_count = sum(map(len, self._forbidden.values()))  # pairs of all groups
+        self.version = table.data_version
 
     def configure(self, config: BrokerConfig) -> None:
         """Go on with changed settings."""
@@ -96,19 +120,22 @@ class Groups:
 
     def require_room(self, group: str) -> None:
         """Raise `Overloaded` when there would be too many groups with this one."""
-        if group not in self._table and len(self._table) >= self._config.groups_max:
+        if group in self._table:
+            return
+        if len(self._table) >= self._config.groups_max:
             raise Overloaded("groups", self._config.groups_max, "groupsMax")
+        self._names.spend()
 
-    def put(self, group: GroupConfig, now_ms: int) -> None:
+    def create_or_replace(self, group: GroupConfig, now_ms: int) -> None:
         if self._table.get(group.group_name) != group:
             self._table[group.group_name] = group
-            self._note(now_ms)
+            self._mark_changed(now_ms)
 
     def remove(self, group: str, now_ms: int) -> None:
         forbidden = self._forbidden.pop(group, None)
         self._forbidden_count -= len(forbidden or ())
         if self._table.pop(group, None) is not None or forbidden is not None:
-            self._note(now_ms)
+            self._mark_changed(now_ms)
 
     # Reading that is forbidden
 
@@ -131,7 +158,7 @@ class Groups:
         self._forbidden_count += len(topics)
         if not topics:
             del self._forbidden[group]
-        self._note(now_ms)
+        self._mark_changed(now_ms)
 
     def _forbidden_bits(self, group: str, topic: str) -> int:
         topics = self._forbidden.get(group)
@@ -146,6 +173,6 @@ class Groups:
             subscription_group_table=dict(self._table),
         )
 
-    def _note(self, now_ms: int) -> None:
+    def _mark_changed(self, now_ms: int) -> None:
         self.version = self.version.next(now_ms)
         self.is_dirty = True

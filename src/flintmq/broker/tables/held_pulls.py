@@ -116,7 +116,7 @@ class HeldPulls:
         while deadlines and deadlines[0][0] <= now_ms:
             pull = heapq.heappop(deadlines)[2]
             if self._holds(pull):
-                self._take(pull)
+                self._release(pull)
                 late.append(pull)
         return late
 
@@ -131,19 +131,19 @@ class HeldPulls:
         """Those whose queue has grown past them, matched or not."""
         passed = list(self._passed)
         for pull in passed:
-            self._take(pull)
+            self._release(pull)
         return passed
 
     def drop(self, peer: Peer) -> None:
         """A connection was lost: nobody waits any more."""
         for pull in list(self._peers.get(peer, ())):
-            self._take(pull)
+            self._release(pull)
 
     def drain(self) -> list[HeldPull]:
         """All of them, for a broker that stops."""
         pulls = [pull for pulls in self._queues.values() for pull in pulls]
         for pull in pulls:
-            self._take(pull)
+            self._release(pull)
         self._deadlines.clear()
         return pulls
 
@@ -183,7 +183,7 @@ class HeldPulls:
                     read[key] = self._has_wanted(grown, start, hold.wanted)
                 wakes = read[key]
             if wakes:
-                self._take(pull)
+                self._release(pull)
                 woken.append(pull)
             else:
                 self._passed[pull] = None
@@ -203,7 +203,7 @@ class HeldPulls:
     def _holds(self, pull: HeldPull) -> bool:
         return pull in self._peers.get(pull.peer, ())
 
-    def _take(self, pull: HeldPull) -> None:
+    def _release(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)
         _remove(self._peers, pull.peer, pull)
         self._passed.pop(pull, None)

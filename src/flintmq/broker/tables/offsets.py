@@ -7,7 +7,7 @@ is handed out once to the next pull and keeps commits out until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -49,7 +49,7 @@ class Offsets:
         for key, queues in (saved.offset_table if saved else {}).items():
             topic, separator, group = key.partition(SEPARATOR)
             if separator:
-                self._note(topic, group)
+                self._index(topic, group)
                 self._table[topic, group] = dict(queues)
                 self._count += len(queues)
                 self._changed.add((topic, group))
@@ -111,7 +111,7 @@ class Offsets:
         """Where the last pull of the group will go on."""
         pulled = self._pulled.get((topic, group))
         if pulled is None:
-            self._note(topic, group)
+            self._index(topic, group)
             pulled = self._pulled[topic, group] = {}
         pulled[queue_id] = next_offset
 
@@ -142,6 +142,28 @@ class Offsets:
 
     # Removing and copying
 
+    def copy_from(self, table: ConsumerOffsets, max_offset: Callable[[str, int], int]) -> None:
+        """Store the offsets of the master over these, none beyond the end of its queue here.
+
+        A slave may be behind in the log: were it to become the master, messages that come next
+        would get offsets that the group is said to have consumed.
+        """
+        for key, queues in table.offset_table.items():
+            topic, separator, group = key.partition(SEPARATOR)
+            if not separator:
+                continue
+            stored = self._table.get((topic, group), NO_QUEUES)
+            for queue_id, offset in queues.items():
+                within = min(offset, max_offset(topic, queue_id))
+                if stored.get(queue_id) != within:
+                    if queue_id not in stored:
+                        self._require_room(group, topic, stored)
+                    self._store(group, topic, queue_id, within)
+                    stored = self._table[topic, group]
+        if table.data_version is not None and not self.version.matches(table.data_version):
+            self.version = table.data_version
+            self.is_dirty = True
+
     def clone(self, source: str, target: str, topics: Iterable[str]) -> None:
         """Copy the offsets of one group to another."""
         for topic in topics:
@@ -151,7 +173,7 @@ class Offsets:
                 self._remove(topic, target)
                 if self._count + len(copy) > OFFSETS_MAX:
                     raise Overloaded("offsets of all groups", OFFSETS_MAX, "OFFSETS_MAX")
-                self._note(topic, target)
+                self._index(topic, target)
                 self._table[topic, target] = copy
                 self._count += len(copy)
                 self._changed.add((topic, target))
@@ -185,14 +207,14 @@ class Offsets:
         place = (topic, group)
         queues = self._table.get(place)
         if queues is None:
-            self._note(topic, group)
+            self._index(topic, group)
             queues = self._table[place] = {}
         self._count += queue_id not in queues
         queues[queue_id] = offset
         self._changed.add(place)
         self.is_dirty = True
 
-    def _note(self, topic: str, group: str) -> None:
+    def _index(self, topic: str, group: str) -> None:
         self._topics_of.setdefault(group, {})[topic] = None
         self._groups_of.setdefault(topic, {})[group] = None
 

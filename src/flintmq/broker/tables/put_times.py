@@ -21,6 +21,7 @@ from itertools import accumulate, chain, repeat
 from math import ceil
 
 from flintmq.broker.tables.broker_stats import Counter
+from flintmq.metrics.families import Distribution
 
 PERIOD_MS = 60_000
 """How long RocketMQ counts before it shows what it counted."""
@@ -45,6 +46,9 @@ _SHOWN = (
 )
 """Names as RocketMQ prints them, and the longest time in each."""
 
+PUT_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+"""Of the distribution since the start, for metrics."""
+
 _STEPS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1_000, 9))
 """Width and number of the buckets that percentiles are taken from, as in RocketMQ."""
 
@@ -58,6 +62,8 @@ class PutTimes:
         self.longest_ms = 0
         self.failed_count = 0
         """Messages that were refused because they could not be stored."""
+        self.since_start = Distribution(PUT_BOUNDS_S)
+        """Seconds."""
         self._puts = puts
         self._timed = 0  # of those
         self._began_ms: int | None = None
@@ -77,12 +83,12 @@ class PutTimes:
         """
         if self._began_ms is not None:
             began_ms, self._began_ms = self._began_ms, None
-        count = self._take()
+        count = self._count_untimed()
         if not count:
             return
         if stop is None:
             now_ms = clock()
-            self._note(now_ms - began_ms, count, now_ms)
+            self._count(now_ms - began_ms, count, now_ms)
         else:
             self._unsynced.append((stop, began_ms, count))
 
@@ -91,11 +97,11 @@ class PutTimes:
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= durable_to:
             _, began_ms, count = unsynced.popleft()
-            self._note(now_ms - began_ms, count, now_ms)
+            self._count(now_ms - began_ms, count, now_ms)
 
     def not_written(self) -> None:
         """The write of a turn failed."""
-        self.failed_count += self._take()
+        self.failed_count += self._count_untimed()
 
     def not_synced(self) -> None:
         """A sync failed: whoever waits for it is refused."""
@@ -128,18 +134,19 @@ class PutTimes:
         if self._began_ms is not None:
             self._began_ms += delta_ms
 
-    def _take(self) -> int:
+    def _count_untimed(self) -> int:
         count = self._puts.times - self._timed
         self._timed = self._puts.times
         return count
 
-    def _note(self, took_ms: int, count: int, now_ms: int) -> None:
+    def _count(self, took_ms: int, count: int, now_ms: int) -> None:
         if now_ms >= self._until_ms:
             self._next_period(now_ms)
         if took_ms > self.longest_ms:
             self.longest_ms = took_ms
         kept_ms = min(max(took_ms, 0), KEPT_MS_MAX)  # a clock may be moved back
         self._counts[kept_ms] = self._counts.get(kept_ms, 0) + count
+        self.since_start.add(max(took_ms, 0) / 1_000, count)
 
     def _shown(self, now_ms: int) -> dict[int, int]:
         if now_ms >= self._until_ms:

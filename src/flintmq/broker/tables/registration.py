@@ -24,7 +24,7 @@ from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
+from flintmq.protocol.headers.route import BrokerIdentity, RegisterAnswer, RegisterBroker
 
 log = logger(__name__)
 
@@ -50,7 +50,7 @@ def register_request(state: BrokerTables, topics: Iterable[str] | None = None) -
         broker_addr=state.address,
         cluster_name=config.cluster,
         broker_id=config.broker_id,
-        ha_server_addr=NO_HA_ADDRESS,
+        ha_server_addr=state.ha_address or NO_HA_ADDRESS,
         enable_acting_master=False,
         compressed=False,
         body_crc32=body_crc32(body),
@@ -91,11 +91,19 @@ def unregister_request(state: BrokerTables) -> Command:
 def registering(
     state: BrokerTables, namesrv: str, command: Command, now_ms: int
 ) -> Conversation[None]:
-    """Register with one name server, and take over which topics it calls ordered."""
+    """Register with one name server, and take over which topics it calls ordered.
+
+    A slave learns where its master is instead; one that is not registered stays known.
+    """
     reply = yield Call(namesrv, command, state.config.register_timeout_ms)
     if reply.code != ResponseCode.SUCCESS:
         raise BrokerRefused(reply.code, reply.remark or "", namesrv)
-    state.topics.mark_order_topics(order_topics(reply), now_ms)
+    if state.config.role.is_master:
+        state.topics.mark_order_topics(order_topics(reply), now_ms)
+        return
+    answer = reply.header(RegisterAnswer)
+    state.master_address = answer.master_addr or state.master_address
+    state.master_ha_address = answer.ha_server_addr or state.master_ha_address
 
 
 def order_topics(answer: Command) -> list[str]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.limits.log_rate import Seldom
+from flintmq.broker.limits.name_budget import NameBudget
 from flintmq.errors import Overloaded
 from flintmq.logs import logger
 from flintmq.model.group import is_retry_topic
@@ -33,6 +34,7 @@ from flintmq.model.topic import (
     is_system_topic,
     reply_topic,
 )
+from flintmq.net.refusals import Refusals
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 
 BENCHMARK_QUEUES = 1024
@@ -46,8 +48,17 @@ log = logger(__name__)
 class BrokerTopics:
     """Topics by name.  A `TopicConfig` in here is never changed, only replaced."""
 
-    def __init__(self, config: BrokerConfig, saved: TopicTable | None, now_ms: int) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        saved: TopicTable | None,
+        now_ms: int,
+        names: NameBudget | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self._config = config
+        self._names = names or NameBudget()
+        self._refusals = refusals or Refusals()
         self._table: dict[str, TopicConfig] = dict(saved.topic_config_table) if saved else {}
         self._saved = saved or TopicTable()
         self.version = self._saved.data_version
@@ -77,6 +88,7 @@ class BrokerTopics:
         more = len({name for name in names if name not in self._table})
         if more and len(self._table) + more > self._config.topics_max:
             raise Overloaded("topics", self._config.topics_max, "topicsMax")
+        self._names.spend(more)
 
     def _require_derived_room(self) -> None:
         """The broker makes two topics for a group, which a peer may then delete, and again."""
@@ -101,21 +113,31 @@ class BrokerTopics:
 
     # Changing
 
+    def copy_from(self, table: TopicTable) -> bool:
+        """Become the table of the master, with its version; whether it was another one."""
+        if self.version.matches(table.data_version):
+            return False
+        self._table = dict(table.topic_config_table)
+        self._saved = table
+        self.version = table.data_version
+        self.is_dirty = True
+        return True
+
     def configure(self, config: BrokerConfig, now_ms: int) -> None:
         """Go on with changed settings."""
         self._config = config
         self._own_names = self._add_system_topics(now_ms)
 
-    def put(self, topic: TopicConfig, now_ms: int) -> None:
+    def create_or_replace(self, topic: TopicConfig, now_ms: int) -> None:
         """Create or replace a topic."""
         if self._table.get(topic.topic_name) == topic:
             return
         self._table[topic.topic_name] = topic
-        self._note(topic.topic_name, now_ms)
+        self._mark_changed(topic.topic_name, now_ms)
 
     def remove(self, topic: str, now_ms: int) -> None:
         if self._table.pop(topic, None) is not None:
-            self._note(topic, now_ms)
+            self._mark_changed(topic, now_ms)
 
     def ensure(
         self,
@@ -140,7 +162,7 @@ class BrokerTopics:
                 topic_sys_flag=sys_flag,
                 order=order,
             )
-            self.put(found, now_ms)
+            self.create_or_replace(found, now_ms)
         return found
 
     def create_by_send(
@@ -158,6 +180,7 @@ class BrokerTopics:
         if unit_mode:
             sys_flag = int(TopicFlag.UNIT_SUBSCRIPTION if is_retry_topic(topic) else TopicFlag.UNIT)
         if self.is_full:
+            self._refusals.count("topicsMax")
             if count := self._full.happened(now_ms):
                 log.warning(
                     "%s is not created: there are %d topics (%d times)",
@@ -167,6 +190,7 @@ class BrokerTopics:
                 )
             return None
         if found is not None and found.perm & _INHERIT:
+            self._names.spend()
             if queue_count is None or queue_count > found.write_queue_nums:
                 queue_count = found.write_queue_nums
             made = TopicConfig(
@@ -178,7 +202,7 @@ class BrokerTopics:
                 topic_filter_type=found.topic_filter_type,
                 topic_sys_flag=sys_flag,
             )
-            self.put(made, now_ms)
+            self.create_or_replace(made, now_ms)
             return made
         if is_retry_topic(topic):
             return self.ensure(topic, 1, now_ms, sys_flag=sys_flag)
@@ -189,7 +213,7 @@ class BrokerTopics:
         for name in names:
             found = self._table.get(name)
             if found is not None and not found.order:
-                self.put(replace(found, order=True), now_ms)
+                self.create_or_replace(replace(found, order=True), now_ms)
 
     def renew_version(self, now_ms: int) -> None:
         """Make a new version without a change, so that name servers take the next registration."""
@@ -201,7 +225,7 @@ class BrokerTopics:
         self.changed.update(self._table)
         self.is_dirty = True
 
-    def _note(self, topic: str, now_ms: int) -> None:
+    def _mark_changed(self, topic: str, now_ms: int) -> None:
         self.version = self.version.next(now_ms)
         self.changed.add(topic)
         self.is_dirty = True
@@ -239,11 +263,11 @@ class BrokerTopics:
             perm = template.perm & ~_INHERIT
             if self._config.auto_create_topic:
                 perm |= _INHERIT
-            self.put(replace(template, perm=perm), now_ms)
+            self.create_or_replace(replace(template, perm=perm), now_ms)
 
     def _widen(self, topic: str, queue_count: int, now_ms: int) -> None:
         """Let a saved topic have at least so many queues."""
         found = self._table[topic]
         queue_count = max(queue_count, found.read_queue_nums, found.write_queue_nums)
         wider = replace(found, read_queue_nums=queue_count, write_queue_nums=queue_count)
-        self.put(wider, now_ms)
+        self.create_or_replace(wider, now_ms)

@@ -2,7 +2,7 @@
 
     exit 0   it ended, and all checks hold
     exit 1   a check does not hold, or the demo could not run: the reason is on stderr
-    exit 2   the command line makes no sense
+    exit 2   usage error
     exit 130 it was interrupted
 
 What it needs is looked for before anything is started: Spark, Java, matplotlib, a directory, room
@@ -22,7 +22,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from flintmq.cli.shared.output import Output, OutputOption, print_json
+from flintmq.cli.shared.output import Output, OutputOption, print_json, with_json
 from flintmq.cli.shared.server_process import exit_with_error, say
 from flintmq.errors import DiskFailed, FlintError, InvalidSetting, MissingExtra, WrongState
 from flintmq.net.address import Address
@@ -49,6 +49,7 @@ MESSAGE_BYTES: Final = 2_048
 """What one message may take on disk, in all files together."""
 
 
+@with_json
 def demo(
     messages: Annotated[
         int,
@@ -70,8 +71,8 @@ def demo(
         typer.Option(
             "--namesrv-listen",
             metavar="HOST:PORT",
-            help="Where the name server listens; a free port unless told otherwise.",
-            show_default=False,
+            help="Where the name server listens.",
+            show_default="a free port",
         ),
     ] = None,
     broker_listen: Annotated[
@@ -79,13 +80,18 @@ def demo(
         typer.Option(
             "--broker-listen",
             metavar="HOST:PORT",
-            help="Where the broker listens; a free port unless told otherwise.",
-            show_default=False,
+            help="Where the broker listens.",
+            show_default="a free port",
         ),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Play a shop on Spark and threads, check that nothing was lost, and show it."""
+    """Run a demo shop on Spark and threads, check that nothing was lost, and show it.
+
+    Examples:
+        flintmq demo
+        flintmq demo --messages 2000 --json
+    """
     listen = (
         _address("--namesrv-listen", namesrv_listen),
         _address("--broker-listen", broker_listen),

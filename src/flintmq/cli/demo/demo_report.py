@@ -76,6 +76,7 @@ def facts(ending: Ending, *, is_kept: bool) -> dict[str, object]:
         "consumed": len(tally.consumed),
         "dead": len(tally.dead),
         "repeats": tally.repeats,
+        "dead_again": tally.dead_again,
         "sent_back": tally.sent_back,
         "by": tally.by,
         "set_up_s": round(ending.set_up_s, 1),
@@ -91,12 +92,7 @@ def print_report(console: Console, ending: Ending, *, is_kept: bool) -> None:
         mark = Text("yes", "green") if check.is_good else Text("NO", "bold red")
         checks.add_row(check.what, check.found, mark)
     console.print("", checks, sep="\n")
-    tally = ending.tally
-    lines = [
-        f"{tally.sent_back:,} times a message went back and came again through the retry topic.",
-        f"{tally.repeats:,} were consumed once more, as happens when a queue changes hands.",
-        f"Set-up {ending.set_up_s:.0f} s, story {ending.story_s:.0f} s.",
-    ]
+    lines = [*sums(ending.tally), f"Set-up {ending.set_up_s:.0f} s, story {ending.story_s:.0f} s."]
     if not ending.is_good:
         lines.append("[bold red]The demo failed: see what is marked.[/]")
     console.print(*lines, "", sep="\n", highlight=False, soft_wrap=True)
@@ -106,6 +102,21 @@ def print_report(console: Console, ending: Ending, *, is_kept: bool) -> None:
         tries = (f"  {command}\n      {why}" for command, why in commands(ending.directory))
         text = "\n".join(("", *places, "", "Try next:", *tries))
         console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def sums(tally: Tally) -> list[str]:
+    """How the figures of the checks belong together."""
+    by = " + ".join(f"{name} {count:,}" for name, count in sorted(tally.by.items()) if count)
+    lines = [
+        f"{by or 0} = {len(tally.consumed):,} messages + {tally.repeats:,} repeats.",
+        "Repeats: a queue that changes hands is delivered again from its last commit.",
+        f"{tally.sent_back:,} times a message failed and was redelivered through the retry topic.",
+    ]
+    if tally.dead_again:
+        lines.append(
+            f"{tally.dead_again:,} times a dead letter was given up once more, for the same reason."
+        )
+    return lines
 
 
 _SHOWN: Final = ("table", "picture", "store", "log")
@@ -168,7 +179,8 @@ def draw(
     waiting = [each.waiting for each in samples]
     lag.plot(times, [each.lag for each in samples], color="#202124", label="lag")
     lag.plot(times, waiting, color="#b31412", label="waiting for a retry", linewidth=1.2)
-    rate.set_title("Sent, and consumed by listeners, in each second", loc="left", fontsize=10)
+    title = "Sent at a fixed pace, and consumed by listeners, in each second"
+    rate.set_title(title, loc="left", fontsize=10)
     lag.set_title("Behind: stored and not committed by the group", loc="left", fontsize=10)
     rate.set_ylabel("messages a second")
     lag.set(ylabel="messages", xlabel="seconds since the first message")

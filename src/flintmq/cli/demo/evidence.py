@@ -36,13 +36,18 @@ class Attempt(NamedTuple):
 
 
 class Tally:
-    """Counts the attempts that listeners append to a file."""
+    """Counts the attempts that listeners append to a file.
+
+    Invariant: the sum of ``by`` is that of ``consumed`` and ``repeats``.
+    """
 
     def __init__(self, path: Path) -> None:
         self.consumed: dict[str, Attempt] = {}  # the first that consumed it, by message id
         self.dead: set[str] = set()
-        self.repeats = self.sent_back = 0
-        self.by: Counter[str] = Counter()  # attempts that consumed, by runner
+        self.repeats = 0  # attempts that consumed a message once more
+        self.dead_again = 0  # attempts that gave a dead letter up once more
+        self.sent_back = 0
+        self.by: Counter[str] = Counter()  # attempts that consumed: messages and repeats, by runner
         self.seconds: Counter[tuple[str, int]] = Counter()  # by runner and second since 1970
         self._path = path
         self._read_bytes = 0
@@ -64,7 +69,7 @@ class Tally:
         if attempt.outcome == SENT_BACK:
             self.sent_back += 1
         elif attempt.outcome == DEAD:
-            self.repeats += message_id in self.dead
+            self.dead_again += message_id in self.dead
             self.dead.add(message_id)
         elif attempt.outcome == CONSUMED:
             self.repeats += message_id in self.consumed

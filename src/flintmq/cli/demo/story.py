@@ -59,6 +59,8 @@ FIRST, THREADS_JOIN, SPARK_LEAVES, ALL = 0.05, 0.40, 0.65, 1.0
 SENDING_S: Final = 30.0
 """How long sending takes if it never has to wait."""
 
+PACED: Final = "for watching, not for speed"
+
 RATE_MIN: Final = 100.0
 """Messages a second at least: a small demo is a short one."""
 
@@ -95,17 +97,21 @@ def play(
         with ExitStack() as stack:
             broker = stack.enter_context(_broker(directory, *listen))
             console.print(f"name server {broker.namesrv}, broker {broker.broker}", style="grey62")
-            console.print("starting Spark …", style="grey62")
+            console.print(
+                "starting Spark: a JVM and its workers, nothing is fetched", style="grey62"
+            )
             spark = stack.enter_context(_spark(directory))
             app.use(namesrv=broker.namesrv, threads_max=listeners)
             producer = stack.enter_context(broker.producer("shop"))
             story = Story(broker, producer, count, Tally(directory / FILES["attempts"]), console)
             story_s = time.monotonic()
+            rate = f"{sending_rate(count):,.0f} a second"
+            console.print(f"{count:,} messages, paced to {rate}: {PACED}", style="grey62")
             story.play(spark)
             table = write_orders(broker.messages(ORDERS), story.tally, directory / FILES["table"])
             checks = check_all(story.evidence(directory / FILES["ledger"], table.num_rows))
             draw(
-                story.began_s, story.samples, story.marks, story.tally, directory / FILES["picture"]
+                story.first_s, story.samples, story.marks, story.tally, directory / FILES["picture"]
             )
             ended_s = time.monotonic()
     except Exception:
@@ -178,7 +184,7 @@ class Story:
 
     def _send(self, step: str, share: float, runner: str) -> None:
         """Send up to a share of the messages, and wait until a runner has consumed some."""
-        rate, goal = max(RATE_MIN, self._count / SENDING_S), round(self._count * share)
+        rate, goal = sending_rate(self._count), round(self._count * share)
         due_s = looked_s = time.monotonic()
         while len(self.sent) < goal:
             batch = next(self._plan)
@@ -222,6 +228,11 @@ class Story:
             self._step, self._printed_s = step, time.monotonic()
             line = progress_line(step, now.time_s - self.began_s, self._count, now, self.tally)
             self._console.print(line, highlight=False, soft_wrap=True)
+
+
+def sending_rate(count: int) -> float:
+    """How many messages are sent in a second, so that there is something to watch."""
+    return max(RATE_MIN, count / SENDING_S)
 
 
 class StepTooLong(WrongState):

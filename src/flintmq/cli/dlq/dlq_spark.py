@@ -10,30 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.dlq.dlq_commands import (
-    Rate,
-    To,
-    app,
-    is_confirmed,
-    replay_progress,
-    tell_left_out,
-)
+from flintmq.cli.dlq import dlq_marks  # noqa: F401  # its commands are of the same app
+from flintmq.cli.dlq.dlq_commands import app
+from flintmq.cli.dlq.dlq_replay import Rate, To, is_confirmed, replay_progress, tell_left_out
+from flintmq.cli.messages.topic_reading import TopicReading
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import DryRun, GroupName, Sql, Tags, Yes
 from flintmq.cli.shared.output import (
-    MAKES_NO_SENSE,
-    SAYS_NO,
+    FAILED,
+    USAGE_ERROR,
     Output,
     OutputOption,
     exit_with,
     print_json,
     print_line,
-    print_table,
     say,
 )
 from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
+    MaybeMaster,
     MoreOptions,
     Out,
     SparkConf,
@@ -42,12 +38,15 @@ from flintmq.cli.shared.spark_job import (
     source_options,
     spark_for,
 )
+from flintmq.cli.shared.tables import print_table
 from flintmq.cli.shared.times import Since, Until
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.dead_letters import REPLAY_RATE, ReplayTo
 from flintmq.errors import NoRoute
+from flintmq.model.group import dead_letter_topic
 
 if TYPE_CHECKING:
+    from flintmq.reports.dead_letter_figures import DeadLetterReport
     from flintmq.spark.pipelines.dead_letter_replay import Replayed, ReplayPlan
 
 SHOWN_MAX = 30
@@ -88,32 +87,33 @@ def report(
     reason_property: ReasonProperty = None,
     store: Store = None,
     more: MoreOptions = None,
-    spark: Master = HERE,
+    spark: MaybeMaster = None,
     conf: SparkConf = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Count the dead letters of a group by topic, reason and day, as a table and a picture.
 
-    RocketMQ does not write down why a message died. The reason is known where outcomes or a
-    property tell it; else it is how often the message was tried.
+    The reason is what the consumer wrote into the dead letter; consumers of Java write none. Then
+    outcomes or a property of your own may tell it; else it is how often the message was tried.
+    Up to 200,000 dead letters of a cluster are counted in this process, more on Spark.
+
+    Examples:
+        flintmq dlq report billing --since 1d --out report
     """
+    from flintmq.reports.dead_letter_figures import PICTURE
+    from flintmq.reports.report_output import ready_directory
+
     options = source_options(
         settings, store, since=since, until=until, more=more, tags=tag, sql=sql
     )
-    _look(group, options)
-    from flintmq.spark.pipelines.dead_letter_report import PICTURE, dead_letter_report
-    from flintmq.spark.pipelines.report_output import ready_directory
-
     if out is not None:
         ready_directory(out, PICTURE)
-    with spark_for("dlq report", spark, conf) as session:
-        found = dead_letter_report(
-            session,
-            group,
-            outcomes=outcomes,
-            reason_property=reason_property,
-            where=where,
-            **options,
+    found = None
+    if not (store or more or conf or spark or where or outcomes):
+        found = _count_here(settings, group, since, until, tag, sql, reason_property)
+    if found is None:
+        found = _count_on_spark(
+            group, spark or HERE, conf, outcomes, reason_property, where, options
         )
     files = () if out is None else found.write(out)
     table = found.table()
@@ -128,10 +128,64 @@ def report(
             }
         )
         return
-    print_table(table.head, table.rows[:SHOWN_MAX])
+    print_table((name.replace("_", " ") for name in table.head), table.rows[:SHOWN_MAX])
     print_line(f"{found.messages} dead letters in {len(table.rows)} lines")
     if files:
         print_line(f"written to {', '.join(path.name for path in files)} in {files[0].parent}")
+
+
+def _count_here(
+    settings: ClientSettings,
+    group: str,
+    since: str | None,
+    until: str | None,
+    tag: str | None,
+    sql: str | None,
+    reason_property: str | None,
+) -> DeadLetterReport | None:
+    """The report, counted in this process; None when there is too much for that."""
+    from flintmq.client.admin import Admin
+    from flintmq.reports.dead_letter_count import count_dead_letters, counted_letter
+    from flintmq.reports.topic_count import LOCAL_MESSAGES_MAX
+
+    topic = dead_letter_topic(group)
+    with Admin(**settings) as admin:
+        reading = TopicReading.between(admin, since, until, tags=tag, sql=sql)
+        try:
+            count = reading.count([topic])
+        except NoRoute:
+            exit_with(f"{group} has no dead letters", FAILED, "flintmq dlq list shows who has")
+        if count > LOCAL_MESSAGES_MAX:
+            say(f"{count:,} dead letters: they are counted on Spark")
+            return None
+        letters = (
+            counted_letter(message, bad, reason_property)
+            for message, bad in reading.messages(topic)
+        )
+        return count_dead_letters(group, letters)
+
+
+def _count_on_spark(
+    group: str,
+    master: str,
+    conf: list[str] | None,
+    outcomes: str | None,
+    reason_property: str | None,
+    where: str | None,
+    options: dict[str, str],
+) -> DeadLetterReport:
+    _look(group, options)
+    from flintmq.spark.pipelines.dead_letter_report import dead_letter_report
+
+    with spark_for("dlq report", master, conf) as session:
+        return dead_letter_report(
+            session,
+            group,
+            outcomes=outcomes,
+            reason_property=reason_property,
+            where=where,
+            **options,
+        )
 
 
 Topics = Annotated[
@@ -193,9 +247,12 @@ def bulk_replay(
     born_time, store_time and bad_reason. Dead letters that cannot be decoded are not sent. The dead
     letters themselves stay: who replays twice sends twice, unless the second run has the log of
     the first.
+
+    Examples:
+        flintmq dlq bulk-replay billing --where "reason = 'timeout'" --log sent.csv --yes
     """
     if output is Output.JSON and not yes and not dry_run:
-        exit_with("nothing is sent without --yes or --dry-run", MAKES_NO_SENSE)
+        exit_with("nothing is sent without --yes or --dry-run", USAGE_ERROR)
     options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
     _look(group, options)
     from flintmq.spark.pipelines.dead_letter_replay import plan_replay
@@ -214,7 +271,7 @@ def bulk_replay(
         )
         if not plan.messages:
             bad = f" that can be decoded; {plan.bad_records} cannot" if plan.bad_records else ""
-            exit_with(f"{group} has no such dead letter{bad}", SAYS_NO)
+            exit_with(f"{group} has no such dead letter{bad}", FAILED)
         if output is Output.TABLE:
             _show(plan, to, rate)
         if is_confirmed(dry_run=dry_run, yes=yes):
@@ -227,7 +284,7 @@ def bulk_replay(
     if result is not None and (result.failed or result.not_tried):
         for error, count in sorted(result.errors.items(), key=lambda item: -item[1])[:SHOWN_MAX]:
             say(f"{count} times: {error}")
-        raise typer.Exit(SAYS_NO)
+        raise typer.Exit(FAILED)
 
 
 def _look(group: str, options: dict[str, str]) -> None:
@@ -243,7 +300,7 @@ def _look(group: str, options: dict[str, str]) -> None:
         check_source(dead_letter_options(group, options), stream=False)
         there = True
     if not there:
-        exit_with(f"{group} has no dead letters", SAYS_NO, "flintmq dlq list shows who has")
+        exit_with(f"{group} has no dead letters", FAILED, "flintmq dlq list shows who has")
 
 
 def _show(plan: ReplayPlan, to: ReplayTo, rate: float) -> None:

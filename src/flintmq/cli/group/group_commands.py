@@ -10,15 +10,10 @@ from flintmq.cli.group.group_lag import lag
 from flintmq.cli.group.group_reset import clone, reset
 from flintmq.cli.group.group_show import connections, show
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.help_page import EXIT_CODES
 from flintmq.cli.shared.options import GroupName, InCluster, OnBroker, Yes, require_group
-from flintmq.cli.shared.output import (
-    EXIT_CODES,
-    Output,
-    OutputOption,
-    print_json,
-    print_line,
-    print_table,
-)
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line
+from flintmq.cli.shared.tables import Wrapped, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 app = typer.Typer(
@@ -33,7 +28,12 @@ def list_groups(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also system groups.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the groups that brokers are set up for."""
+    """List the groups that brokers are set up for.
+
+    Examples:
+        flintmq group list
+        flintmq group list --all --json
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -52,7 +52,7 @@ def list_groups(
         )
         return
     print_table(
-        ("group", "brokers", "tries", "enabled"),
+        ("group", Wrapped("brokers"), "tries", "enabled"),
         (
             (
                 group.name,
@@ -75,7 +75,11 @@ def create(
     cluster: InCluster = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Set brokers up for a group, or change how they are."""
+    """Create or update a consumer group.
+
+    Examples:
+        flintmq group create billing --tries 5
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -104,7 +108,11 @@ def delete(
     yes: Yes = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Delete a group, its offsets, its retries and its dead letters."""
+    """Delete a group, its offsets, its retries and its dead letters.
+
+    Examples:
+        flintmq group delete billing --yes
+    """
     from flintmq.client.admin import Admin
 
     if not yes:

@@ -11,58 +11,84 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from flintmq.cli.group.every_lag import print_every_lag
 from flintmq.cli.shared.cluster_options import connected
-from flintmq.cli.shared.options import GroupName, OfTopic, require_group
+from flintmq.cli.shared.completion import complete_group
+from flintmq.cli.shared.options import OfTopic, require_group
 from flintmq.cli.shared.output import (
     Output,
     OutputOption,
-    make_table,
     print_json,
     print_json_line,
     print_line,
-    timestamp,
+    when,
 )
+from flintmq.cli.shared.tables import MISSING, make_table, print_table
 from flintmq.client.engine.client_config import ClientSettings
+from flintmq.errors import InvalidSetting
 from flintmq.net.clock import monotonic_ms
 from flintmq.printable import printable
+from flintmq.reports.amounts import duration
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
-    from flintmq.core.admin.lag import GroupLag, LagTrend
+    from flintmq.core.admin.lag import GroupLag
+    from flintmq.core.admin.lag_rates import LagTrend
     from flintmq.model.queue import QueueRef
 
 WATCH_S = 2.0
-"""How often to look, unless told otherwise: brokers count once, members commit every 5 s."""
+"""How often to look; members commit every 5 s."""
 
 
 @connected
 def lag(
     settings: ClientSettings,
-    group: GroupName,
+    group: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GROUP",
+            help="Its name; without it, all groups.",
+            show_default=False,
+            autocompletion=complete_group,
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", "-a", help="All groups.")] = False,
     topic: OfTopic = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again and again; show rates and the end.")
+        bool, typer.Option("--watch", "-w", help="Refresh; show rates and ETA.")
     ] = False,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.05, help="Seconds between two looks.")
+        float, typer.Option("--interval", "-i", min=0.05, help="Seconds between two refreshes.")
     ] = WATCH_S,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-c", min=1, help="End after so many looks.", show_default=False),
+        typer.Option("--count", "-c", min=1, help="Stop after N refreshes.", show_default=False),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show how far a group is behind, in all its topics or in one.
+    """Show how far a group is behind, in all its topics or in one; or how far all groups are.
 
-    With --watch also how fast it consumes, how fast messages come, and when it is done. With
-    --output json each look is one line then.
+    stored at is when the last consumed message was stored. With --watch also messages a second
+    out and in, and the ETA. Rates are means between commits of the group, which come every few
+    seconds: they are shown once two commits were seen. With --json each refresh is one line then.
+
+    Examples:
+        flintmq group lag
+        flintmq group lag billing
+        flintmq group lag billing --watch --json
     """
     from flintmq.client.admin import Admin
 
+    if group is not None and every:
+        raise InvalidSetting("group", group, "give a group or --all")
+    if group is None and (watch or topic is not None):
+        raise InvalidSetting("group", "", "--watch and --topic are for one group: name it")
     with Admin(**settings) as admin:
+        if group is None:
+            print_every_lag(admin.every_lag(), output, lag_facts)
+            return
         if watch:
             with suppress(KeyboardInterrupt):
                 _watch(_look_on(admin, group, topic, interval, count), output)
@@ -73,8 +99,8 @@ def lag(
     elif not found.queues:
         print_line(f"{group} has committed no offset yet")
     else:
-        print_line(_plain_table(found))
-        print_line(f"{group} is {found.lag} messages behind, {found.consumed_per_second:.1f}/s")
+        print_table(_PLAIN_HEAD, _plain_rows(found))
+        print_line(f"{_behind(found)}; brokers hand out {found.consumed_per_second:.1f} a second")
 
 
 def lag_facts(found: GroupLag) -> dict[str, object]:
@@ -118,21 +144,21 @@ def _watch(looks: Iterator[GroupLag], output: Output) -> None:
             _show_all(
                 looks,
                 lambda found, trend, by_queue: live.update(
-                    Group(_trend_table(found, by_queue), Text(_sentence(found, trend))),
+                    Group(
+                        make_table(_TREND_HEAD, _trend_rows(found, by_queue), console.width),
+                        Text(_sentence(found, trend)),
+                    ),
                     refresh=True,
                 ),
             )
 
 
 def _show_all(looks: Iterator[GroupLag], show: Show) -> None:
-    from flintmq.core.admin.lag import lag_trend
+    from flintmq.core.admin.lag_rates import LagWatch
 
-    before: GroupLag | None = None
-    before_ms = 0
+    watch = LagWatch()
     for found in looks:
-        now_ms = monotonic_ms()
-        show(found, *lag_trend(before, found, now_ms - before_ms))
-        before, before_ms = found, now_ms
+        show(found, *watch.add(found, monotonic_ms()))
 
 
 def _look_on(
@@ -154,65 +180,61 @@ def _trend_facts(found: GroupLag, trend: LagTrend) -> dict[str, object]:
 
 
 def _sentence(found: GroupLag, trend: LagTrend) -> str:
-    return printable(
-        f"{found.group} is {found.lag} messages behind, consumes {_rate(trend.consumed_per_s)}, "
-        f"gets {_rate(trend.stored_per_s)}, {_drain(trend)}"
-    )
+    rates = f"out {_rate(trend.consumed_per_s)}, in {_rate(trend.stored_per_s)}"
+    return printable(f"{_behind(found)}; {rates}, ETA {_eta(trend)}")
+
+
+def _behind(found: GroupLag) -> str:
+    return f"{found.group} is {found.lag} messages behind"
 
 
 def _rate(per_s: float | None) -> str:
-    return "-" if per_s is None else f"{per_s:.1f}/s"
+    return MISSING if per_s is None else f"{per_s:.1f}/s"
 
 
-def _drain(trend: LagTrend) -> str:
-    """When it is done, if it goes on like this."""
-    if trend.drain_s == 0:
-        return "is up to date"
-    if trend.drain_s is None:
-        return "has just been looked at" if trend.consumed_per_s is None else "does not catch up"
-    return f"is done in {duration(trend.drain_s)}"
+def _eta(trend: LagTrend) -> str:
+    """When nothing is left, if it goes on like this."""
+    if trend.drain_s is not None:
+        return duration(trend.drain_s)
+    is_known = trend.consumed_per_s is not None and trend.stored_per_s is not None
+    return "never at this rate" if is_known else MISSING
 
 
-def duration(seconds: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+Rows = list[tuple[object, ...]]
+
+_TREND_HEAD = ("topic", "broker", "queue", "end", "committed", "lag", "out/s", "in/s", "ETA")
 
 
-def _trend_table(found: GroupLag, by_queue: Mapping[QueueRef, LagTrend]) -> Table:
-    return make_table(
-        ("topic", "broker", "queue", "end", "group", "lag", "consumes", "gets", "outlook"),
+def _trend_rows(found: GroupLag, by_queue: Mapping[QueueRef, LagTrend]) -> Rows:
+    return [
         (
-            (
-                each.queue.topic,
-                each.queue.broker,
-                each.queue.queue_id,
-                each.max_offset,
-                each.consumer_offset,
-                each.lag,
-                _rate(by_queue[each.queue].consumed_per_s),
-                _rate(by_queue[each.queue].stored_per_s),
-                _drain(by_queue[each.queue]),
-            )
-            for each in found.queues
-        ),
-    )
+            each.queue.topic,
+            each.queue.broker,
+            each.queue.queue_id,
+            each.max_offset,
+            each.consumer_offset,
+            each.lag,
+            by_queue[each.queue].consumed_per_s,
+            by_queue[each.queue].stored_per_s,
+            _eta(by_queue[each.queue]),
+        )
+        for each in found.queues
+    ]
 
 
-def _plain_table(found: GroupLag) -> Table:
-    return make_table(
-        ("topic", "broker", "queue", "end", "group", "lag", "last consumed"),
+_PLAIN_HEAD = ("topic", "broker", "queue", "end", "committed", "lag", "stored at")
+
+
+def _plain_rows(found: GroupLag) -> Rows:
+    return [
         (
-            (
-                each.queue.topic,
-                each.queue.broker,
-                each.queue.queue_id,
-                each.max_offset,
-                each.consumer_offset,
-                each.lag,
-                timestamp(each.last_consumed_ms),
-            )
-            for each in found.queues
-        ),
-    )
+            each.queue.topic,
+            each.queue.broker,
+            each.queue.queue_id,
+            each.max_offset,
+            each.consumer_offset,
+            each.lag,
+            when(each.last_consumed_ms),
+        )
+        for each in found.queues
+    ]

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.completion import complete_topic
 from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
 from flintmq.cli.shared.options import DryRun, GroupName, OfTopic, OnBroker, Yes
 from flintmq.cli.shared.output import (
-    MAKES_NO_SENSE,
-    SAYS_NO,
+    FAILED,
+    USAGE_ERROR,
     Output,
     OutputOption,
     exit_with,
     print_json,
     print_line,
-    print_table,
 )
+from flintmq.cli.shared.tables import print_table
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
 
@@ -34,7 +35,13 @@ def reset(
     group: GroupName,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", help="The topic to move in.", show_default=False),
+        typer.Option(
+            "--topic",
+            "-t",
+            help="The topic to move in.",
+            show_default=False,
+            autocompletion=complete_topic,
+        ),
     ] = None,
     to: Annotated[
         str | None,
@@ -57,7 +64,12 @@ def reset(
     yes: Yes = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Move a group to another place. Shows first what would be, and asks."""
+    """Move a group to another place. Shows first what would be, and asks.
+
+    Examples:
+        flintmq group reset billing --topic orders --to start --dry-run
+        flintmq group reset billing --topic orders --to 2026-11-16T08:30 --yes
+    """
     from flintmq.client.admin import Admin
 
     _check(topic, to, like, broker, queue_id)
@@ -65,7 +77,7 @@ def reset(
         if like is not None:
             plans = admin.plan_like(group, like, topic=topic)
             if not plans:
-                exit_with(f"{like} has no offsets to go by", SAYS_NO)
+                exit_with(f"{like} has no offsets to go by", FAILED)
         else:
             assert topic is not None
             assert to is not None
@@ -100,7 +112,7 @@ def _carry_out(
             _apply(admin, plans)
         print_json(_facts(group, plans, applied=is_applied))
         if not yes and not dry_run:
-            exit_with("nothing was changed: add --yes to move the group", MAKES_NO_SENSE)
+            exit_with("nothing was changed: add --yes to move the group", USAGE_ERROR)
         return
     _print_plans(plans)
     if dry_run:
@@ -125,13 +137,17 @@ def clone(
     topic: OfTopic = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Put another group where this one stands, at once; reset --like shows first what would be."""
+    """Put another group where this one stands, at once; reset --like shows first what would be.
+
+    Examples:
+        flintmq group clone billing --to billing-copy
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
         topics = admin.clone_offsets(group, to, topic=topic)
     if not topics:
-        exit_with(f"{group} has no offsets that could be copied", SAYS_NO)
+        exit_with(f"{group} has no offsets that could be copied", FAILED)
     if output is Output.JSON:
         print_json({"group": to, "like": group, "topics": topics})
     else:

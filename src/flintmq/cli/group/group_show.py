@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import GroupName, require_group
-from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, print_table
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line
+from flintmq.cli.shared.tables import Wrapped, print_table
 from flintmq.client.engine.client_config import ClientSettings
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 @connected
 def show(settings: ClientSettings, group: GroupName, output: OutputOption = Output.TABLE) -> None:
-    """Show members, subscriptions and conflicts of a group, and why a queue stands still."""
+    """Show members, subscriptions and conflicts of a group, and why a queue stands still.
+
+    Examples:
+        flintmq group show billing
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -33,7 +38,11 @@ def show(settings: ClientSettings, group: GroupName, output: OutputOption = Outp
 def connections(
     settings: ClientSettings, group: GroupName, output: OutputOption = Output.TABLE
 ) -> None:
-    """Show who is connected: consumers of a group, and producers of the same name."""
+    """Show who is connected: consumers of a group, and producers of the same name.
+
+    Examples:
+        flintmq group connections billing --json
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -56,7 +65,7 @@ def connections(
         )
 
 
-_HEAD = ("client", "address", "language", "version", "brokers")
+_HEAD = ("client", "address", "language", "version", Wrapped("brokers"))
 
 
 def _row(member: Member) -> tuple[str, ...]:
@@ -87,6 +96,7 @@ def _facts(found: GroupDiagnosis) -> dict[str, object]:
         ],
         "subscriptions": () if online is None else online.wishes,
         "conflicts": found.conflicts,
+        "missing_topics": found.missing,
         "queues": [
             {
                 "topic": each.progress.queue.topic,
@@ -124,17 +134,19 @@ def _print(found: GroupDiagnosis) -> None:
             ),
         )
         print_table(
-            ("topic", "kind", "expression"),
+            ("topic", "kind", Wrapped("expression")),
             ((wish.topic, wish.kind, wish.expression) for wish in online.wishes),
         )
     for told in found.members:
         if told.silence:
             print_line(f"{told.member.client_id} {told.silence}")
+    for text in found.missing:
+        print_line(f"warning: {text}")
     for conflict in found.conflicts:
         print_line(f"conflict: {conflict}")
     if found.queues:
         print_table(
-            ("topic", "broker", "queue", "lag", "owner", "why it is behind"),
+            ("topic", "broker", "queue", "lag", "owner", Wrapped("why it is behind")),
             (
                 (
                     each.progress.queue.topic,
@@ -142,7 +154,7 @@ def _print(found: GroupDiagnosis) -> None:
                     each.progress.queue.queue_id,
                     each.progress.lag,
                     ", ".join(each.owners) or None,
-                    each.why,
+                    each.why or None,
                 )
                 for each in found.queues
             ),

@@ -1,8 +1,9 @@
 r"""How a message is printed: a format string with %-codes, as kcat has them.
 
 Nothing is added: a format that wants a line says ``\n``.  For people, what others wrote is shown
-as `printable` does, a body with its lines; for programs it is as it is.  Codes that kcat has mean
-what they mean there; a queue is what Kafka calls a partition, keys are what it calls the key.
+as `printable` does, a body with its lines; programs get bytes, and those of a body are the very
+bytes that were sent.  Codes that kcat has mean what they mean there; a queue is what Kafka calls a
+partition, keys are what it calls the key.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable, printable_lines
 
 USUAL: Final = r"%d %b/%p/%o %g %s\n"
-"""How a message is printed unless told otherwise."""
+"""How a message of one topic is printed by default."""
+
+USUAL_OF_MANY: Final = r"%d %t/%b/%p/%o %g %s\n"
+"""The same for messages of several topics."""
 
 Text = Callable[[ReceivedMessage], str]
 
@@ -51,19 +55,29 @@ class Template:
     """A format string that was understood; `InvalidSetting` for one that is not."""
 
     def __init__(self, text: str) -> None:
-        self._parts: list[str | Text] = [_part(text, *found) for found in _PART.findall(text)]
+        self._parts: list[str | bytes | Text] = [
+            _part(text, *found) for found in _PART.findall(text)
+        ]
 
-    def fill(self, message: ReceivedMessage, *, for_people: bool = False) -> str:
-        """The text of a message; ``for_people`` it can be shown on a terminal."""
-        written = _shown if for_people else _raw
-        return "".join(written(part, message) for part in self._parts)
+    @property
+    def has_codes(self) -> bool:
+        """Whether it prints anything of a message."""
+        return any(callable(part) for part in self._parts)
+
+    def fill(self, message: ReceivedMessage) -> bytes:
+        """What a program gets: names in UTF-8, and a body as it was sent."""
+        return b"".join(_raw(part, message) for part in self._parts)
+
+    def fill_for_people(self, message: ReceivedMessage) -> str:
+        """The text that a terminal may show."""
+        return "".join(_shown(part, message) for part in self._parts)
 
 
-def _part(text: str, code: str, byte: str, escape: str, plain: str) -> str | Text:
+def _part(text: str, code: str, byte: str, escape: str, plain: str) -> str | bytes | Text:
     if plain:
         return plain
     if byte:
-        return chr(int(byte, 16))
+        return bytes.fromhex(byte)
     if code:
         if code not in CODES:
             raise InvalidSetting(
@@ -76,11 +90,18 @@ def _part(text: str, code: str, byte: str, escape: str, plain: str) -> str | Tex
     raise InvalidSetting("format", text, reason)
 
 
-def _raw(part: str | Text, message: ReceivedMessage) -> str:
-    return part if isinstance(part, str) else part(message)
+def _raw(part: str | bytes | Text, message: ReceivedMessage) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    if part is _BODY:
+        return message.body
+    text = part if isinstance(part, str) else part(message)
+    return text.encode(errors="surrogateescape")
 
 
-def _shown(part: str | Text, message: ReceivedMessage) -> str:
+def _shown(part: str | bytes | Text, message: ReceivedMessage) -> str:
+    if isinstance(part, bytes):
+        return part.decode(errors="backslashreplace")
     if isinstance(part, str):
         return part
     return printable_lines(part(message)) if part is _BODY else printable(part(message))

@@ -7,10 +7,14 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from flintmq.cli.shared.output import print_line, print_table, say, timestamp
+from flintmq.cli.shared.output import print_line, say, timestamp, when
+from flintmq.cli.shared.tables import Wrapped, print_fields, print_table
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.printable import printable_lines
+
+_TIMES = {"born_ms": "born_at", "store_ms": "stored_at"}
+"""What a page calls the times, which it shows for people."""
 
 BODY_SHOWN = 60
 """Characters of a body in a table."""
@@ -53,13 +57,18 @@ def tell_bad(bad: BadRecord) -> None:
 def print_page(message: ReceivedMessage) -> None:
     """Everything about one message, for people."""
     facts = facts_of(message)
-    facts["born_ms"], facts["store_ms"] = timestamp(message.born_ms), timestamp(message.store_ms)
+    facts = {_TIMES.get(name, name): value for name, value in facts.items()}
+    facts |= {"born_at": timestamp(message.born_ms), "stored_at": timestamp(message.store_ms)}
     properties = facts.pop("properties")
     body = facts.pop("body", None) or facts.pop("body_base64", "")
     facts["keys"] = " ".join(message.keys) or None
     assert isinstance(properties, dict)
-    rows = [*facts.items(), *sorted((f"property {name}", v) for name, v in properties.items())]
-    print_table(("field", "value"), ([name, None if v is None else str(v)] for name, v in rows))
+    print_fields(
+        [
+            *((name.replace("_", " "), value) for name, value in facts.items()),
+            *sorted((f"property {name}", value) for name, value in properties.items()),
+        ]
+    )
     print_line("")
     print_line(Text(printable_lines(str(body))))  # with the lines it has
 
@@ -67,10 +76,13 @@ def print_page(message: ReceivedMessage) -> None:
 def print_found(messages: Iterable[ReceivedMessage]) -> None:
     """Several messages, a row for each."""
     print_table(
-        ("stored", "broker", "queue", "offset", "id", "tags", "keys", "body"),
+        (
+            *("stored at", "broker", "queue", "offset", "id"),
+            *(Wrapped("tag"), Wrapped("keys"), Wrapped("body")),
+        ),
         (
             (
-                timestamp(message.store_ms),
+                when(message.store_ms),
                 message.broker,
                 message.queue_id,
                 message.queue_offset,

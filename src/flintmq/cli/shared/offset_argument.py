@@ -1,6 +1,6 @@
 """Places in a topic as people type them: the start, the end, an offset, the last few, a time.
 
-``s@1794803628010`` is a time as kcat's users write it.
+What they mean is read by `core.admin.spans`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flintmq.cli.shared.times import parse_time
-from flintmq.core.admin.spans import END, START, LocatedSpan, ToOffset, ToTime
+from flintmq.core.admin.spans import LocatedSpan, read_target
 from flintmq.model.queue import QueueOffset, Span
 from flintmq.net.clock import wall_ms
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 PLACES = "start|end|OFFSET|TIME"
 PLACES_HELP = "a time is 2026-11-16T08:30, milliseconds, or 10m for ten minutes ago"
 
-_OFFSET = re.compile(r"[0-9]{1,10}")
 _LAST = re.compile(r"-([0-9]{1,10})")
 
 
@@ -48,13 +46,7 @@ class Last:
 
 def parse_target(text: str) -> Target:
     """``start``, ``end``, an offset, or a time; `InvalidSetting` for anything else."""
-    if text in ("start", "earliest", "beginning"):
-        return START
-    if text in ("end", "latest"):
-        return END
-    if _OFFSET.fullmatch(text):
-        return ToOffset(QueueOffset(int(text)))
-    return ToTime(parse_time(text.removeprefix("s@"), wall_ms()))
+    return read_target(text, wall_ms())
 
 
 def parse_beginning(text: str) -> Target | Last:

@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.shared.output import SAYS_NO, exit_with
+from flintmq.cli.shared.completion import complete_group, complete_topic
+from flintmq.cli.shared.output import FAILED, exit_with
 
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
+GroupName = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Its name.", autocompletion=complete_group)
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 OfTopic = Annotated[
-    str | None, typer.Option("--topic", "-t", help="Only this topic.", show_default=False)
+    str | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        help="Only this topic.",
+        show_default=False,
+        autocompletion=complete_topic,
+    ),
 ]
 OnBroker = Annotated[
     str | None, typer.Option("--broker", help="Only this broker.", show_default=False)
@@ -41,4 +51,4 @@ def require_group(admin: Admin, group: str) -> None:
     known = [each.name for each in admin.groups() if not each.is_system]
     if group not in known:
         shown = ", ".join(known[:NAMED_MAX]) or "none"
-        exit_with(f"no broker knows a group {group!r}; there are: {shown}", SAYS_NO)
+        exit_with(f"no broker knows a group {group!r}; there are: {shown}", FAILED)

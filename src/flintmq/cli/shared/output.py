@@ -1,12 +1,12 @@
 r"""What the commands that ask a cluster have in common: how they print and how they end.
 
     exit 0   done
-    exit 1   the answer is no: not found, refused, nothing there
-    exit 2   the command line makes no sense: an address, a name, an expression, a number
-    exit 3   no answer: the name server or a broker could not be reached
+    exit 1   failed or not found: refused, nothing there
+    exit 2   usage error: an address, a name, an expression, a number
+    exit 3   server unreachable: the name server or a broker did not answer
 
-Results go to stdout, as tables for people or as JSON for programs; everything else goes to
-stderr.  An error is one sentence and, where there is one, what to do about it.
+Results go to stdout, as tables for people (`tables`) or as JSON for programs; everything else goes
+to stderr.  An error is one sentence and, where there is one, what to do about it.
 
 What others wrote, names and bodies, is shown to people as `printable` does: no terminal obeys it,
 and it is never read as markup.  JSON has every value as it is, such characters as ``\uXXXX``.
@@ -14,18 +14,19 @@ and it is never read as markup.  JSON has every value as it is, such characters 
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
 from rich.text import Text
 
 from flintmq.errors import (
@@ -38,17 +39,13 @@ from flintmq.errors import (
     NoRoute,
     Unreachable,
 )
+from flintmq.net.reasons import CLOSED_BY_PEER, RESET
 from flintmq.printable import is_shown, printable, printable_lines
 from flintmq.protocol.codes import ResponseCode
 
-SAYS_NO = 1
-MAKES_NO_SENSE = 2
-NO_ANSWER = 3
-
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 the answer is no; 2 the command line makes no sense; 3 no answer."
-)
-"""What the help of these commands ends with."""
+FAILED = 1
+USAGE_ERROR = 2
+UNREACHABLE = 3
 
 
 class Output(StrEnum):
@@ -59,6 +56,40 @@ class Output(StrEnum):
 
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+_JsonFlag = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
+
+
+def with_json(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes --json too, where it takes --output."""
+    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
+    at = next((at for at, each in enumerate(parameters) if each.name == "output"), None)
+    if at is None:
+        return command
+
+    def run(*, as_json: bool, **given: Any) -> None:
+        command(**(given | {"output": Output.JSON} if as_json else given))
+
+    flag = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JsonFlag
+    )
+    return with_parameters(run, command, [*parameters[: at + 1], flag, *parameters[at + 1 :]])
+
+
+def with_parameters(
+    run: Callable[..., None],
+    command: Callable[..., None],
+    parameters: Iterable[inspect.Parameter],
+) -> Callable[..., None]:
+    """``run`` in place of a command: with its name and text, and these parameters for typer."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [each.replace(kind=keyword) for each in parameters]
+    run.__module__ = command.__module__
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    return run
+
 
 _HINTS = {
     ResponseCode.NO_PERMISSION: "does the account have this right? see --access-key",
@@ -75,16 +106,26 @@ def exit_on_errors() -> Iterator[None]:
     try:
         yield
     except Unreachable as error:
-        hint = "is it running there? --namesrv or NAMESRV_ADDR say where the name server is"
-        exit_with(f"no answer from {error}", NO_ANSWER, hint)
+        exit_with(f"no answer from {error}", UNREACHABLE, _hint_of(error))
     except NoRoute as error:
-        exit_with(str(error), SAYS_NO, "flintmq topic list shows what is there")
+        exit_with(str(error), FAILED, "flintmq topic list shows what is there")
     except BrokerRefused as error:
-        exit_with(str(error), SAYS_NO, _HINTS.get(_known(error.code)))
+        exit_with(str(error), FAILED, _HINTS.get(_known(error.code)))
     except (InvalidSetting, InvalidName, InvalidExpression, LocalProtocolError) as error:
-        exit_with(str(error), MAKES_NO_SENSE)
+        exit_with(str(error), USAGE_ERROR)
     except FlintError as error:
-        exit_with(str(error), SAYS_NO)
+        exit_with(str(error), FAILED)
+
+
+def _hint_of(error: Unreachable) -> str | None:
+    """What to do about a server that did not answer; nothing where the reason says it."""
+    if "certificate" in error.reason:
+        return None
+    if error.reason in (CLOSED_BY_PEER, RESET):
+        return "does it want TLS? --tls-ca FILE trusts its certificate, --tls-cert FILE shows yours"
+    if "speak TLS" in error.reason:
+        return "is it a server without TLS? leave --tls, --tls-ca and --tls-cert out"
+    return "is it running there? --namesrv, NAMESRV_ADDR or --cluster say where to ask"
 
 
 def _known(code: int) -> ResponseCode:
@@ -94,7 +135,7 @@ def _known(code: int) -> ResponseCode:
         return ResponseCode.SYSTEM_ERROR
 
 
-def exit_with(sentence: str, code: int = SAYS_NO, hint: str | None = None) -> NoReturn:
+def exit_with(sentence: str, code: int = FAILED, hint: str | None = None) -> NoReturn:
     say(sentence)
     if hint is not None:
         say(hint)
@@ -128,27 +169,6 @@ def shown(text: object) -> str:
     return escape(printable(str(text)))
 
 
-def print_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    print_line(make_table(head, rows))
-
-
-def make_table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Numbers go to the right.  A missing value is a dash."""
-    rows = list(rows)
-    columns = [
-        Column(
-            name,
-            overflow="fold",
-            justify="right" if any(isinstance(row[at], int) for row in rows) else "left",
-        )
-        for at, name in enumerate(head)
-    ]
-    table = Table(*columns)
-    for row in rows:
-        table.add_row(*("-" if cell is None else shown(cell) for cell in row))
-    return table
-
-
 def print_line(what: object) -> None:
     """A line of text, or something that `rich` draws."""
     drawn = Text(printable(what)) if isinstance(what, str) else what
@@ -164,3 +184,11 @@ def timestamp(time_ms: int | None) -> str | None:
     except (OverflowError, ValueError, OSError):
         return str(time_ms)
     return f"{at:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d}"
+
+
+def when(time_ms: int | None) -> str | None:
+    """The same in a table: a terminal shows no date for a time of today."""
+    text = timestamp(time_ms)
+    if text is None or not sys.stdout.isatty():
+        return text
+    return text.removeprefix(f"{datetime.now().astimezone():%Y-%m-%d} ")

@@ -3,7 +3,7 @@
     exit 0   it was asked to stop, by SIGTERM or SIGINT, and everything is stored
     exit 1   it could not start, the disk failed, what it stores is not all stored, or its stop
              took too long: why is on stderr
-    exit 2   the command line makes no sense
+    exit 2   usage error
 
 The log goes to stderr.  Only the line that says it is ready goes to stdout, so that a script
 can wait for it.
@@ -23,14 +23,13 @@ from collections.abc import Coroutine
 from enum import StrEnum
 from ipaddress import ip_address
 from types import FrameType
-from typing import Any, NoReturn, assert_never
+from typing import Any, NoReturn
 
 import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.loop import run
-from flintmq.net.tls import ServerTls, TlsMode
 from flintmq.printable import printable_lines
 
 NOT_STARTED = 1
@@ -101,9 +100,14 @@ def stop_signal() -> asyncio.Event:
     return stopping
 
 
-async def stopping_or_failed(stopping: asyncio.Event, failed: asyncio.Event) -> None:
-    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why."""
-    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed)]
+async def stopping_or_failed(
+    stopping: asyncio.Event, failed: asyncio.Event, *others: asyncio.Event
+) -> None:
+    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why.
+
+    ``others`` end the wait too.
+    """
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed, *others)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
@@ -114,6 +118,15 @@ def ease_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)
+
+
+def check_metrics(listen: Address) -> None:
+    """Raise `MissingExtra` before anything is started; warn where others can read metrics."""
+    from flintmq.metrics.exposition import require_prometheus
+
+    require_prometheus()
+    if not is_loopback(listen.host):
+        say(f"warning: everyone who reaches {listen} can read the metrics, names of topics too")
 
 
 def raise_file_limit() -> None:
@@ -181,22 +194,3 @@ def choose_advertised(listen: Address, advertise: str | None) -> Address | None:
     found = outer_address(listen)
     say(f"clients are told {found.host}, the first outer address; --advertise changes it")
     return found
-
-
-def warn_if_open(listens: list[Address], tls: ServerTls | None) -> None:
-    """Say so when others can reach us and nothing keeps them out."""
-    opened = [str(listen) for listen in listens if not is_loopback(listen.host)]
-    if not opened:
-        return
-    match TlsMode.OFF if tls is None else tls.mode:
-        case TlsMode.OFF:
-            lacking = "TLS and access control"
-        case TlsMode.PERMISSIVE:
-            lacking = "access control, and clients without TLS are served too"
-        case TlsMode.ENFORCING:
-            if tls is not None and tls.client_ca_file is not None:
-                return
-            lacking = "access control"
-        case other:
-            assert_never(other)
-    say(f"warning: {' and '.join(opened)} is open to the network without {lacking}")

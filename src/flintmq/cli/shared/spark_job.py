@@ -6,28 +6,29 @@ before it starts.  Under spark-submit the session that is there is used, and is 
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from flintmq.cli.shared.output import exit_with
-from flintmq.cli.shared.times import parse_time
 from flintmq.client.engine.client_config import ClientSettings
+from flintmq.core.reading.time_text import parse_time
 from flintmq.errors import FlintError
 from flintmq.net.clock import wall_ms
 from flintmq.net.tls import ClientTls
+from flintmq.spark.environment import jvm_stderr
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
     "Master",
+    "MaybeMaster",
     "MoreOptions",
     "Out",
     "SparkConf",
@@ -58,6 +59,17 @@ Master = Annotated[
     ),
 ]
 HERE = "local[*]"
+
+MaybeMaster = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        "--master",
+        metavar="MASTER",
+        help="Count on Spark, and where it runs, as local[*] or spark://HOST:PORT.",
+        show_default=False,
+    ),
+]
 
 Store = Annotated[
     str | None,
@@ -149,21 +161,17 @@ def _connection(settings: ClientSettings) -> dict[str, str | None]:
 @contextmanager
 def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkSession]:
     """A session for one command.  What Spark says went wrong is told in a sentence."""
-    settings: dict[str, Any] = dict(read_conf(tuple(conf or ())))
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # pyspark's own pages
+    settings = read_conf(tuple(conf or ()))
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from flintmq.spark.session import spark_session
     from flintmq.spark.source.preflight import sentence
 
     is_ours = SparkSession.getActiveSession() is None
-    if is_ours:
-        settings.setdefault("spark.log.level", "FATAL")  # errors are told below
-    spark = spark_session(f"flintmq {name}", master, **settings)
+    spark = quiet_session(name, master, settings)
     try:
         yield spark
     except FlintError:
@@ -173,6 +181,17 @@ def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkS
     finally:
         if is_ours:
             spark.stop()
+        jvm_stderr.drain()
+
+
+def quiet_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    """The session of a command; Java, log4j and py4j print nothing when it starts."""
+    from flintmq.spark.session import is_given, spark_session
+
+    if is_given():
+        return spark_session(f"flintmq {name}", master, **conf)
+    with jvm_stderr.without_noise():
+        return spark_session(f"flintmq {name}", master, **{**jvm_stderr.QUIET_SETTINGS, **conf})
 
 
 @contextmanager

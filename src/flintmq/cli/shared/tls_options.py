@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,15 +17,42 @@ import typer
 from flintmq.errors import InvalidSetting
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 
+TLS_PANEL = "TLS"
+"""Where the help shows these options."""
 
-def option(name: str, variable: str | None, metavar: str | None, meaning: str) -> Any:
-    """An option that may be left out, and the environment variable that stands in for it."""
-    return typer.Option(name, envvar=variable, metavar=metavar, help=meaning, show_default=False)
+
+def option(
+    name: str,
+    variable: str | None,
+    metavar: str | None,
+    meaning: str,
+    *,
+    default: object = None,
+    panel: str | None = None,
+) -> Any:
+    """An option that may be left out, and the environment variable that stands in for it.
+
+    ``default`` is for the help: what holds where neither it nor a file says anything.
+    """
+    return typer.Option(
+        name,
+        envvar=variable,
+        metavar=metavar,
+        help=meaning,
+        show_default=False if default is None else str(default),
+        rich_help_panel=panel,
+    )
 
 
 TlsCert = Annotated[
     Path | None,
-    option("--tls-cert", "FLINTMQ_TLS_CERT", "FILE", "Speak TLS with this certificate (PEM)."),
+    option(
+        "--tls-cert",
+        "FLINTMQ_TLS_CERT",
+        "FILE",
+        "Speak TLS with this certificate (PEM).",
+        panel=TLS_PANEL,
+    ),
 ]
 TlsKey = Annotated[
     Path | None,
@@ -32,6 +61,7 @@ TlsKey = Annotated[
         "FLINTMQ_TLS_KEY",
         "FILE",
         "The key of the certificate, when it is in a file of its own.",
+        panel=TLS_PANEL,
     ),
 ]
 TlsClientCa = Annotated[
@@ -41,6 +71,7 @@ TlsClientCa = Annotated[
         "FLINTMQ_TLS_CLIENT_CA",
         "FILE",
         "Take only clients with a certificate signed by this one; needs --tls-mode enforcing.",
+        panel=TLS_PANEL,
     ),
 ]
 Mode = Annotated[
@@ -48,6 +79,7 @@ Mode = Annotated[
     typer.Option(
         "--tls-mode",
         envvar="FLINTMQ_TLS_MODE",
+        rich_help_panel=TLS_PANEL,
         help="permissive also takes clients without TLS on the same port; enforcing does not.",
     ),
 ]
@@ -58,6 +90,7 @@ NamesrvCa = Annotated[
         "FLINTMQ_NAMESRV_CA",
         "FILE",
         "Speak TLS to the name servers and trust certificates signed by this one.",
+        panel=TLS_PANEL,
     ),
 ]
 NamesrvCert = Annotated[
@@ -67,6 +100,7 @@ NamesrvCert = Annotated[
         "FLINTMQ_NAMESRV_CERT",
         "FILE",
         "The certificate (PEM) to show to name servers that ask for one.",
+        panel=TLS_PANEL,
     ),
 ]
 NamesrvKey = Annotated[
@@ -76,6 +110,7 @@ NamesrvKey = Annotated[
         "FLINTMQ_NAMESRV_KEY",
         "FILE",
         "Its key, when it is in a file of its own.",
+        panel=TLS_PANEL,
     ),
 ]
 
@@ -85,8 +120,8 @@ def choose_tls(
 ) -> ServerTls | None:
     if cert is None:
         if key is not None or client_ca is not None:
-            given = str(key or client_ca)
-            raise InvalidSetting("tls", given, "it needs a certificate: --tls-cert")
+            flag = "--tls-client-ca" if key is None else "--tls-key"
+            raise InvalidSetting(flag, str(key or client_ca), "it needs a certificate: --tls-cert")
         return None
     tls = ServerTls(
         certificate_file=str(cert),
@@ -94,16 +129,21 @@ def choose_tls(
         client_ca_file=None if client_ca is None else str(client_ca),
         mode=mode,
     )
-    tls.context()  # now, and not when the first client comes
+    with _named_by_flags("--tls-cert", "--tls-client-ca"):
+        tls.context()  # now, and not when the first client comes
     return tls
 
 
 def choose_client_tls(
-    ca: Path | str | None, cert: Path | str | None, key: Path | str | None
+    ca: Path | str | None, cert: Path | str | None, key: Path | str | None, prefix: str = "--tls"
 ) -> ClientTls | None:
-    """How to speak to servers; None is without TLS.  Any file means TLS."""
+    """How to speak to servers; None is without TLS.  Any file means TLS.
+
+    ``prefix`` is what the names of the flags begin with.
+    """
     if key is not None and cert is None:
-        raise InvalidSetting("tls", str(key), "it needs the certificate it belongs to")
+        reason = f"it needs the certificate it belongs to: {prefix}-cert"
+        raise InvalidSetting(f"{prefix}-key", str(key), reason)
     if ca is None and cert is None:
         return None
     made = ClientTls(
@@ -111,6 +151,16 @@ def choose_client_tls(
         certificate_file=None if cert is None else str(cert),
         key_file=None if key is None else str(key),
     )
-    if cert is not None:
+    with _named_by_flags(f"{prefix}-cert", f"{prefix}-ca"):
         made.context()  # a file that cannot be read is told now
     return made
+
+
+@contextmanager
+def _named_by_flags(certificate: str, authorities: str) -> Iterator[None]:
+    """Name a file that cannot be used by the flag it came with."""
+    try:
+        yield
+    except InvalidSetting as error:
+        flag = certificate if error.setting == "certificate_file" else authorities
+        raise InvalidSetting(flag, error.value, error.reason) from None

@@ -7,28 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.completion import complete_topic
+from flintmq.cli.shared.help_page import EXIT_CODES
 from flintmq.cli.shared.options import InCluster, OnBroker, Yes
-from flintmq.cli.shared.output import (
-    EXIT_CODES,
-    Output,
-    OutputOption,
-    print_json,
-    print_line,
-    print_table,
-    timestamp,
-)
+from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, when
+from flintmq.cli.shared.tables import Wrapped, print_table
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
+from flintmq.model.route import MASTER_ID
 from flintmq.model.topic import READ_WRITE, Permission
 
 if TYPE_CHECKING:
-    from flintmq.core.admin.topics import TopicDetail, TopicSettings
+    from flintmq.core.admin.topics import TopicDetail, TopicSettings, TopicSize
 
 app = typer.Typer(
     help="List, make, change, show and delete topics.", no_args_is_help=True, epilog=EXIT_CODES
 )
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Its name.", autocompletion=complete_topic)
+]
 Letters = Annotated[
     str | None,
     typer.Option("--perm", metavar="RW|R|W", help="What clients may do.", show_default=False),
@@ -42,19 +40,66 @@ def list_topics(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also retry, dead letter and system topics.")
     ] = False,
+    sizes: Annotated[
+        bool,
+        typer.Option("--sizes", "-s", help="Also queues and messages; asks every broker."),
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the topics of the cluster."""
+    """List the topics of the cluster.
+
+    Examples:
+        flintmq topic list
+        flintmq topic list --sizes
+        flintmq topic list --all --json
+    """
     from flintmq.client.admin import Admin
     from flintmq.core.admin.topics import TopicKind
 
     with Admin(**settings) as admin:
         topics = admin.topics()
-    shown = [topic for topic in topics if everything or topic.kind is TopicKind.NORMAL]
+        shown = [topic for topic in topics if everything or topic.kind is TopicKind.NORMAL]
+        if sizes:
+            _print_sizes([admin.topic_size(topic) for topic in shown], output)
+            return
     if output is Output.JSON:
         print_json([{"topic": topic.name, "kind": topic.kind} for topic in shown])
     else:
         print_table(("topic", "kind"), ((topic.name, topic.kind) for topic in shown))
+
+
+def _print_sizes(found: list[TopicSize], output: Output) -> None:
+    if output is Output.JSON:
+        print_json(
+            [
+                {
+                    "topic": each.topic.name,
+                    "kind": each.topic.kind,
+                    "brokers": each.brokers,
+                    "queues": each.queue_count,
+                    "messages": each.messages,
+                    "last_ms": each.last_ms,
+                }
+                for each in found
+            ]
+        )
+        return
+    print_table(
+        ("topic", "kind", "brokers", "queues", "messages", "last stored at"),
+        (
+            (
+                each.topic.name,
+                each.topic.kind,
+                len(each.brokers),
+                each.queue_count,
+                each.messages,
+                when(each.last_ms),
+            )
+            for each in found
+        ),
+    )
+    messages = sum(each.messages for each in found)
+    print_line(f"{messages} messages in {len(found)} topic{'' if len(found) == 1 else 's'}")
 
 
 @app.command()
@@ -69,7 +114,11 @@ def create(
     cluster: InCluster = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make a topic on every broker.  One that is there already must have the same settings."""
+    """Make a topic on every broker.  One that is there already must have the same settings.
+
+    Examples:
+        flintmq topic create orders --queues 8
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -102,7 +151,12 @@ def update(
     broker: OnBroker = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Change a topic.  What is not named stays as it is."""
+    """Change a topic.  What is not named stays as it is.
+
+    Examples:
+        flintmq topic update orders --queues 16
+        flintmq topic update orders --perm R
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -119,7 +173,11 @@ def update(
 @app.command()
 @connected
 def show(settings: ClientSettings, topic: Topic, output: OutputOption = Output.TABLE) -> None:
-    """Show the settings of a topic on each broker, and the groups that read it."""
+    """Show the settings of a topic on each broker, and the groups that read it.
+
+    Examples:
+        flintmq topic show orders
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -129,8 +187,50 @@ def show(settings: ClientSettings, topic: Topic, output: OutputOption = Output.T
 
 @app.command()
 @connected
+def route(settings: ClientSettings, topic: Topic, output: OutputOption = Output.TABLE) -> None:
+    """Show where clients send and read a topic: brokers, addresses, queues.
+
+    It is what the name server tells producers and consumers.
+
+    Examples:
+        flintmq topic route orders
+    """
+    from flintmq.client.admin import Admin
+
+    with Admin(**settings) as admin:
+        found = admin.route(topic)
+    queues = {counts.broker: counts for counts in found.queues}
+    rows = [
+        {
+            "broker": known.broker,
+            "cluster": known.cluster,
+            "broker_id": broker_id,
+            "role": "master" if broker_id == MASTER_ID else "slave",
+            "address": address,
+            "read_queues": queues[known.broker].read_count if known.broker in queues else 0,
+            "write_queues": queues[known.broker].write_count if known.broker in queues else 0,
+            "perm": queues[known.broker].permission.letters if known.broker in queues else None,
+        }
+        for known in sorted(found.brokers, key=lambda each: each.broker)
+        for broker_id, address in sorted(known.addresses.items())
+    ]
+    if output is Output.JSON:
+        print_json({"topic": topic, "order": found.order or None, "brokers": rows})
+        return
+    names = ("broker", "role", "address", "read_queues", "write_queues", "perm")
+    print_table(
+        [name.replace("_", " ") for name in names], ([row[name] for name in names] for row in rows)
+    )
+
+
+@app.command()
+@connected
 def stats(settings: ClientSettings, topic: Topic, output: OutputOption = Output.TABLE) -> None:
-    """Show how many messages each queue of a topic has."""
+    """Show how many messages each queue of a topic has.
+
+    Examples:
+        flintmq topic stats orders --json
+    """
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
@@ -154,7 +254,7 @@ def stats(settings: ClientSettings, topic: Topic, output: OutputOption = Output.
         )
         return
     print_table(
-        ("broker", "queue", "min", "max", "messages", "last"),
+        ("broker", "queue", "min offset", "max offset", "messages", "last stored at"),
         (
             (
                 each.queue.broker,
@@ -162,7 +262,7 @@ def stats(settings: ClientSettings, topic: Topic, output: OutputOption = Output.
                 each.min_offset,
                 each.max_offset,
                 each.count,
-                timestamp(each.last_ms),
+                when(each.last_ms),
             )
             for each in queues
         ),
@@ -179,7 +279,11 @@ def delete(
     yes: Yes = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Delete a topic and all its messages."""
+    """Delete a topic and all its messages.
+
+    Examples:
+        flintmq topic delete orders --yes
+    """
     from flintmq.client.admin import Admin
 
     if not yes:
@@ -219,7 +323,7 @@ def _print_detail(detail: TopicDetail, output: Output) -> None:
         )
         return
     print_table(
-        ("broker", "read queues", "write queues", "perm", "ordered", "attributes"),
+        ("broker", "read queues", "write queues", "perm", "ordered", Wrapped("attributes")),
         (
             (
                 one.broker,

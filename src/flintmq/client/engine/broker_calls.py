@@ -31,7 +31,8 @@ from flintmq.core.group.requests import (
     send_back_request,
     unlock_request,
 )
-from flintmq.core.group.retry_copy import copy_to_retry
+from flintmq.core.group.retry_copy import copy_to_retry, near
+from flintmq.core.group.start_offset import StartOffset, choose_start_offset, is_committed
 from flintmq.core.producer.publisher import Publisher
 from flintmq.core.producer.send_draft import draft_copy
 from flintmq.core.reading.broker_offsets import extent, max_offset, min_offset, offset_at
@@ -42,6 +43,7 @@ from flintmq.model.group import INNER_PRODUCER_GROUP, retry_topic
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.model.route import MASTER_ID
+from flintmq.model.start_point import StartPoint
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.command import Command
 
@@ -105,16 +107,40 @@ class BrokerCalls:
     # Where queues begin and end
 
     async def min_offset(self, queue: QueueRef) -> QueueOffset:
-        return await self._engine.hold(min_offset(await self.master(queue), queue))
+        return await self._engine.hold(min_offset(await self.reader(queue), queue))
 
     async def max_offset(self, queue: QueueRef) -> QueueOffset:
-        return await self._engine.hold(max_offset(await self.master(queue), queue))
+        return await self._engine.hold(max_offset(await self.reader(queue), queue))
 
     async def extent(self, queue: QueueRef) -> Extent:
-        return await self._engine.hold(extent(await self.master(queue), queue))
+        return await self._engine.hold(extent(await self.reader(queue), queue))
 
     async def offset_at(self, queue: QueueRef, time_ms: int) -> QueueOffset:
-        return await self._engine.hold(offset_at(await self.master(queue), queue, time_ms))
+        return await self._engine.hold(offset_at(await self.reader(queue), queue, time_ms))
+
+    async def start_offset(
+        self,
+        queue: QueueRef,
+        stored: QueueOffset | None,
+        start: StartPoint,
+        start_at_ms: int,
+        *,
+        is_broker_s: bool,
+    ) -> StartOffset:
+        """Where a group begins in a queue: at ``stored``, or by ``start`` if nothing is.
+
+        ``is_broker_s``: it is the broker that said what is stored, and 0 may mean nothing.
+        """
+        may_be_nothing = stored == 0 and start.is_exact and is_broker_s
+        if stored is not None and not may_be_nothing:
+            return StartOffset(stored, is_stored=True)
+        address = await self.master(queue)
+        if may_be_nothing:
+            version = await self._engine.version_of(address)
+            if await self._engine.hold(is_committed(address, self._group, queue, version)):
+                return StartOffset(QueueOffset(0), is_stored=True)
+        choosing = choose_start_offset(address, queue, start, start_at_ms)
+        return StartOffset(await self._engine.hold(choosing), is_stored=False)
 
     # The group
 
@@ -135,7 +161,7 @@ class BrokerCalls:
         """Unlock queues of one broker; it does not answer."""
         address = await self.master(unlock.queues[0])
         asked = unlock_request(unlock, self._group, self._engine.client_id)
-        await self._engine.tell(address, asked, LOCK_TIMEOUT_MS)
+        await self._engine.send_oneway(address, asked, LOCK_TIMEOUT_MS)
 
     # Messages that are consumed again
 
@@ -148,9 +174,9 @@ class BrokerCalls:
             raise refusal(reply, address)
 
     async def send_copy(self, copy: SendToRetry) -> None:
-        """Send a message as a new one to any broker that has the retry topic."""
+        """Send a message as a new one to a broker that has the retry topic: its own, or any."""
         engine = self._engine
-        queues = await engine.publish_queues(copy.topic)
+        queues = near(copy.ask.queue, await engine.publish_queues(copy.topic))
         draft = draft_copy(copy, now_ms=engine.wall())
         await engine.hold(self._copies.send(draft, queues, COPY_TIMEOUT_MS))
 
@@ -170,6 +196,10 @@ class BrokerCalls:
         """The address of the master of a queue's broker: only masters keep offsets and locks."""
         return await master_of(self._engine, queue)
 
+    async def reader(self, queue: QueueRef) -> str:
+        """The address to ask about a queue: the master, or a slave while there is none."""
+        return await reader_of(self._engine, queue)
+
     async def _find(self, queue: QueueRef, broker_id: int) -> FoundRoute:
         await self._engine.refresh_route(queue.topic)
         found = self._engine.locate(queue.broker, broker_id)
@@ -187,3 +217,18 @@ async def master_of(engine: ClientEngine, queue: QueueRef) -> str:
     if address is None:
         raise NoRoute(queue.topic, f"broker {queue.broker} has no master now")
     return address
+
+
+async def reader_of(engine: ClientEngine, queue: QueueRef) -> str:
+    """The address of the master of a queue's broker, or of a slave while there is none.
+
+    A slave knows what a group has committed up to some seconds ago, so a group that begins there
+    gets some messages again.  Where it knows nothing, only the master can say where to begin.
+    """
+    try:
+        return await master_of(engine, queue)
+    except NoRoute:
+        found = engine.locate(queue.broker)
+        if found is None:
+            raise
+        return found.address

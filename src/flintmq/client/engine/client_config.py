@@ -17,15 +17,12 @@ from typing import Any, Final, TypedDict, TypeVar
 from flintmq.client.engine.setting_names import in_own_names, unknown_setting
 from flintmq.client.engine.timing import SYSTEM, Timing
 from flintmq.client.hooks.request_hooks import RequestHook
-from flintmq.core.account import Account
+from flintmq.core.account import Account, account_of
 from flintmq.errors import InvalidSetting
-from flintmq.model.topic import NAME_PATTERN
-from flintmq.net.address import parse_addresses
+from flintmq.model.topic import check_namespace
+from flintmq.net.address import Address, name_servers, parse_addresses
 from flintmq.net.limits import CONNECT_MS
 from flintmq.net.tls import ClientTls
-
-NAMESRV_VARIABLE: Final = "NAMESRV_ADDR"
-"""The environment variable that all RocketMQ clients and tools know."""
 
 _WITHOUT_AT = re.compile(r"[^@\s]+")
 """``@`` separates the parts of a client id."""
@@ -34,6 +31,9 @@ _WITHOUT_AT = re.compile(r"[^@\s]+")
 _RENAMED: Final = {"timing": "_timing"}
 
 C = TypeVar("C")
+
+ADMIN_VARIABLE: Final = "FLINTMQ_ADMIN_AT"
+"""Where a broker serves administrative requests, if it has an address of their own."""
 
 
 class ClientSettings(TypedDict, total=False):
@@ -52,6 +52,7 @@ class ClientSettings(TypedDict, total=False):
     heartbeat_ms: int
     call_timeout_ms: int
     connect_ms: int
+    start_timeout_ms: int
     request_hooks: tuple[RequestHook, ...]
     _timing: Timing
 
@@ -78,6 +79,10 @@ class ClientConfig:
     call_timeout_ms: int = 3_000
     """For every call that has no timeout of its own."""
     connect_ms: int = CONNECT_MS
+    start_timeout_ms: int = 30_000
+    """How long the start of a consumer waits for a name server that does not answer yet: programs
+    of one deployment start in any order, and a name server on a JVM takes 5 to 20 seconds.  0 fails
+    at once.  A producer asks nothing at its start: its sends wait within their own timeout."""
     request_hooks: tuple[RequestHook, ...] = ()
     _timing: Timing = SYSTEM
     """What the client waits by.  Not for programs: an embedded broker gives one it can move."""
@@ -87,32 +92,20 @@ class ClientConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value <= 0:
                 raise InvalidSetting(name, str(value), "give a number of milliseconds above 0")
+        check_start_timeout(self.start_timeout_ms)
         for name in ("instance_name", "unit_name", "client_ip"):
             text = getattr(self, name)
             if text is not None and not _WITHOUT_AT.fullmatch(text):
                 raise InvalidSetting(name, str(text), "must not be empty or have an @ or a space")
-        if self.namespace and not NAME_PATTERN.fullmatch(self.namespace):
-            raise InvalidSetting(
-                "namespace", self.namespace, "has characters other than % | a-z A-Z 0-9 _ -"
-            )
-        if (self.access_key is None) != (self.secret_key is None):
-            raise InvalidSetting(
-                "access_key", self.access_key or "", "access_key and secret_key go together"
-            )
-        if self.security_token is not None and self.access_key is None:
-            raise InvalidSetting("security_token", "…", "it needs an access_key")
+        check_namespace(self.namespace)
+        account_of(self.access_key, self.secret_key, self.security_token)
         if self.namesrv is not None:
             parse_addresses(self.namesrv)
 
     @property
     def name_servers(self) -> tuple[str, ...]:
         """Where the name servers are, from the setting or the environment."""
-        text = self.namesrv or os.environ.get(NAMESRV_VARIABLE, "")
-        if not text.strip():
-            raise InvalidSetting(
-                "namesrv", "", f"no name server is set: give namesrv= or set {NAMESRV_VARIABLE}"
-            )
-        return tuple(map(str, parse_addresses(text)))
+        return name_servers(self.namesrv, os.environ)
 
     @property
     def timing(self) -> Timing:
@@ -121,15 +114,24 @@ class ClientConfig:
 
     @property
     def account(self) -> Account | None:
-        if self.access_key is None or self.secret_key is None:
-            return None
-        return Account(self.access_key, self.secret_key, self.security_token)
+        return account_of(self.access_key, self.secret_key, self.security_token)
 
     @property
     def client_tls(self) -> ClientTls | None:
         if isinstance(self.tls, ClientTls):
             return self.tls
         return ClientTls() if self.tls else None
+
+
+def admin_address(given: str | None) -> str | None:
+    """Where administrative requests go, from the setting or the environment."""
+    chosen = given or os.environ.get(ADMIN_VARIABLE) or None
+    return None if chosen is None else str(Address.parse(chosen))
+
+
+def check_start_timeout(value: object) -> None:
+    if not isinstance(value, int) or value < 0:
+        raise InvalidSetting("start_timeout_ms", str(value), "give milliseconds, 0 or more")
 
 
 def split_settings(

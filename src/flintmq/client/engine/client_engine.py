@@ -5,7 +5,7 @@ about sending or consuming: producers and consumers are its members (`client.eng
 
     engine = Engine(ClientConfig(namesrv="127.0.0.1:9876"))
     engine.add_consumer(member)             before or after the start
-    await engine.start()                    touches no network; a wrong setting raises
+    engine.start()                          touches no network; a wrong setting raises
     route = await engine.route("orders")    asked once, then kept fresh
     found = engine.locate("broker-a", 1)    Found(address, broker_id), or None
     answer = await engine.call(found.address, request, timeout_ms)
@@ -110,7 +110,8 @@ class ClientEngine:
 
     # Life
 
-    async def start(self) -> None:
+    def start(self) -> None:
+        """Begin, on the running loop."""
         self.life.begin()
         self.loop = asyncio.get_running_loop()
         try:
@@ -187,10 +188,12 @@ class ClientEngine:
         self.life.require_running()
         return await self._links.call(address, request, timeout_ms or self.config.call_timeout_ms)
 
-    async def tell(self, address: str, request: Command, timeout_ms: int | None = None) -> None:
+    async def send_oneway(
+        self, address: str, request: Command, timeout_ms: int | None = None
+    ) -> None:
         """Send a oneway request."""
         self.life.require_running()
-        await self._links.tell(address, request, timeout_ms or self.config.call_timeout_ms)
+        await self._links.send_oneway(address, request, timeout_ms or self.config.call_timeout_ms)
 
     def make(self, call: Call) -> Awaitable[Command]:
         """Carry out one call of a conversation."""
@@ -353,7 +356,7 @@ class ClientEngine:
     async def _fetch_now(self, topic: str) -> Route | None:
         timeout_ms = self.config.call_timeout_ms
         route = await self.hold(fetch_route(self._name_servers, topic, timeout_ms))
-        if route is not None and self.routes.take(topic, route):
+        if route is not None and self.routes.update(topic, route):
             self.events.add("route", topic, f"{len(route.brokers)} brokers", logging.DEBUG)
             for listener in self._listeners:
                 listener(topic, route)

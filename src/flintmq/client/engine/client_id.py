@@ -10,11 +10,10 @@ import itertools
 import random
 import socket
 import time
-from datetime import datetime
 from ipaddress import ip_address
 
-from flintmq.client.engine import fork
-from flintmq.model.message_id import UniqueIds
+from flintmq.client.engine.lifecycle import in_every_child, process_id
+from flintmq.model.message_id import MonthlyIds, UniqueIds
 
 LOOPBACK = "127.0.0.1"
 
@@ -32,7 +31,7 @@ def client_id(
 
     ``stream`` marks pull and lite pull consumers, as RocketMQ's do.
     """
-    instance = instance_name or f"{fork.process_id()}#{time.time_ns()}.{next(_instances)}"
+    instance = instance_name or f"{process_id()}#{time.time_ns()}.{next(_instances)}"
     parts = [ip or own_ip(), instance]
     if unit_name:
         parts.append(unit_name)
@@ -51,45 +50,16 @@ def own_ip() -> str:
             return LOOPBACK
 
 
-class MessageIds:
-    """Makes the unique ids of messages; month by month, since ids count from the first of it."""
-
-    def __init__(self) -> None:
-        ip = ip_address(own_ip()).packed
-        constant = random.SystemRandom().randrange(1 << 32)
-        self._ids = UniqueIds(ip, fork.process_id(), constant)
-        self._month_start_ms = 0
-        self._next_month_ms = 0
-
-    def make(self, now_ms: int) -> str:
-        return self._ids.make(now_ms, self._month(now_ms))
-
-    def make_many(self, now_ms: int, count: int) -> list[str]:
-        return self._ids.make_many(now_ms, self._month(now_ms), count)
-
-    def _month(self, now_ms: int) -> int:
-        if not self._month_start_ms <= now_ms < self._next_month_ms:
-            self._month_start_ms, self._next_month_ms = month_of(now_ms)
-        return self._month_start_ms
+_message_ids: MonthlyIds | None = None
 
 
-def month_of(now_ms: int) -> tuple[int, int]:
-    """When the month of a time began and when the next begins, in local time."""
-    at = datetime.fromtimestamp(now_ms / 1000).astimezone()
-    start = datetime(at.year, at.month, 1).astimezone()
-    year, month = (at.year + 1, 1) if at.month == 12 else (at.year, at.month + 1)
-    stop = datetime(year, month, 1).astimezone()
-    return round(start.timestamp() * 1000), round(stop.timestamp() * 1000)
-
-
-_message_ids: MessageIds | None = None
-
-
-def message_ids() -> MessageIds:
+def message_ids() -> MonthlyIds:
     """The one source of ids of this process."""
     global _message_ids  # noqa: PLW0603  # a child process has to make its own
     if _message_ids is None:
-        _message_ids = MessageIds()
+        constant = random.SystemRandom().randrange(1 << 32)
+        ids = UniqueIds(ip_address(own_ip()).packed, process_id(), constant)
+        _message_ids = MonthlyIds(ids)
     return _message_ids
 
 
@@ -98,4 +68,4 @@ def _forget() -> None:
     _message_ids = None
 
 
-fork.in_every_child(_forget)
+in_every_child(_forget)

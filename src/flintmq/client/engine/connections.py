@@ -69,12 +69,12 @@ class Links:
             return await self._ask(channel, request, timeout_ms)
         return await channel.call(request, timeout_ms)
 
-    async def tell(self, address: str, request: Command, timeout_ms: int) -> None:
+    async def send_oneway(self, address: str, request: Command, timeout_ms: int) -> None:
         channel = self._ready.get(address)
         if channel is None or channel.is_closed:
             channel, timeout_ms = await self._reach(address, timeout_ms)
         outgoing = self._prepared(address, request)
-        await channel.tell(outgoing, timeout_ms)
+        await channel.send_oneway(outgoing, timeout_ms)
         run_after(self._hooks, address, outgoing, None)
 
     def make(self, call: Call) -> Awaitable[Command]:
@@ -86,7 +86,7 @@ class Links:
 
     async def _make(self, call: Call) -> Command:
         if call.request.is_oneway:
-            await self.tell(call.address, call.request, call.timeout_ms)
+            await self.send_oneway(call.address, call.request, call.timeout_ms)
             return SENT
         return await self.call(call.address, call.request, call.timeout_ms)
 

@@ -57,11 +57,11 @@ class DirectLine:
         self._by_loop_now: set[int] = set()  # threads whose requests leave together
         self._is_closed = False
 
-    def take(self) -> bool:
-        """Have the line until `give_back`; False where others ask at the same time."""
+    def acquire(self) -> bool:
+        """Have the line until `release`; False where others ask at the same time."""
         return not self._by_loop_now and not self._is_closed and self._line.acquire(blocking=False)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         self._line.release()
 
     def make(self, call: Call) -> Command:

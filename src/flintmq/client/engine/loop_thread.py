@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from flintmq.client.engine import fork
+from flintmq.client.engine.lifecycle import check_generation, generation, in_every_child
 from flintmq.errors import WrongState
 from flintmq.net.loop import new_event_loop
 
@@ -39,7 +39,7 @@ class _Errand(Generic[T]):
         self.done.acquire()
 
     def begin(self) -> None:
-        """On the loop."""
+        """Start the coroutine.  Called on the loop."""
         if self.error is None:
             self._task = asyncio.get_running_loop().create_task(self._work)
             self._task.add_done_callback(self._end)
@@ -132,8 +132,8 @@ class Lease:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._born = fork.generation()
-        self._thread: LoopThread | None = _take()
+        self._born = generation()
+        self._thread: LoopThread | None = _share_thread()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -186,7 +186,7 @@ class Lease:
     def give_back(self) -> None:
         """The loop is not needed here any more.  Giving it back twice is no error."""
         thread, self._thread = self._thread, None
-        if thread is not None and self._born == fork.generation():
+        if thread is not None and self._born == generation():
             _leave(thread)
 
     def _require_other(self) -> LoopThread:
@@ -198,7 +198,7 @@ class Lease:
         return thread
 
     def _require(self) -> LoopThread:
-        fork.check_generation(self._born, self._what)
+        check_generation(self._born, self._what)
         if self._thread is None:
             raise WrongState(self._what, "stopped", "make a new one")
         return self._thread
@@ -209,7 +209,7 @@ _thread: LoopThread | None = None
 _users = 0
 
 
-def _take() -> LoopThread:
+def _share_thread() -> LoopThread:
     global _thread, _users  # noqa: PLW0603  # one for each process, and this is where it is kept
     with _lock:
         if _thread is None:
@@ -236,4 +236,4 @@ def _forget() -> None:
     _users = 0
 
 
-fork.in_every_child(_forget)
+in_every_child(_forget)

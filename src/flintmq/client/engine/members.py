@@ -15,7 +15,7 @@ import threading
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from flintmq.client.engine import fork
+from flintmq.client.engine.lifecycle import in_every_child
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
@@ -69,7 +69,7 @@ class ConsumerMember(Protocol):
         """The offset of each queue of the topic that it consumes now."""
 
     def running_info(self, *, with_stacks: bool) -> RunningConsumer | Awaitable[RunningConsumer]:
-        """All about it: settings, queues, rates; the stacks of its listeners if asked for."""
+        """Settings, queues and rates of the consumer; the stacks of its listeners if asked for."""
 
     def consume_directly(self, message: ReceivedMessage) -> DirectResult | Awaitable[DirectResult]:
         """Give one message to the listener, outside of all queues; no offset changes."""
@@ -163,4 +163,4 @@ def _forget() -> None:
     _claimed.clear()
 
 
-fork.in_every_child(_forget)
+in_every_child(_forget)

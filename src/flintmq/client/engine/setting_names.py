@@ -12,37 +12,27 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel
+from flintmq.model.start_point import StartPoint, read_start
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Model: TypeAlias = MessageModel | Literal["clustering", "broadcasting"]
-StartFrom: TypeAlias = (
-    ConsumeFromWhere | Literal["last", "first", "timestamp", "latest", "earliest", "end", "start"]
-)
+StartFrom: TypeAlias = ConsumeFromWhere | StartPoint | datetime | int | str
+"""Words, times and offsets: `model.start_point` says which."""
 
-WORDS: Final[Mapping[str, Mapping[str, object]]] = {
-    "model": {
-        "clustering": MessageModel.CLUSTERING,
-        "broadcasting": MessageModel.BROADCASTING,
-    },
-    "start_from": {
-        "last": ConsumeFromWhere.LAST_OFFSET,
-        "first": ConsumeFromWhere.FIRST_OFFSET,
-        "timestamp": ConsumeFromWhere.TIMESTAMP,
-        "latest": ConsumeFromWhere.LAST_OFFSET,
-        "earliest": ConsumeFromWhere.FIRST_OFFSET,
-        "end": ConsumeFromWhere.LAST_OFFSET,
-        "start": ConsumeFromWhere.FIRST_OFFSET,
-    },
+MODELS: Final = {
+    "clustering": MessageModel.CLUSTERING,
+    "broadcasting": MessageModel.BROADCASTING,
 }
-"""Words for enums: ours, Kafka's and Spark's (earliest, latest), and the CLI's (start, end)."""
+"""Words for the model."""
 
 _FIRST_ARGUMENT: Final = "the group is the first argument"
 
@@ -152,12 +142,13 @@ def in_own_names(settings: Mapping[str, Any], renamed: Mapping[str, str]) -> dic
             raise InvalidSetting(old, str(given[old])[:80], f"is the old name of {new}; give one")
         warn_renamed(f"the setting {old}", new)
         given[new] = given.pop(old)
-    for name, words in WORDS.items():
-        value = given.get(name)
-        if type(value) is str:  # an enum of strings is none
-            if value not in words:
-                raise InvalidSetting(name, value, f"is one of {', '.join(words)}")
-            given[name] = words[value]
+    model = given.get("model")
+    if type(model) is str:  # an enum of strings is none
+        if model not in MODELS:
+            raise InvalidSetting("model", model, f"is one of {', '.join(MODELS)}")
+        given["model"] = MODELS[model]
+    if "start_from" in given:
+        given["start_from"] = read_start(given["start_from"])
     return given
 
 

@@ -30,7 +30,7 @@ class Timing:
         return monotonic_ms()
 
     def wall(self) -> int:
-        """Milliseconds since 1970."""
+        """The wall clock, in milliseconds since 1970."""
         return wall_ms()
 
     def call_later(self, wait_ms: float, act: Callable[[], object]) -> Timer:

@@ -61,7 +61,7 @@ class SendHook(Protocol):
         """These messages are about to leave."""
 
     def after(self, context: SendContext) -> None:
-        """How that ended."""
+        """A send ended, with a receipt or an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ class _Memory:
 class RemoteOffsets(_Memory):
     """Offsets at the brokers: QUERY_CONSUMER_OFFSET (14) and UPDATE_CONSUMER_OFFSET (15).
 
-    ``call`` carries a call out; ``address_of`` gives the master of a queue's broker.
+    ``call`` carries a call out; ``address_of`` gives the master of a queue's broker, ``reader_of``
+    whom else to ask for an offset: a slave while there is no master.  None is stored at slaves.
 
     The first commit of a topic to a broker is waited for before the others leave.  Brokers of
     RocketMQ handle commits side by side and make a table for the group with the first one: of
@@ -126,11 +127,13 @@ class RemoteOffsets(_Memory):
         *,
         call: Callable[[Call], Awaitable[Command]],
         address_of: Callable[[QueueRef], Awaitable[str]],
+        reader_of: Callable[[QueueRef], Awaitable[str]] | None = None,
     ) -> None:
         super().__init__()
         self._group = group
         self._call = call
         self._address_of = address_of
+        self._reader_of = reader_of or address_of
         self._opened: set[tuple[str, str]] = set()
         self._opening: dict[tuple[str, str], asyncio.Event] = {}
 
@@ -141,7 +144,7 @@ class RemoteOffsets(_Memory):
             return self._offsets[queue]
         if where is ReadFrom.MEMORY:
             return None
-        address = await self._address_of(queue)
+        address = await self._reader_of(queue)
         offset = await drive_async(
             group_offset(address, self._group, queue, timeout_ms=STORE_MS), self._call
         )
@@ -155,7 +158,9 @@ class RemoteOffsets(_Memory):
         A failure is one that was not sent, or a first one that was not taken.
         """
         wanted = [(queue, self._offsets[queue]) for queue in queues if queue in self._offsets]
-        outcomes = await asyncio.gather(*(self._tell(queue, offset) for queue, offset in wanted))
+        outcomes = await asyncio.gather(
+            *(self._store_newest(queue, offset) for queue, offset in wanted)
+        )
         return {
             queue: error
             for (queue, _), error in zip(wanted, outcomes, strict=True)
@@ -167,8 +172,8 @@ class RemoteOffsets(_Memory):
         if not await self._open(queue, offset):
             await self._ask(queue, offset)
 
-    async def _tell(self, queue: QueueRef, offset: QueueOffset) -> FlintError | None:
-        """Tell ``offset``, or what is known by now: pulls tell offsets too, and none goes back."""
+    async def _store_newest(self, queue: QueueRef, offset: QueueOffset) -> FlintError | None:
+        """Commit ``offset``, or what is known by now: pulls commit too, and no offset goes back."""
         try:
             if not await self._open(queue, self._offsets.get(queue, offset)):
                 address = await self._address_of(queue)

@@ -57,7 +57,7 @@ class Gather:
         self._is_leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, message: Message, timeout_ms: int, done: Callable[[Outcome], object]) -> bool:
+    def add(self, message: Message, timeout_ms: int, done: Callable[[Outcome], object]) -> bool:
         """Send a message soon and tell ``done``, on the loop; False when it has to go alone."""
         size_bytes = gathered_bytes(message, self._rules)
         if size_bytes is None:
@@ -68,9 +68,9 @@ class Gather:
         return True
 
     def start(self, message: Message, timeout_ms: int) -> asyncio.Future[SendReceipt] | None:
-        """`put` with a future for the outcome; None when the message has to go alone."""
+        """`add` with a future for the outcome; None when the message has to go alone."""
         future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-        return future if self.put(message, timeout_ms, partial(_tell, future)) else None
+        return future if self.add(message, timeout_ms, partial(_resolve, future)) else None
 
     def _leave_soon(self) -> None:
         if not self._is_leaving:
@@ -80,7 +80,7 @@ class Gather:
     def _leave(self) -> None:
         """At the end of a turn, so that all of it leaves together."""
         self._is_leaving = False
-        for lane, group in self._gathering.take():
+        for lane, group in self._gathering.next_groups():
             task = asyncio.get_running_loop().create_task(self._send(lane, group))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -118,7 +118,7 @@ class Gather:
         return await asyncio.gather(*alone, return_exceptions=True)
 
 
-def _tell(future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
+def _resolve(future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
     if future.done():  # whoever waited has gone
         return
     if isinstance(outcome, BaseException):

@@ -4,7 +4,7 @@
 
 Waking the loop costs more than queueing, so it is woken once for all that was queued meanwhile.
 
-Invariant: at most ``in_flight_max`` messages are between `put` and their end.
+Invariant: at most ``in_flight_max`` messages are between `submit` and their end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from flintmq.client.engine.loop_thread import Lease
-from flintmq.client.producer.producer import Producer, Selector
+from flintmq.client.producer.producer import Producer
+from flintmq.core.producer.queue_choice import Selector
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.errors import WrongState
 from flintmq.logs import logger
@@ -44,7 +45,7 @@ class Job(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it may go to any queue."""
+        """Whether the message may go to any queue."""
         return self.queue is None and self.selector is None and self.sharding_key is None
 
 
@@ -58,7 +59,7 @@ class Outbox:
         self._count = 0
         self._change = threading.Condition()
         self._waiting_count = 0
-        self._is_telling = False
+        self._is_notifying = False
         self._jobs: deque[Job] = deque()
         self._is_woken = False
         self._tasks: set[asyncio.Task[SendReceipt]] = set()
@@ -68,7 +69,7 @@ class Outbox:
         """Whether nothing is under way."""
         return not self._count
 
-    def put(self, job: Job) -> Future[SendReceipt]:
+    def submit(self, job: Job) -> Future[SendReceipt]:
         """Queue a message; wait while too many are under way."""
         if self._lease.is_current and self._count >= self._limit:
             raise WrongState("send_async", "full", "a callback must not wait for room")
@@ -108,7 +109,7 @@ class Outbox:
             if (
                 gather is not None
                 and job.is_plain
-                and gather.put(job.message, job.timeout_ms, partial(self._end, job))
+                and gather.add(job.message, job.timeout_ms, partial(self._end, job))
             ):
                 continue
             work = self._producer.send(
@@ -143,18 +144,18 @@ class Outbox:
     def _ended(self) -> None:
         with self._change:
             self._count -= 1
-            if self._waiting_count and not self._is_telling:
-                self._is_telling = True
+            if self._waiting_count and not self._is_notifying:
+                self._is_notifying = True
                 self._tell_soon()
 
     def _tell_soon(self) -> None:
         """Wake who waits once for all that ends in this turn of the loop."""
         if self._lease.is_current:
-            asyncio.get_running_loop().call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._notify)
         else:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._change:
-            self._is_telling = False
+            self._is_notifying = False
             self._change.notify_all()

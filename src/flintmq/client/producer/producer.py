@@ -11,9 +11,9 @@ under way.  What may be tried again, and where, `core.producer.publisher` decide
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Self, TypeAlias, Unpack
+from typing import Final, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -24,8 +24,8 @@ from flintmq.client.engine.client_id import message_ids
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.members import TransactionCheck
 from flintmq.client.hooks.send_hooks import SendHooks, SendWatch
+from flintmq.client.hooks.send_timer import SendTimer
 from flintmq.client.producer.auto_batch import Gather
-from flintmq.client.producer.direct_sends import DirectSends
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
 from flintmq.client.producer.request_reply import (
     MemberOfProducer,
@@ -33,22 +33,23 @@ from flintmq.client.producer.request_reply import (
     reply_to,
     request_properties,
 )
+from flintmq.client.producer.route_wait import RouteWait
 from flintmq.client.producer.trace_hooks import SendTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
 from flintmq.core.conversation import PausingConversation
 from flintmq.core.producer.publisher import Publisher
-from flintmq.core.producer.queue_choice import queue_of_key
+from flintmq.core.producer.queue_choice import Selector, choose_queue, replace_topic
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.core.producer.send_batches import send_batches
 from flintmq.core.producer.send_draft import Draft, draft_batches, draft_message
-from flintmq.errors import InvalidName, InvalidSetting, SendFailed
+from flintmq.errors import InvalidName, SendFailed
 from flintmq.model import properties as names
 from flintmq.model.group import check_group_name
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.model.queue import QueueRef
+from flintmq.net.drive import drive
 from flintmq.protocol.codes import RequestCode
 
-Selector: TypeAlias = Callable[[Sequence[QueueRef], Message], QueueRef]
 """Chooses one of the queues that a message may go to."""
 
 PLACEHOLDER: Final = "DEFAULT_PRODUCER"
@@ -81,6 +82,8 @@ class Producer(AsyncClient):
             MemberOfProducer(self._publisher.group, self._replies, self._check)
         )
         self._hooks = self._send_hooks(None)
+        metrics = self.config.metrics
+        self._counts = None if metrics is None else metrics.producer()
         self._tracer: Tracer | None = None
         self._room = asyncio.Semaphore(self.config.in_flight_max)
         self._in_flight: set[asyncio.Future[SendReceipt]] = set()
@@ -91,16 +94,10 @@ class Producer(AsyncClient):
 
     # Life
 
-    def direct_sends(self, runner: Runner) -> DirectSends | None:
-        """Sends on the threads that wait for them; None where the loop has to see each."""
-        engine, faults = self._engine, self._publisher.faults
-        if self._hooks is not None or engine.config.request_hooks or faults.is_on:
-            return None
-        parts = (self._draft, self._draft_all, self._publisher.send, self._send_all, self._given)
-        return DirectSends(DirectLine(engine, runner), engine.routes, *parts)
-
     async def start(self) -> Self:
-        await self._engine.start()
+        self._engine.start()
+        if self._counts is not None:
+            self._counts.client_id = self.client_id
         self._tracer = await start_tracer(
             Producer, self._engine, self.config, self.group, "PRODUCE"
         )
@@ -137,18 +134,19 @@ class Producer(AsyncClient):
         """Send one message and wait until it is stored.
 
         At most one of the last three: ``queue`` is where to send it, ``selector`` chooses among
-        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
-        tried once, since another queue would break its order.
+        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message waits
+        for the broker of its queue, since another queue would break its order.
         """
         if queue is None and selector is None and sharding_key is None:
             return await self._send(self._draft(message), timeout_ms, (message,))
         self._engine.life.require_running()
         extra = None if sharding_key is None else {names.SHARDING_KEY: sharding_key}
         draft = self._draft(message, extra)
-        start_ms = self._engine.stopwatch()
-        chosen = await self._choose(message, draft.topic, queue, selector, sharding_key)
-        left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
-        conversation = self._publisher.send_to(draft, chosen, left_ms, self._watch((message,)))
+        wait = self._route_wait(timeout_ms)
+        queues = await wait.publish_queues(draft.topic)
+        chosen = choose_queue(message, queues, queue, selector, sharding_key)
+        watch = self._watch((message,))
+        conversation = self._publisher.send_to(draft, chosen, wait.left_ms, watch)
         return self._given(await self._engine.hold(conversation))
 
     async def send_async(
@@ -183,11 +181,12 @@ class Producer(AsyncClient):
         """Send one message and do not ask whether it was stored."""
         self._engine.life.require_running()
         draft = self._draft(message)
-        queues = await self._engine.publish_queues(draft.topic)
+        wait = self._route_wait(timeout_ms)
+        queues = await wait.publish_queues(draft.topic)
         if draft.is_timed:
             await self._engine.meet_brokers()
-        watch = self._watch((message,))
-        await self._engine.hold(self._publisher.tell(draft, queues, timeout_ms, watch))
+        watch, timeout_ms = self._watch((message,)), wait.left_ms
+        await self._engine.hold(self._publisher.send_oneway(draft, queues, timeout_ms, watch))
 
     async def send_batch(
         self,
@@ -204,23 +203,63 @@ class Producer(AsyncClient):
         self._engine.life.require_running()
         chosen = list(messages)
         drafts = self._draft_all(chosen)
-        await self._engine.publish_queues(drafts[0].topic)
+        await self._route_wait(timeout_ms).publish_queues(drafts[0].topic)
         conversation = self._send_all(chosen, drafts, timeout_ms, queue)
         return list(map(self._given, await self._engine.hold(conversation)))
+
+    # Sending on the thread that waits
+
+    def direct_line(self, runner: Runner) -> DirectLine | None:
+        """A connection past the loop; None where the loop has to see each send."""
+        engine, faults = self._engine, self._publisher.faults
+        if self._hooks is not None or engine.config.request_hooks or faults.is_on:
+            return None
+        return DirectLine(engine, runner)
+
+    def send_past_loop(
+        self, line: DirectLine, message: Message, timeout_ms: int
+    ) -> SendReceipt | None:
+        """`send` on the calling thread; None where the loop has to do it: see `DirectLine`."""
+        if not line.acquire():
+            return None
+        try:
+            draft = self._draft(message)
+            queues = self._engine.routes.publish_queues(draft.topic)
+            if not queues or draft.is_timed:
+                return None
+            watch = self._watch((message,))
+            conversation = self._publisher.send(draft, queues, timeout_ms, watch)
+            return self._given(drive(conversation, line.make))
+        finally:
+            line.release()
+
+    def send_batch_past_loop(
+        self, line: DirectLine, messages: Sequence[Message], timeout_ms: int
+    ) -> list[SendReceipt] | None:
+        """`send_batch` on the calling thread; None where the loop has to do it."""
+        if not line.acquire():
+            return None
+        try:
+            drafts = self._draft_all(messages)
+            if not self._engine.routes.publish_queues(drafts[0].topic):
+                return None
+            receipts = drive(self._send_all(messages, drafts, timeout_ms), line.make)
+            return list(map(self._given, receipts))
+        finally:
+            line.release()
 
     async def request(self, message: Message, *, timeout_ms: int = SEND_MS) -> ReceivedMessage:
         """Send a message and wait for the reply to it; `NoReply` when none comes in time."""
         self._engine.life.require_running()
-        start_ms = self._engine.stopwatch()
-        await self._engine.publish_queues(self._engine.wire_name(message.topic))
+        wait = self._route_wait(timeout_ms)
+        await wait.publish_queues(self._engine.wire_name(message.topic))
         await self._engine.meet_brokers()  # the reply may come by any of them
         correlation_id = self._replies.expect()
         try:
             extra = request_properties(correlation_id, self.client_id, timeout_ms)
             draft = self._draft(message, extra)
-            left_ms = max(1, timeout_ms - (self._engine.stopwatch() - start_ms))
-            await self._send(draft, left_ms, (message,))
-            left_ms = timeout_ms - (self._engine.stopwatch() - start_ms)
+            await self._send(draft, wait.left_ms, (message,))
+            left_ms = wait.left_ms
             return await self._replies.wait(correlation_id, message.topic, left_ms, timeout_ms)
         except SendFailed:
             self._engine.life.require_running()  # that is why, if it was stopped meanwhile
@@ -243,10 +282,11 @@ class Producer(AsyncClient):
             extra=extra,
             code=RequestCode.SEND_REPLY_MESSAGE_V2,
         )
-        queues = await self._engine.publish_queues(draft.topic)
+        wait = self._route_wait(timeout_ms)
+        queues = await wait.publish_queues(draft.topic)
         near = [queue for queue in queues if queue.broker == request.broker]
         chosen, watch = (near or queues)[0], self._watch((message,))
-        return await self._engine.hold(self._publisher.send_to(draft, chosen, timeout_ms, watch))
+        return await self._engine.hold(self._publisher.send_to(draft, chosen, wait.left_ms, watch))
 
     async def queues(self, topic: str) -> list[QueueRef]:
         """The queues that messages to a topic may go to now."""
@@ -288,7 +328,7 @@ class Producer(AsyncClient):
             self._engine.routes,
             drafts,
             timeout_ms,
-            queue=None if queue is None else self._wire_queue(queue, drafts[0].topic),
+            queue=None if queue is None else replace_topic(queue, drafts[0].topic),
             watch=lambda start, stop: self._watch(messages[start:stop]),
         )
 
@@ -298,16 +338,17 @@ class Producer(AsyncClient):
         engine = self._engine
         queues = engine.routes.publish_queues(draft.topic)
         if not queues or draft.is_timed:
-            start_ms = engine.stopwatch()
-            queues = await engine.publish_queues(draft.topic)
+            wait = self._route_wait(timeout_ms)
+            queues = await wait.publish_queues(draft.topic)
             if draft.is_timed:
                 await engine.meet_brokers()
-            timeout_ms = max(1, timeout_ms - (engine.stopwatch() - start_ms))
+            timeout_ms = wait.left_ms
         conversation = self._publisher.send(draft, queues, timeout_ms, self._watch(messages))
         return self._given(await engine.hold(conversation))
 
-    def _watch(self, messages: Sequence[Message]) -> SendWatch | None:
-        return None if self._hooks is None else SendWatch(self._hooks, messages)
+    def _watch(self, messages: Sequence[Message]) -> SendWatch | SendTimer | None:
+        watch = None if self._hooks is None else SendWatch(self._hooks, messages)
+        return watch if self._counts is None else SendTimer(self._counts, messages, watch)
 
     def _send_hooks(self, tracer: Tracer | None) -> SendHooks | None:
         engine, hooks = self._engine, self.config.send_hooks
@@ -317,28 +358,8 @@ class Producer(AsyncClient):
             return None
         return SendHooks(hooks, self.group, self._namespace, engine.wall, engine.stopwatch)
 
-    async def _choose(
-        self,
-        message: Message,
-        topic: str,
-        queue: QueueRef | None,
-        selector: Selector | None,
-        sharding_key: str | None,
-    ) -> QueueRef:
-        if sum(given is not None for given in (queue, selector, sharding_key)) > 1:
-            raise InvalidSetting("queue", topic, "give one of queue, selector and sharding_key")
-        queues = await self._engine.publish_queues(topic)
-        if selector is not None:
-            queue = selector([replace_topic(each, message.topic) for each in queues], message)
-        elif sharding_key is not None:
-            return queue_of_key(queues, sharding_key)
-        assert queue is not None
-        if queue.topic != message.topic:
-            raise InvalidSetting("queue", str(queue), f"the message is for {message.topic!r}")
-        return self._wire_queue(queue, topic)
-
-    def _wire_queue(self, queue: QueueRef, topic: str) -> QueueRef:
-        return queue if queue.topic == topic else replace_topic(queue, topic)
+    def _route_wait(self, timeout_ms: int) -> RouteWait:
+        return RouteWait(self._engine, self.config.retries, timeout_ms)
 
     def _given(self, receipt: SendReceipt) -> SendReceipt:
         """A receipt as the user knows its topic."""
@@ -351,15 +372,13 @@ class Producer(AsyncClient):
         self._in_flight.discard(future)
         self._room.release()
 
-    def _note_trouble(self, topic: str, broker: str, text: str) -> None:
-        """On whatever thread the send is held."""
-        self._engine.events.add("retry", f"{topic} at {broker}", text)
+    def _note_trouble(self, topic: str, broker: str, text: str, is_first: bool) -> None:
+        """On whatever thread the send is held.  A producer that was stopped tries no further."""
+        self._engine.life.require_running()
+        if is_first:
+            self._engine.events.add("retry", f"{topic} at {broker}", text)
         with suppress(RuntimeError):  # the loop is closed
             self._engine.loop.call_soon_threadsafe(self._engine.doubt_route, topic)
 
     def _check(self, check: TransactionCheck) -> None:
         self._engine.events.add("check", check.address, "this producer has no transactions")
-
-
-def replace_topic(queue: QueueRef, topic: str) -> QueueRef:
-    return QueueRef(topic, queue.broker, queue.queue_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.hooks.send_hooks import SendHook
@@ -18,6 +18,9 @@ from flintmq.core.producer.send_draft import (
 from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
 from flintmq.model.sys_flag import Compression
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 SEND_MS: Final = 3_000
 """How long a send may take, retries included, as in RocketMQ."""
@@ -46,6 +49,7 @@ class ProducerSettings(ClientSettings, total=False):
     send_hooks: tuple[SendHook, ...]
     trace: bool
     trace_topic: str | None
+    metrics: ClientMetrics | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,8 @@ class ProducerConfig:
     """Leave traces of every message that is stored, in RocketMQ's trace topic."""
     trace_topic: str | None = None
     """Leave them in this topic instead."""
+    metrics: ClientMetrics | None = None
+    """Count and time sends there."""
 
     def __post_init__(self) -> None:
         if self.in_flight_max <= 0:
@@ -83,6 +89,8 @@ class ProducerConfig:
             raise InvalidSetting("compression", self.compression, "is zlib, lz4 or zstd")
         self.send_rules()
         self.draft_rules("")
+        if self.metrics is not None and not hasattr(self.metrics, "producer"):
+            raise InvalidSetting("metrics", repr(self.metrics), "give a ClientMetrics")
         traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be
 
     def send_rules(self) -> SendRules:

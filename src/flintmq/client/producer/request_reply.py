@@ -56,9 +56,11 @@ class Replies:
             raise NoReply(topic, timeout_ms, "the request was sent and nobody replied") from None
 
     def forget(self, correlation_id: str) -> None:
-        self._waiting.pop(correlation_id, None)
+        waiting = self._waiting.pop(correlation_id, None)
+        if waiting is not None and waiting.done() and not waiting.cancelled():
+            waiting.exception()  # a request that could not be sent has raised an error of its own
 
-    def take(self, correlation_id: str, reply: ReceivedMessage) -> bool:
+    def resolve(self, correlation_id: str, reply: ReceivedMessage) -> bool:
         """A reply arrived; whether somebody waits for it."""
         waiting = self._waiting.get(correlation_id)
         if waiting is None or waiting.done():
@@ -111,4 +113,4 @@ class MemberOfProducer:
         self._check(check)
 
     def take_reply(self, correlation_id: str, reply: ReceivedMessage) -> bool:
-        return self._replies.take(correlation_id, reply)
+        return self._replies.resolve(correlation_id, reply)

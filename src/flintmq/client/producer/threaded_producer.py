@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Unpack
 
+from flintmq.client.engine.direct_line import DirectLine
 from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.producer import producer as aio
 from flintmq.client.producer import transaction_producer as aio_transactions
-from flintmq.client.producer.direct_sends import DirectSends
 from flintmq.client.producer.outbox import Callback, Job, Outbox
-from flintmq.client.producer.producer import Selector
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
 from flintmq.client.producer.transaction_producer import Check
+from flintmq.core.producer.queue_choice import Selector
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.core.producer.transaction import (
     TransactionReceipt,
@@ -44,7 +44,7 @@ class Producer(ThreadedFace[aio.Producer]):
     def __init__(self, group: str, **settings: Unpack[ProducerSettings]) -> None:
         super().__init__(self._make(group, settings))
         self._outbox: Outbox | None = None
-        self._direct: DirectSends | None = None
+        self._direct: DirectLine | None = None
 
     def _make(self, group: str, settings: ProducerSettings) -> aio.Producer:
         return aio.Producer(group, **settings)
@@ -53,13 +53,13 @@ class Producer(ThreadedFace[aio.Producer]):
 
     def _started(self, lease: Lease) -> None:
         self._outbox = Outbox(self._inner, lease)
-        self._direct = self._inner.direct_sends(lease)
+        self._direct = self._inner.direct_line(lease)
 
     def _stopping(self) -> None:
         if self._outbox is not None:
             self._outbox.wait()
         if self._direct is not None:
-            self._direct.line.close()
+            self._direct.close()
 
     def flush(self) -> None:
         """Wait until every message given to `send_async` is stored or has failed."""
@@ -81,16 +81,16 @@ class Producer(ThreadedFace[aio.Producer]):
         """Send one message and wait until it is stored.
 
         At most one of the last three: ``queue`` is where to send it, ``selector`` chooses among
-        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message is
-        tried once, since another queue would break its order.
+        the queues, and messages with one ``sharding_key`` go to one queue.  Such a message waits
+        for the broker of its queue, since another queue would break its order.
         """
         lease = self._require()
         direct = self._past_loop(lease)
         if direct is not None and queue is None and selector is None and sharding_key is None:
-            receipt = direct.send(message, timeout_ms)
+            receipt = self._inner.send_past_loop(direct, message, timeout_ms)
             if receipt is not None:
                 return receipt
-        return (lease.run if self._direct is None else self._direct.line.by_loop)(
+        return (lease.run if self._direct is None else self._direct.by_loop)(
             self._inner.send(
                 message,
                 timeout_ms=timeout_ms,
@@ -114,7 +114,7 @@ class Producer(ThreadedFace[aio.Producer]):
         self._require()
         outbox = self._outbox
         assert outbox is not None
-        return outbox.put(
+        return outbox.submit(
             Job(message, timeout_ms, queue, selector, sharding_key, callback, Future())
         )
 
@@ -133,7 +133,7 @@ class Producer(ThreadedFace[aio.Producer]):
         lease, chosen = self._require(), list(messages)
         direct = self._past_loop(lease)
         if direct is not None and queue is None:
-            receipts = direct.send_batch(chosen, timeout_ms)
+            receipts = self._inner.send_batch_past_loop(direct, chosen, timeout_ms)
             if receipts is not None:
                 return receipts
         return lease.run(self._inner.send_batch(chosen, timeout_ms=timeout_ms, queue=queue))
@@ -152,7 +152,7 @@ class Producer(ThreadedFace[aio.Producer]):
         """The queues that messages to a topic may go to now."""
         return self._require().run(self._inner.queues(topic))
 
-    def _past_loop(self, lease: Lease) -> DirectSends | None:
+    def _past_loop(self, lease: Lease) -> DirectLine | None:
         """None where a message could overtake one that `send_async` has."""
         lease.require_other()
         outbox = self._outbox

@@ -83,7 +83,7 @@ class SendTrace:
 
 
 class ConsumeTrace:
-    """A consume hook."""
+    """The consume hook that traces what listeners did."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer

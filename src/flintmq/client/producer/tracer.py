@@ -161,14 +161,14 @@ class Tracer:
                     is_due = True
                 self._wake.clear()
                 is_last = not self._is_open
-                while batch := self._take(1 if is_due or is_last else BATCH_MIN):
+                while batch := self._next_batch(1 if is_due or is_last else BATCH_MIN):
                     await self._send_all(sends, pack(batch))
                     await asyncio.sleep(0)
                 self._tell_of_drops()
                 if is_last:
                     return
 
-    def _take(self, count_min: int) -> list[Happening]:
+    def _next_batch(self, count_min: int) -> list[Happening]:
         with self._lock:
             if len(self._waiting) < count_min:
                 self._is_woken = False

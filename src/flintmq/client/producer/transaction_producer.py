@@ -123,7 +123,7 @@ class TransactionProducer(Producer):
         try:
             if address is None:
                 raise LookupError(receipt.queue.broker)
-            await self._engine.tell(address, end)
+            await self._engine.send_oneway(address, end)
         except (FlintError, LookupError) as error:
             text = f"{state} of {receipt.message_id} was not told: {error}"
             self._engine.events.add("transaction", receipt.queue.broker, text, logging.WARNING)
@@ -183,7 +183,7 @@ class TransactionProducer(Producer):
         topic, message_id = check.message.topic, message.message_id
         end = end_of_check(check.header, topic, self._publisher.group, message_id, state, remark)
         try:
-            await self._engine.tell(check.address, end)
+            await self._engine.send_oneway(check.address, end)
         except FlintError as error:
             self._engine.events.add("check", check.address, f"not answered: {error}")
             return

@@ -3,20 +3,21 @@
     topic added ──► route ──► Rebalance ──► members asked ──► Share ──► ``on_share``
 
 Topics come and go while the consumer runs, so each has a `Rebalance` of its own.  A topic that
-has no route is asked for again, less and less often.
+has no route is asked for again, less and less often, and reported by
+`client.joining.missing_topics`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_engine import ClientEngine
-from flintmq.core.group.actions import AskMembers, ReportEvent
+from flintmq.client.engine.machine_driver import Actions, MachineDriver
+from flintmq.client.joining.missing_topics import MissingTopics
+from flintmq.core.group.actions import AskMembers
 from flintmq.core.group.rebalance import Rebalance, Share
 from flintmq.core.pull.lite_settings import PullSettings
 from flintmq.errors import FlintError
@@ -36,7 +37,15 @@ class _AssignedTopic:
     is_asking: bool = False
 
 
-class QueueAssignment:
+@dataclass(frozen=True, slots=True, eq=False)
+class _AskRoute:
+    """Ask the name servers for the route of a topic."""
+
+    topic: str
+    found: _AssignedTopic
+
+
+class QueueAssignment(MachineDriver):
     """The shares of one consumer.  Topics are named as on the wire."""
 
     def __init__(
@@ -46,13 +55,21 @@ class QueueAssignment:
         settings: PullSettings,
         on_share: Callable[[Share], None],
     ) -> None:
-        self._engine = engine
-        self._pulling = pulling
+        super().__init__(engine, f"the assignment of {engine.client_id}")
+        self.is_open = False
         self._settings = settings
         self._on_share = on_share
         self._topics: dict[str, _AssignedTopic] = {}
         self._shares: dict[str, Share] = {}
-        self._change = asyncio.Event()
+        self._missing = MissingTopics(engine)
+        self.on(_AskRoute, lambda ask: self.begin(ask, self._ask_route(ask.topic, ask.found)))
+        self.on(Share, self._apply)
+        self.on_call(
+            AskMembers,
+            lambda ask: pulling.members(ask.topic),
+            self._members_known,
+            self._members_failed,
+        )
         engine.on_route_change(self._route_changed)
 
     @property
@@ -61,12 +78,13 @@ class QueueAssignment:
 
     def start(self) -> None:
         """Begin to share out; until then topics are only remembered."""
-        self._engine.spawn(self._run(), "rebalance")
+        self.is_open = True
+        self.event(())
 
     def add(self, topic: str) -> None:
         if topic in self._topics:
             return
-        settings, now_ms = self._settings, self._engine.clock()
+        settings, now_ms = self._settings, self._clock()
         rebalance = Rebalance(
             self._engine.client_id,
             [topic],
@@ -80,7 +98,7 @@ class QueueAssignment:
         if route is not None:
             found.has_route = True
             rebalance.route_known(topic, route.subscribe_queues(topic), now_ms)
-        self._change.set()
+        self.event(())
 
     def remove(self, topic: str) -> None:
         self._topics.pop(topic, None)
@@ -98,36 +116,28 @@ class QueueAssignment:
     def troubles(self) -> dict[str, str]:
         """The topics that could not be shared out, and why."""
         told = {topic: self.trouble(topic) for topic in self._topics}
-        return {topic: text for topic, text in told.items() if text}
+        reported = {topic: text for topic, text in told.items() if text}
+        return {**reported, **self._missing.troubles}
 
     def wake(self) -> None:
         """Members came or went: look at everything now."""
         for found in self._topics.values():
-            found.rebalance.wake(self._engine.clock())
-        self._change.set()
+            found.rebalance.wake(self._clock())
+        self.event(())
 
     # Inside
 
-    async def _run(self) -> None:
-        while True:
-            self._change.clear()
-            now_ms = self._engine.clock()
-            for topic, found in list(self._topics.items()):
-                if not found.has_route and not found.is_asking and found.route_due_ms <= now_ms:
-                    found.is_asking = True
-                    self._engine.spawn(self._ask_route(topic, found), f"route of {topic}")
-                for step in found.rebalance.due(now_ms):
-                    if isinstance(step, Share):
-                        self._take(step)
-                    else:
-                        self._engine.spawn(self._ask_members(found, step), f"members, {topic}")
-            due_ms = self._next_due_ms()
-            wait_ms = None if due_ms is None else max(0, due_ms - self._engine.clock())
-            with suppress(TimeoutError):
-                async with self._engine.timing.limit(wait_ms):
-                    await self._change.wait()
+    def tick(self, now_ms: int) -> Actions:
+        """Ask for the routes and members that are due."""
+        out: list[object] = []
+        for topic, found in self._topics.items():
+            if not found.has_route and not found.is_asking and found.route_due_ms <= now_ms:
+                found.is_asking = True
+                out.append(_AskRoute(topic, found))
+            out += found.rebalance.due(now_ms)
+        return out
 
-    def _next_due_ms(self) -> int | None:
+    def next_due_ms(self) -> int | None:
         times = [found.rebalance.next_due_ms() for found in self._topics.values()]
         times += [
             found.route_due_ms
@@ -141,41 +151,34 @@ class QueueAssignment:
             route = await self._engine.refresh_route(topic)
             if route is not None:
                 self._route_changed(topic, route)
+            else:
+                await self._missing.missed(topic)
         except FlintError as error:
-            self._engine.events.add("route", topic, str(error))
+            self._missing.failed(topic, error)
         finally:
             found.is_asking = False
-            found.route_due_ms = self._engine.clock() + found.route_wait_ms
+            found.route_due_ms = self._clock() + found.route_wait_ms
             found.route_wait_ms = min(2 * found.route_wait_ms, ROUTE_MAX_MS)
-            self._change.set()
+            self.event(())
 
     def _route_changed(self, topic: str, route: Route) -> None:
         found = self._topics.get(topic)
         if found is not None:
             found.has_route = True
             queues = route.subscribe_queues(topic)
-            found.rebalance.route_known(topic, queues, self._engine.clock())
-            self._change.set()
+            found.rebalance.route_known(topic, queues, self._clock())
+            self.event(())
 
-    async def _ask_members(self, found: _AssignedTopic, ask: AskMembers) -> None:
-        out: list[Share | ReportEvent]
-        try:
-            members = await self._pulling.members(ask.topic)
-        except FlintError as error:
-            self._engine.doubt_route(ask.topic)
-            out = [*found.rebalance.members_failed(ask, str(error), self._engine.clock())]
-        else:
-            out = found.rebalance.members_known(ask, members, self._engine.clock())
-        self._change.set()
-        if self._topics.get(ask.topic) is not found:
-            return
-        for each in out:
-            if isinstance(each, Share):
-                self._take(each)
-            else:
-                self._engine.events.add(each.kind, each.subject, each.text, each.level)
+    def _members_known(self, ask: AskMembers, members: tuple[str, ...], now_ms: int) -> Actions:
+        found = self._topics.get(ask.topic)
+        return () if found is None else found.rebalance.members_known(ask, members, now_ms)
 
-    def _take(self, share: Share) -> None:
+    def _members_failed(self, ask: AskMembers, reason: str, now_ms: int) -> Actions:
+        self._engine.doubt_route(ask.topic)
+        found = self._topics.get(ask.topic)
+        return () if found is None else found.rebalance.members_failed(ask, reason, now_ms)
+
+    def _apply(self, share: Share) -> None:
         if self._shares.get(share.topic) != share:
             self._shares[share.topic] = share
             text = f"{len(share.own)} of {len(share.queues)} queues are ours"

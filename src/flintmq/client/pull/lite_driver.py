@@ -2,8 +2,8 @@
 
     machine ──Pull──► task ──answer──► machine ──ready──► poll
 
-Every queue has at most one task.  A pull that a seek has made needless is cancelled, since a
-broker may keep it for 20 seconds.
+Every queue has at most one task.  A seek cancels the pull of its queue, since a broker may keep
+it for 20 seconds.
 
 Everything happens on the loop but `poll_here`, which takes messages on the thread that wants
 them: going to the loop and back wakes two threads for a handful of messages.  Where more is
@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from flintmq.client.engine.timing import Timer
+from flintmq.client.engine.machine_driver import Actions, MachineDriver, known_error
 from flintmq.client.pull.pull_client import StreamClient
 from flintmq.client.pull.pull_settings import LiteConfig
 from flintmq.client.push.push_status import QueueStatus, queue_statuses
 from flintmq.core.consumer.assigned_queue import as_listeners_see
-from flintmq.core.group.actions import AskStartOffset, ReportEvent
+from flintmq.core.group.actions import AskStartOffset
 from flintmq.core.group.pull_answers import MessagesFound, OffsetMoved
-from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.lite_pull import Batch, LiteAction, LitePull, Release
 from flintmq.core.reading.pull_request import Pull
@@ -50,37 +50,36 @@ GATHERED_MAX: Final = 16
 """Answers that are worth to wake it at once."""
 
 
-class LitePuller:
+class LiteDriver(MachineDriver):
     """The queues of one lite pull consumer.  Names are those of the wire."""
 
     def __init__(self, client: StreamClient, settings: LiteConfig) -> None:
+        super().__init__(client.engine, f"group {client.group}")
+        self.is_open = False
         self._client = client
-        self._engine = client.engine
         self._settings = settings
-        self._machine = LitePull(settings, client.group, self._engine.clock())
+        self._machine = LitePull(settings, client.group, self._clock())
         self._tasks: dict[QueueRef, Task[None]] = {}
-        self._timer: Timer | None = None
-        self._timer_ms = 0
         self._ready: asyncio.Future[None] | None = None
         self._polling = asyncio.Lock()
         self._guard = threading.RLock()
         self._polling_here = threading.Lock()
         self._waiter: threading.Lock | None = None  # of the thread that polls, while it waits
         self._waker: asyncio.TimerHandle | None = None
-        self._is_running = False
         self._is_behind = False  # whether the queue that was answered last has more
+        self.on_pull(self._pull_once)
+        self.on_call(AskStartOffset, self._start_offset, self._start_known, self._start_failed)
+        self.on(Release, self._release)
 
     # Life
 
     def start(self) -> None:
-        self._is_running = True
+        self.is_open = True
 
     async def stop(self, *, settle: bool) -> None:
         """Pull no more, and commit what is done if the consumer commits by itself."""
         with self._guard:  # nobody begins to wait from here on
-            self._is_running = False
-        if self._timer is not None:
-            self._timer.cancel()
+            self.close()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -108,10 +107,10 @@ class LitePuller:
         self, wanted: Mapping[QueueRef, TopicSubscription], *, topic: str | None = None
     ) -> None:
         """These queues are ours now, once the consumer runs."""
-        if self._is_running:
+        if self.is_open:
             with self._guard:
-                actions = self._machine.apply(wanted, self._engine.clock(), topic=topic)
-            self._carry_out(actions)
+                actions = self._machine.apply(wanted, self._clock(), topic=topic)
+            self.event(actions)
 
     def pause(self, queues: Iterable[QueueRef]) -> None:
         with self._guard:
@@ -119,34 +118,34 @@ class LitePuller:
 
     def resume(self, queues: Iterable[QueueRef]) -> None:
         with self._guard:
-            actions = self._machine.resume(queues, self._engine.clock())
-        self._carry_out(actions)
+            actions = self._machine.resume(queues, self._clock())
+        self.event(actions)
 
     def seek(self, queue: QueueRef, offset: QueueOffset) -> None:
         with self._guard:
-            actions = self._machine.seek(queue, offset, self._engine.clock())
+            actions = self._machine.seek(queue, offset, self._clock())
         if queue in self._tasks:
             self._tasks.pop(queue).cancel()
-        self._carry_out(actions)
+        self.event(actions)
 
     def status(self) -> tuple[QueueStatus, ...]:
         with self._guard:
-            return queue_statuses(self._machine.status(), self._engine.clock())
+            return queue_statuses(self._machine.status(), self._clock())
 
     # Messages
 
     async def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
         """One batch; polls of several tasks wait for each other."""
-        deadline_ms = self._engine.clock() + timeout_ms
+        deadline_ms = self._clock() + timeout_ms
         async with self._polling:
             while True:
-                now_ms = self._engine.clock()
-                batch, actions, settled = self._take(now_ms)
+                now_ms = self._clock()
+                batch, actions, settled = self._next_batch(now_ms)
                 self._remember(settled)
-                self._carry_out(actions)
+                self.event(actions)
                 if batch is not None:
                     return self._seen(batch)
-                if now_ms >= deadline_ms or not self._is_running:
+                if now_ms >= deadline_ms or not self.is_open:
                     return []
                 await self._wait(deadline_ms - now_ms)
 
@@ -155,12 +154,12 @@ class LitePuller:
         if not self._polling_here.acquire(blocking=False):
             return None
         try:
-            deadline_ms = self._engine.clock() + timeout_ms
-            while self._is_running:
-                now_ms = self._engine.clock()
+            deadline_ms = self._clock() + timeout_ms
+            while self.is_open:
+                now_ms = self._clock()
                 with self._guard:
-                    batch, actions, settled = self._take(now_ms)
-                    waits = batch is None and now_ms < deadline_ms and self._is_running
+                    batch, actions, settled = self._next_batch(now_ms)
+                    waits = batch is None and now_ms < deadline_ms and self.is_open
                     waiter = threading.Lock()
                     if waits:
                         waiter.acquire()
@@ -177,10 +176,10 @@ class LitePuller:
             self._waiter = None
             self._polling_here.release()
 
-    def _take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction], list[Settled]]:
+    def _next_batch(self, now_ms: int) -> tuple[Batch | None, list[LiteAction], list[Settled]]:
         with self._guard:
             try:
-                batch, actions = self._machine.take(now_ms)
+                batch, actions = self._machine.next_batch(now_ms)
             except UndecodableRecord as stop:
                 topic, *place = stop.args
                 raise UndecodableRecord(self._engine.user_name(topic), *place) from None
@@ -188,9 +187,9 @@ class LitePuller:
 
     def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:
         """What follows from a batch that a thread took."""
-        if self._is_running:
+        if self.is_open:
             self._remember(settled)
-            self._carry_out(actions)
+            self.event(actions)
 
     def _wake(self) -> None:
         """Have the thread that waits look again."""
@@ -235,7 +234,7 @@ class LitePuller:
         }
 
     def done(self) -> dict[QueueRef, QueueOffset]:
-        """All that was handed out counts as done."""
+        """Settle all messages that were handed out; the offsets to commit."""
         with self._guard:
             self._machine.settle()
             return dict(self._machine.settled())
@@ -261,24 +260,21 @@ class LitePuller:
         changed = list(offsets)
         for queue, offset in changed:
             self._client.keeper.update(queue, offset)
-        if changed and self._is_running:
+        if changed and self.is_open:
             queues = [queue for queue, _ in changed]
             self._engine.spawn(self._client.keeper.persist(queues), "auto commit")
 
     # Actions
 
-    def _carry_out(self, actions: Iterable[LiteAction]) -> None:
-        for action in actions:
-            if isinstance(action, Pull):
-                self._run(action.queue, self._pull(action), "pull")
-            elif isinstance(action, AskStartOffset):
-                self._run(action.queue, self._locate(action), "start offset")
-            elif isinstance(action, ReportEvent):
-                self._engine.events.add(action.kind, action.subject, action.text, action.level)
-            else:
-                self._release(action)
+    def begin(self, action: object, work: Coroutine[Any, Any, None]) -> None:
+        """Run the call of a queue; a seek or the loss of the queue cancels it."""
+        assert isinstance(action, Pull | AskStartOffset)
+        kind = type(action).__name__
+        self._tasks[action.queue] = self._engine.spawn(work, f"{kind} of {action.queue}")
+
+    def flush(self) -> None:
+        """Wake whoever polls, if a batch is ready."""
         with self._guard:
-            self._arm()
             ready_count = self._machine.ready_count
         if not ready_count:
             return
@@ -291,19 +287,13 @@ class LitePuller:
         elif self._waker is None:
             self._waker = self._engine.loop.call_later(GATHER_S, self._wake)
 
-    def _run(self, queue: QueueRef, work: Coroutine[Any, Any, None], what: str) -> None:
-        self._tasks[queue] = self._engine.spawn(work, f"{what} of {queue}")
+    def tick(self, now_ms: int) -> Actions:
+        with self._guard:
+            return self._machine.due(now_ms)
 
-    async def _pull(self, pull: Pull) -> None:
-        """Pull a queue, and go on as long as one pull follows from the answer to another."""
-        following: Pull | None = pull
-        while following is not None:
-            actions = await self._pull_once(following)
-            queue, following = following.queue, None
-            if self._is_running:
-                pulls = (each for each in actions if isinstance(each, Pull))
-                following = next((each for each in pulls if each.queue is queue), None)
-                self._carry_out(each for each in actions if each is not following)
+    def next_due_ms(self) -> int | None:
+        with self._guard:
+            return self._machine.next_due_ms()
 
     async def _pull_once(self, pull: Pull) -> list[LiteAction]:
         settings, machine = self._settings, self._machine
@@ -315,40 +305,39 @@ class LitePuller:
         )
         try:
             answer = await self._client.pulling.pull(wanted)
-        except FlintError as error:
-            if isinstance(error, Unreachable):
+        except Exception as error:
+            known = known_error(error)
+            if isinstance(known, Unreachable):
                 self._engine.doubt_route(pull.queue.topic)
             with self._guard:
-                return machine.pull_failed(pull, error, self._engine.clock())
+                return machine.pull_failed(pull, known, self._clock())
         if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
             self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
         self._is_behind = isinstance(answer, MessagesFound) and answer.is_part
         with self._guard:
-            return machine.pulled(pull, answer, self._engine.clock())
+            return machine.pulled(pull, answer, self._clock())
 
-    async def _locate(self, ask: AskStartOffset) -> None:
-        try:
-            start = await self._start_offset(ask.queue)
-        except FlintError as error:
-            with self._guard:
-                actions = self._machine.start_failed(ask, str(error), self._engine.clock())
-        else:
-            with self._guard:
-                actions = self._machine.start_known(ask, start, self._engine.clock())
-        if self._is_running:
-            self._carry_out(actions)
+    def _start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> Actions:
+        with self._guard:
+            return self._machine.start_known(ask, start, now_ms)
 
-    async def _start_offset(self, queue: QueueRef) -> StartOffset:
+    def _start_failed(self, ask: AskStartOffset, reason: str, now_ms: int) -> Actions:
+        with self._guard:
+            return self._machine.start_failed(ask, reason, now_ms)
+
+    async def _start_offset(self, ask: AskStartOffset) -> StartOffset:
+        queue = ask.queue
         keeper = self._client.keeper
         await keeper.persist([queue])  # what we know better comes first
         stored = await keeper.read(queue, from_store=True)
-        if stored is not None:
-            return StartOffset(stored, is_stored=True)
         settings = self._settings
-        start_at_ms = settings.starts_at_ms(self._engine.wall())
-        address = await self._client.pulling.master(queue)
-        conversation = choose_start_offset(address, queue, settings.start_from, start_at_ms)
-        return StartOffset(await self._engine.hold(conversation), is_stored=False)
+        return await self._client.pulling.start_offset(
+            queue,
+            stored,
+            settings.start,
+            settings.starts_at_ms(self._engine.wall()),
+            is_broker_s=settings.is_clustering and settings.offset_store is None,
+        )
 
     def _release(self, release: Release) -> None:
         task = self._tasks.pop(release.queue, None)
@@ -357,23 +346,3 @@ class LitePuller:
         if release.offset is not None:
             self._client.keeper.update(release.queue, release.offset)
         self._engine.spawn(self._client.keeper.release(release.queue), "offset of a lost queue")
-
-    def _arm(self) -> None:
-        """Set the timer to the time when the machine wants to look at a queue again."""
-        due_ms = self._machine.next_due_ms()
-        if self._timer is not None:
-            if due_ms == self._timer_ms and self._is_running:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due_ms is not None and self._is_running:
-            wait_ms = max(0, due_ms - self._engine.clock())
-            self._timer_ms = due_ms
-            self._timer = self._engine.timing.call_later(wait_ms, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        if self._is_running and self._engine.life.is_running:
-            with self._guard:
-                actions = self._machine.due(self._engine.clock())
-            self._carry_out(actions)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
@@ -27,7 +27,7 @@ from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
 from flintmq.client.pull.assignment import QueueAssignment
-from flintmq.client.pull.lite_driver import LitePuller
+from flintmq.client.pull.lite_driver import LiteDriver
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_consumer import subscription_to
 from flintmq.client.pull.pull_settings import RENAMED, LiteConfig, LitePullSettings
@@ -37,11 +37,15 @@ from flintmq.core.group.actions import QueuesChanged
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.subscriptions import TOPICS_MAX, TopicSubscription
+from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.errors import FlintError, InvalidSetting, WrongState
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.route import Route
 from flintmq.protocol.bodies.client import Subscription
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 POLL_MS: Final = 5_000
 """How long a poll waits for a message."""
@@ -58,7 +62,7 @@ class LitePullConsumer(AsyncClient):
         super().__init__(group, client.engine)
         self._assignment = QueueAssignment(client.engine, client.pulling, self.config, self._shared)
         self._listeners = QueueListeners(client.engine)
-        self._puller = LitePuller(client, self.config)
+        self._puller = LiteDriver(client, self.config)
         self._wishes: dict[str, TopicSubscription] = {}
         self._versions: dict[str, int] = {}
         self._assigned: dict[QueueRef, TopicSubscription] | None = None
@@ -75,7 +79,7 @@ class LitePullConsumer(AsyncClient):
 
     @property
     def retry_topic(self) -> str:
-        """Where messages come again that were sent back; subscribe to it to get them."""
+        """The topic of messages that were sent back; subscribe to it to get them."""
         return self._client.engine.user_name(self._client.retry_topic)
 
     async def status(self) -> PullingStatus:
@@ -105,6 +109,7 @@ class LitePullConsumer(AsyncClient):
             if self._tracer is not None:
                 await self._tracer.stop()
         finally:
+            self._assignment.close()
             await self._client.stop()
 
     async def __aexit__(
@@ -175,13 +180,27 @@ class LitePullConsumer(AsyncClient):
     listen = renamed("listen", on_queues_changed)
 
     async def poll(self, timeout_ms: int = POLL_MS) -> list[ReceivedMessage]:
-        """The next messages of one queue, none when nothing comes in time."""
+        """The next messages of one queue, none when nothing comes in time.
+
+        Raises `BrokerRefused` where nothing can come because the account has no rights.
+        """
         self._client.require_running()
         check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
         messages = await self._puller.poll(timeout_ms)
+        if not messages:
+            self._require_rights()
         if messages and self._tracer is not None:
             ConsumeTrace(self._tracer).handed_out(self.group, messages)
         return messages
+
+    async def poll_table(self, timeout_ms: int = POLL_MS) -> pa.Table:
+        """The next messages of one queue as an Arrow table, without rows when nothing comes.
+
+        It is one `poll`, with the same rules of commit.  It needs ``flintmq[arrow]``.
+        """
+        from flintmq.arrow import message_table
+
+        return message_table(await self.poll(timeout_ms))
 
     def poll_past_loop(self, timeout_ms: int) -> list[ReceivedMessage] | None:
         """`poll` on a thread that is not the loop's; None where the loop has to do it."""
@@ -189,7 +208,20 @@ class LitePullConsumer(AsyncClient):
         check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
         if self._tracer is not None or self._client.engine.timing is not SYSTEM:
             return None
-        return self._puller.poll_here(timeout_ms)
+        messages = self._puller.poll_here(timeout_ms)
+        if messages == []:
+            self._require_rights()
+        return messages
+
+    def _require_rights(self) -> None:
+        """Raise what a broker refused, where no queue is ours because of it."""
+        if not self._wishes or self._puller.queues:
+            return
+        engine = self._client.engine
+        for error in tuple(engine.refusals.values()):
+            if is_access_refusal(error):
+                topics = map(engine.user_name, self._wishes)
+                raise explain_access(error, engine.config.access_key, self.group, topics) from error
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""
@@ -262,7 +294,7 @@ class LitePullConsumer(AsyncClient):
         await self._puller.commit(chosen, persist=persist)
 
     async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
-        """Have a message come again on the group's `retry_topic`.
+        """Have a message redelivered on the group's `retry_topic`.
 
         With level 0 the broker chooses the delay, -1 makes it a dead letter at once.
         """
@@ -284,7 +316,7 @@ class LitePullConsumer(AsyncClient):
         wish = self._wishes.get(share.topic)
         if wish is not None:
             self._puller.apply(dict.fromkeys(share.own, wish), topic=share.topic)
-            self._tell(share.topic, share.queues, share.own)
+            self._notify_listeners(share.topic, share.queues, share.own)
 
     async def _look_up(self, topics: Iterable[str]) -> None:
         engine = self._client.engine
@@ -298,13 +330,15 @@ class LitePullConsumer(AsyncClient):
         """Queues of a subscribed topic are told with our share of them."""
         if topic in self._watched and topic not in self._wishes:
             own = {queue for queue in self._puller.queues if queue.topic == topic}
-            self._tell(topic, route.subscribe_queues(topic), own)
+            self._notify_listeners(topic, route.subscribe_queues(topic), own)
 
-    def _tell(self, topic: str, queues: Iterable[QueueRef], own: Iterable[QueueRef]) -> None:
+    def _notify_listeners(
+        self, topic: str, queues: Iterable[QueueRef], own: Iterable[QueueRef]
+    ) -> None:
         client = self._client
         all_queues = tuple(map(client.to_user, queues))
         ours = tuple(sorted(map(client.to_user, own)))
-        self._listeners.tell(QueuesChanged(client.engine.user_name(topic), all_queues, ours))
+        self._listeners.notify(QueuesChanged(client.engine.user_name(topic), all_queues, ours))
 
     def _subscriptions(self) -> tuple[Subscription, ...]:
         return tuple(wish.to_wire(self._versions[topic]) for topic, wish in self._wishes.items())

@@ -21,17 +21,18 @@ from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, Remote
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
 from flintmq.client.push.running_info import describe_consumer
-from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.consumer_settings import check_range, start_time_ms
 from flintmq.core.pull.lite_settings import check_group
 from flintmq.errors import WrongState
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, retry_topic
 from flintmq.model.message import ReceivedMessage
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.start_point import read_start, start_point
 from flintmq.model.topic import check_topic_name
 from flintmq.protocol.bodies.client import ConsumerGroup, Subscription
 from flintmq.protocol.bodies.client_call import DirectResult, QueueState, RunningConsumer
 from flintmq.protocol.command import Command
-from flintmq.protocol.headers.stream_mark import mark_stream
+from flintmq.protocol.headers.pull_template import mark_stream
 
 STABLE_INSTANCE: Final = "DEFAULT"
 """The instance name of a broadcasting consumer that was given none, as in RocketMQ."""
@@ -102,7 +103,7 @@ class StreamClient:
             except BaseException:
                 life.state = State.FAILED
                 raise
-        await self.engine.start()
+        self.engine.start()
         self._started_ms = self.engine.wall()
         self.engine.spawn(self.keeper.run(), "offsets")
 
@@ -152,8 +153,22 @@ class StreamClient:
             for queue in await self.engine.subscribe_queues(self.wire_topic(topic))
         ]
 
+    async def start_offset(self, queue: QueueRef, start_from: object) -> QueueOffset:
+        """Where a program begins that pulls by itself: the group's offset, or ``start_from``."""
+        self.require_running()
+        settings, start = self.settings, start_point(read_start(start_from))
+        on_wire = self.to_wire(queue)
+        found = await self.pulling.start_offset(
+            on_wire,
+            await self.keeper.read(on_wire),
+            start,
+            start_time_ms(start, None, self.engine.wall()),
+            is_broker_s=settings.is_clustering and settings.offset_store is None,
+        )
+        return found.offset
+
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> None:
-        """Have a message come again to the group, on its retry topic."""
+        """Have a message redelivered to the group, on its retry topic."""
         self.require_running()
         check_range("delay_level", delay_level, (-1, DELAY_LEVEL_MAX))
         on_wire = message._replace(topic=self.engine.wire_name(message.topic))
@@ -165,7 +180,7 @@ class StreamClient:
         settings = self.settings
         start_from = ConsumeFromWhere.LAST_OFFSET
         if isinstance(settings, LiteConfig):
-            start_from = settings.start_from
+            start_from = settings.start.where
         return ConsumerGroup(
             group_name=self.group,
             consume_type=ConsumeType.PULL,
@@ -213,7 +228,10 @@ class StreamClient:
         if settings.offset_store is not None:
             return settings.offset_store
         if settings.is_clustering:
-            return RemoteOffsets(self.group, call=self.engine.make, address_of=self.pulling.master)
+            calls = self.pulling
+            return RemoteOffsets(
+                self.group, call=self.engine.make, address_of=calls.master, reader_of=calls.reader
+            )
         return FileOffsets(self.engine.client_id, self.group, directory=settings.offsets_dir)
 
 

@@ -2,7 +2,7 @@
 
     async with PullConsumer("audit", namesrv="127.0.0.1:9876") as consumer:
         for queue in await consumer.queues("orders"):
-            offset = await consumer.committed(queue) or await consumer.min_offset(queue)
+            offset = await consumer.start_offset(queue, "first")
             result = await consumer.pull(queue, offset, tags="paid")
             ...
             consumer.update_offset(queue, result.next_offset)  # stored every 5 s and at the end
@@ -24,14 +24,14 @@ from flintmq.client.engine.async_client import AsyncClient
 from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.direct_line import DirectLine, Runner
-from flintmq.client.engine.setting_names import renamed
+from flintmq.client.engine.setting_names import StartFrom, renamed
 from flintmq.client.pull.assignment import QueueAssignment
-from flintmq.client.pull.direct_pulls import DirectPulls
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_settings import RENAMED, PullConfig, PullConsumerSettings
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus, idle_queue
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
+from flintmq.core.conversation import Call
 from flintmq.core.group.actions import QueuesChanged
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.core.group.pull_answers import MessagesFound, PullAnswer, Unreadable
@@ -44,7 +44,7 @@ from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.client import Subscription
-from flintmq.protocol.headers.stream_mark import mark_stream
+from flintmq.protocol.headers.pull_template import mark_stream
 
 PULL_COUNT: Final = 32
 """Messages of a pull that says nothing else; the most a broker of RocketMQ gives."""
@@ -75,7 +75,7 @@ class PullConsumer(AsyncClient):
 
     @property
     def retry_topic(self) -> str:
-        """Where messages come again that were sent back.  Nobody pulls it by itself."""
+        """The topic of messages that were sent back.  Nobody pulls it by itself."""
         return self._client.engine.user_name(self._client.retry_topic)
 
     @property
@@ -109,6 +109,7 @@ class PullConsumer(AsyncClient):
 
     async def stop(self) -> None:
         """Store what was updated, leave the group, close.  Stopping twice is no error."""
+        self._assignment.close()
         await self._client.stop()
 
     # Queues
@@ -195,7 +196,7 @@ class PullConsumer(AsyncClient):
 
     def pull_past_loop(
         self,
-        direct: DirectPulls,
+        line: DirectLine,
         queue: QueueRef,
         offset: int,
         tags: str | None,
@@ -208,21 +209,34 @@ class PullConsumer(AsyncClient):
         subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
         wanted = self._wanted(queue, offset, subscription, count_max, 0, timeout_ms)
         with self._shown(wanted):
-            answer = direct.pull(wanted)
+            answer = self._pull_here(line, wanted)
         if answer is None or isinstance(answer, Unreadable):
             return None
         return self._given(answer, wanted, subscription)
 
-    def direct_pulls(self, runner: Runner) -> DirectPulls | None:
-        """Pulls on the threads that wait for them; None where hooks have to see each."""
-        client = self._client
-        if client.is_hooked:
+    def _pull_here(self, line: DirectLine, pull: Pull) -> PullAnswer | None:
+        """None for a broker that is not known, or while several threads pull at once."""
+        if not line.acquire():
             return None
-        return DirectPulls(DirectLine(client.engine, runner, mark_stream), client.pulling)
+        try:
+            known = self._client.pulling.prepare(pull)
+            if known is None:
+                return None
+            address, request = known
+            reply = line.make(Call(address, request, pull.timeout_ms))
+            return self._client.pulling.read(reply, pull, address)
+        finally:
+            line.release()
+
+    def direct_line(self, runner: Runner) -> DirectLine | None:
+        """A connection past the loop; None where hooks have to see each pull."""
+        if self._client.is_hooked:
+            return None
+        return DirectLine(self._client.engine, runner, mark_stream)
 
     @contextmanager
     def _shown(self, pull: Pull) -> Iterator[None]:
-        """Have `status` tell of a pull while it is under way."""
+        """Have `status` show a pull while it is in flight."""
         self._pulls[pull.queue] = (pull.offset, self._client.engine.clock())
         try:
             yield
@@ -304,6 +318,10 @@ class PullConsumer(AsyncClient):
         self._client.require_running()
         return await self._client.keeper.read(self._client.to_wire(queue), from_store=from_store)
 
+    async def start_offset(self, queue: QueueRef, start_from: StartFrom = "last") -> QueueOffset:
+        """The group's offset, or where a group without one starts: as for push consumers."""
+        return await self._client.start_offset(queue, start_from)
+
     def update_offset(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
         """Remember how far the group is; it is stored within ``commit_interval_ms``."""
         self._client.require_running()
@@ -321,7 +339,7 @@ class PullConsumer(AsyncClient):
         await self._client.keeper.commit(self._client.to_wire(queue), QueueOffset(offset))
 
     async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
-        """Have a message come again on the group's `retry_topic`.
+        """Have a message redelivered on the group's `retry_topic`.
 
         With level 0 the broker chooses the delay, -1 makes it a dead letter at once.
         """
@@ -343,7 +361,7 @@ class PullConsumer(AsyncClient):
             tuple(map(client.to_user, share.queues)),
             tuple(sorted(map(client.to_user, share.own))),
         )
-        self._listeners.tell(change)
+        self._listeners.notify(change)
 
     def _subscriptions(self) -> tuple[Subscription, ...]:
         return tuple(TopicSubscription(topic).to_wire(0) for topic in self._assignment.topics)

@@ -40,7 +40,7 @@ class QueueListeners:
         self._listeners[topic] = listener
         self._told.pop(topic, None)
 
-    def tell(self, change: QueuesChanged) -> None:
+    def notify(self, change: QueuesChanged) -> None:
         """On the loop of the engine."""
         if change.topic not in self._listeners:
             return
@@ -50,9 +50,9 @@ class QueueListeners:
         self._told[change.topic] = known
         self._changes[change.topic] = change
         if self._telling is None or self._telling.done():
-            self._telling = self._engine.spawn(self._tell(), "queue listeners")
+            self._telling = self._engine.spawn(self._call_listeners(), "queue listeners")
 
-    async def _tell(self) -> None:
+    async def _call_listeners(self) -> None:
         while self._changes:
             topic = next(iter(self._changes))
             change = self._changes.pop(topic)

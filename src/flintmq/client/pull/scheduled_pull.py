@@ -1,7 +1,7 @@
 """Pulling by a function that runs again and again for each queue that is ours.
 
     async def pull(queue, context):
-        offset = await context.consumer.committed(queue) or 0
+        offset = await context.consumer.start_offset(queue, "first")
         result = await context.consumer.pull(queue, offset)
         ...
         context.consumer.update_offset(queue, result.next_offset)
@@ -130,7 +130,7 @@ class ScheduledPull(AsyncClient):
                 await asyncio.wait(self._running, timeout=timeout_s)
             late = [task.get_name() for task in self._running]
             for name in late:
-                self._note("stop", name, f"still runs after {timeout_s} s")
+                self._warn("stop", name, f"still runs after {timeout_s} s")
             if pool is not None:
                 pool.shutdown(wait=not late, cancel_futures=True)
         finally:
@@ -173,7 +173,7 @@ class ScheduledPull(AsyncClient):
         except Exception as error:
             log.exception("the pull function of %s failed", run.queue)
             text = f"the pull function failed: {type(error).__name__}: {error}"
-            self._note("function", str(run.queue), text)
+            self._warn("function", str(run.queue), text)
             self._schedule.failed(run, self._engine.clock())
         else:
             self._schedule.finished(run, delay_ms, self._engine.clock())
@@ -191,7 +191,7 @@ class ScheduledPull(AsyncClient):
         await loop.run_in_executor(self._pool, function, queue, plain)
         return plain.next_delay_ms
 
-    def _note(self, kind: str, subject: str, text: str) -> None:
+    def _warn(self, kind: str, subject: str, text: str) -> None:
         self._engine.events.add(kind, subject, text, logging.WARNING)
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TypeAlias, Unpack
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from flintmq.client.engine.direct_line import DirectLine
 from flintmq.client.engine.loop_thread import Lease
-from flintmq.client.engine.setting_names import renamed
+from flintmq.client.engine.setting_names import StartFrom, renamed
 from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.pull import lite_pull_consumer as aio_lite
 from flintmq.client.pull import pull_consumer as aio_pull
-from flintmq.client.pull.direct_pulls import DirectPulls
 from flintmq.client.pull.lite_pull_consumer import POLL_MS
 from flintmq.client.pull.pull_consumer import PULL_COUNT
 from flintmq.client.pull.pull_settings import LitePullSettings, PullConsumerSettings
@@ -31,23 +31,26 @@ from flintmq.core.pull.pull_result import PullResult
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 PlainQueueListener: TypeAlias = Callable[[str, Sequence[QueueRef], Sequence[QueueRef]], object]
 
 
 class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
     """Pulls when it is told to, from any thread."""
 
-    _direct: DirectPulls | None = None
+    _direct: DirectLine | None = None
 
     def __init__(self, group: str, **settings: Unpack[PullConsumerSettings]) -> None:
         super().__init__(aio_pull.PullConsumer(group, **settings))
 
     def _started(self, lease: Lease) -> None:
-        self._direct = self._inner.direct_pulls(lease)
+        self._direct = self._inner.direct_line(lease)
 
     def _stopping(self) -> None:
         if self._direct is not None:
-            self._direct.line.close()
+            self._direct.close()
 
     def status(self) -> PullingStatus:
         """What each queue does and waits for."""
@@ -55,7 +58,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
 
     @property
     def retry_topic(self) -> str:
-        """Where messages come again that were sent back.  Nobody pulls it by itself."""
+        """The topic of messages that were sent back.  Nobody pulls it by itself."""
         return self._inner.retry_topic
 
     def queues(self, topic: str) -> list[QueueRef]:
@@ -100,7 +103,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
             )
             if result is not None:
                 return result
-        return (runner.run if direct is None else direct.line.by_loop)(
+        return (runner.run if direct is None else direct.by_loop)(
             self._inner.pull(
                 queue, offset, tags=tags, sql=sql, count_max=count_max, timeout_ms=timeout_ms
             )
@@ -136,6 +139,10 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         """Where the group stands, None if nobody knows."""
         return self._run(self._inner.committed(queue, from_store=from_store))
 
+    def start_offset(self, queue: QueueRef, start_from: StartFrom = "last") -> QueueOffset:
+        """The group's offset, or where a group without one starts: as for push consumers."""
+        return self._run(self._inner.start_offset(queue, start_from))
+
     def update_offset(self, queue: QueueRef, offset: int, *, increase_only: bool = False) -> None:
         """Remember how far the group is; it is stored within ``commit_interval_ms``."""
         self._call(lambda: self._inner.update_offset(queue, offset, increase_only=increase_only))
@@ -147,7 +154,7 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
         self._run(self._inner.commit(queue, offset))
 
     def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
-        """Have a message come again on the group's `retry_topic`."""
+        """Have a message redelivered on the group's `retry_topic`."""
         self._run(self._inner.send_back(message, delay_level=delay_level))
 
 
@@ -171,7 +178,7 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
 
     @property
     def retry_topic(self) -> str:
-        """Where messages come again that were sent back; subscribe to it to get them."""
+        """The topic of messages that were sent back; subscribe to it to get them."""
         return self._inner.retry_topic
 
     @property
@@ -213,6 +220,15 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
             if found is not None:
                 return found
         return runner.run(self._inner.poll(timeout_ms))
+
+    def poll_table(self, timeout_ms: int = POLL_MS) -> pa.Table:
+        """The next messages of one queue as an Arrow table, without rows when nothing comes.
+
+        It is one `poll`, with the same rules of commit.  It needs ``flintmq[arrow]``.
+        """
+        from flintmq.arrow import message_table
+
+        return message_table(self.poll(timeout_ms))
 
     def pause(self, *queues: QueueRef) -> None:
         """Hand out and pull nothing of these queues, or of all, until they are resumed."""
@@ -256,7 +272,7 @@ class LitePullConsumer(ThreadedFace[aio_lite.LitePullConsumer]):
         self._run(self._inner.commit(offsets, persist=persist))
 
     def send_back(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
-        """Have a message come again on the group's `retry_topic`."""
+        """Have a message redelivered on the group's `retry_topic`."""
         self._run(self._inner.send_back(message, delay_level=delay_level))
 
 

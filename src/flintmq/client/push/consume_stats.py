@@ -23,7 +23,7 @@ SAMPLES_MAX: Final = 360
 
 
 class Counts(NamedTuple):
-    """Since the start."""
+    """Messages and time of one topic since the start."""
 
     at_ms: int = 0
     ok: int = 0

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from flintmq.client.push.listeners import Ended, Listener, Surroundings, Tasks, Work, call, is_async
+from flintmq.client.push.listeners import Ended, Surroundings, Tasks, Work, call, is_async
 from flintmq.client.push.message_iterator import MessageIterator
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import Pool, RunningJob
 from flintmq.core.group.actions import Deliver
-from flintmq.core.group.listener_results import Retry
+from flintmq.core.group.listener_results import Listener, Retry
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 
@@ -78,7 +78,7 @@ class Delivery:
 
     def deliver(self, batches: Sequence[Deliver]) -> None:
         if self.is_iterated:
-            self.inbox.put(batches)
+            self.inbox.add(batches)
             return
         for topic, some in groupby(batches, _topic_of):
             listener = self._listeners.get(topic, self._usual) or _nobody
@@ -98,7 +98,7 @@ class Delivery:
         return await asked
 
     def running(self, *, with_stacks: bool = True) -> list[RunningJob[Work]]:
-        """Listeners at work."""
+        """The listeners that run now."""
         return [
             *self.pool.running(with_stacks=with_stacks),
             *self.tasks.running(with_stacks=with_stacks),
@@ -138,7 +138,7 @@ class Delivery:
 
 
 def _topic_of(batch: Deliver) -> str:
-    """As the user knows it.  All messages of a batch have one."""
+    """The topic of a batch as the user knows it.  All messages of a batch have one topic."""
     return batch.messages[0].topic
 
 

@@ -31,16 +31,13 @@ from flintmq.client.hooks.consume_hooks import (
 )
 from flintmq.client.push.thread_pool import RunningJob
 from flintmq.core.group.actions import Deliver
-from flintmq.core.group.listener_results import ReturnKind, outcomes_of
+from flintmq.core.group.listener_results import Listener, ReturnKind, outcomes_of
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 
-Listener: TypeAlias = Callable[[tuple[ReceivedMessage, ...]], Any]
-"""A function or a coroutine function; for what it may return see `core.group.listener_results`."""
 
-
-def is_async(listener: Listener) -> bool:
+def is_async(listener: Callable[..., object]) -> bool:
     """Whether calling it gives a coroutine."""
     bare: object = listener
     while isinstance(bare, partial):
@@ -92,7 +89,8 @@ class Surroundings(msgspec.Struct, frozen=True):
         context = self.before(work.queue, work.messages) if self.hooks else None
         start_ns = perf_counter_ns()
         try:
-            work.result = await work.listener(work.messages)
+            returned: Any = work.listener(work.messages)
+            work.result = await returned
         except asyncio.CancelledError as error:
             work.result = error
             task = asyncio.current_task()

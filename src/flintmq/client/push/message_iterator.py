@@ -1,14 +1,17 @@
-"""Messages for whoever iterates over a consumer: ``async for message in consumer``.
+"""Messages for whoever iterates over a consumer: ``async for message in consumer``, or ``for``.
 
     Deliver ──► waiting ──asked for──► current ──next one asked for──► consumed
                    ▲                      │
-                   └── iterated anew ◄── left ── an exception leaves ``async with`` ──► sent back
+                   └── iterated anew ◄── left ── an exception leaves the ``with`` ──► sent back
                                           └── closed ──► given up, unsettled
 
 A message is current from when the loop gets it until it asks for the next.  A loop that was left,
 by ``break`` or an exception, finds the message again when it is begun anew.  Consume hooks run
 when a message becomes current and when it is current no more; to them, one that is given up
 comes again.
+
+Several loops may run at once, each with messages of its own: tasks over one consumer on asyncio,
+threads over one in threads.
 
 Invariant: a batch here has one message, and each is in one place.
 """
@@ -18,13 +21,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from time import perf_counter_ns
 from typing import Final, Self
 
+from flintmq.client.engine.lifecycle import State
+from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.hooks.consume_hooks import ConsumeContext
 from flintmq.client.push.listeners import Surroundings
 from flintmq.core.group.actions import Deliver
 from flintmq.core.group.listener_results import Retry
+from flintmq.errors import WrongState
 from flintmq.model.message import ReceivedMessage
 
 GIVEN_UP: Final = Retry(reason="the consumer stopped while a loop had it")
@@ -56,11 +64,11 @@ class MessageIterator:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, batches: Iterable[Deliver]) -> None:
+    def add(self, batches: Iterable[Deliver]) -> None:
         self._waiting.extend(batches)
         self._wake()
 
-    async def take(self) -> Deliver | None:
+    async def next_batch(self) -> Deliver | None:
         """The next one, or None when there will be none any more."""
         while not self._is_closed:
             if self._left:
@@ -91,7 +99,7 @@ class MessageIterator:
             self._wake()
 
     def send_back(self, error: BaseException) -> None:
-        """An exception ended it all: what loops had comes again, to whoever."""
+        """An exception ended the iteration: its messages are redelivered."""
         for batch in list(self.current):
             self.settle(batch, error)
 
@@ -136,7 +144,7 @@ class Iteration:
         done, self._current = self._current, None
         if done is not None:
             self._inbox.settle(done, None)
-        batch = self._current = await self._inbox.take()
+        batch = self._current = await self._inbox.next_batch()
         if batch is None:
             raise StopAsyncIteration
         return batch.messages[0]
@@ -144,3 +152,39 @@ class Iteration:
     def __del__(self) -> None:
         if self._current is not None:  # left by a break or an exception: which, nobody can tell
             self._inbox.leave(self._current)
+
+
+class ThreadedIteration:
+    """One ``for`` on a thread that is not the loop's.  It ends when the consumer is stopped."""
+
+    def __init__(self, inbox: MessageIterator, lease: Lease) -> None:
+        self._inbox = inbox
+        self._lease = lease
+        self._current: Deliver | None = None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReceivedMessage:
+        done, self._current = self._current, None
+        try:
+            batch = self._current = self._lease.run(self._step(done))
+        except asyncio.CancelledError:  # the loop ended while this thread waited
+            raise StopIteration from None
+        except WrongState as error:
+            if error.state == State.STOPPED:
+                raise StopIteration from None
+            raise
+        if batch is None:
+            raise StopIteration
+        return batch.messages[0]
+
+    async def _step(self, done: Deliver | None) -> Deliver | None:
+        if done is not None:
+            self._inbox.settle(done, None)
+        return await self._inbox.next_batch()
+
+    def __del__(self) -> None:
+        if self._current is not None:
+            with suppress(WrongState, RuntimeError):  # the consumer, or the loop, has ended
+                self._lease.call_soon(partial(self._inbox.leave, self._current))

@@ -9,6 +9,7 @@ commit that waits cannot take it back.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -26,12 +27,16 @@ from flintmq.core.group.actions import (
     ConfirmOffset,
     DeadLetterRecord,
     SendBack,
+    SendToRetry,
 )
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer, read_pull_answer
+from flintmq.core.group.redelivery import redelivery_delay
 from flintmq.core.group.requests import dead_letter_request
-from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.retry_copy import copy_to_retry, is_given_up, short_reason
+from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.reading.pull_request import Pull, pull_request
 from flintmq.errors import BrokerRefused, FlintError
+from flintmq.model.group import retry_topic
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import ResponseCode
 
@@ -60,23 +65,54 @@ class PushCalls(BrokerCalls):
         return await super().pull(pull)
 
     async def send_back(self, ask: SendBack) -> None:
-        """Report a message and send it back."""
-        text = f"{ask.message.message_id} goes back: {ask.reason or 'not consumed'}"
-        self._engine.events.add("retry", str(ask.queue), text)
-        await super().send_back(ask)
+        """Send a message back; one that is given up goes to the dead letters with its reason."""
+        if not is_given_up(ask):
+            await super().send_back(ask)
+            self._report_retry(ask)
+            return
+        try:
+            await super().send_copy(copy_to_retry(ask, retry_topic(self._group)))
+        except FlintError as error:
+            text = f"the reason of {ask.message.message_id} cannot be stored with it: {error}"
+            self._engine.events.add("dead letter", str(ask.queue), text, logging.WARNING)
+            await super().send_back(ask)
+        self._report_dead(ask)
 
-    async def start_offset(self, ask: AskStartOffset) -> StartOffset:
-        """The stored offset of the group in a queue, or the one where it wants to begin."""
-        where = ReadFrom.STORE if self._config.is_clustering else ReadFrom.MEMORY_FIRST
-        stored = await self._store.read(ask.queue, where)
-        if stored is not None:
-            return StartOffset(stored, is_stored=True)
-        address = await self.master(ask.queue)
-        start_at_ms = self._config.starts_at_ms(self._engine.wall())
-        chosen = await self._engine.hold(
-            choose_start_offset(address, ask.queue, self._config.start_from, start_at_ms)
+    async def send_copy(self, copy: SendToRetry) -> None:
+        """Send a copy to the retry topic, where the message itself was not taken back."""
+        await super().send_copy(copy)
+        if is_given_up(copy.ask):
+            self._report_dead(copy.ask)
+        else:
+            self._report_retry(copy.ask)
+
+    def _report_retry(self, ask: SendBack) -> None:
+        text = f"{ask.message.message_id} goes back: {ask.reason or 'not consumed'}"
+        plan = redelivery_delay(ask.message, ask.delay_level, ask.tries_max)
+        level = logging.WARNING if ask.is_overdue else logging.INFO
+        self._engine.events.add("retry", str(ask.queue), f"{text}; {plan}", level)
+
+    def _report_dead(self, ask: SendBack) -> None:
+        message = ask.message
+        tries = f"try {message.reconsume_times + 1}"
+        text = (
+            f"message {message.message_id} at offset {message.queue_offset} is a dead letter of "
+            f"group {self._config.group!r} after {tries}: {short_reason(ask)}"
         )
-        return StartOffset(chosen, is_stored=False)
+        self._engine.events.add("dead letter", str(ask.queue), text, logging.WARNING)
+
+    async def locate(self, ask: AskStartOffset) -> StartOffset:
+        """The stored offset of the group in a queue, or the one where it wants to begin."""
+        config = self._config
+        where = ReadFrom.STORE if config.is_clustering else ReadFrom.MEMORY_FIRST
+        stored = await self._store.read(ask.queue, where)
+        return await self.start_offset(
+            ask.queue,
+            stored,
+            config.start,
+            config.starts_at_ms(self._engine.wall()),
+            is_broker_s=config.is_clustering and config.offset_store is None,
+        )
 
     async def dead_letter(self, ask: DeadLetterRecord) -> str | None:
         """Have a record that cannot be decoded stored as a dead letter; the refusal, or None."""

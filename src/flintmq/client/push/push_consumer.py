@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack, overload
 
 from flintmq.client.engine.async_client import AsyncClient
-from flintmq.client.engine.broker_calls import master_of
+from flintmq.client.engine.broker_calls import master_of, reader_of
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import Life, State
 from flintmq.client.engine.setting_names import renamed
@@ -33,10 +33,9 @@ from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, Remote
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
-from flintmq.client.push.listeners import Listener
-from flintmq.client.push.message_iterator import Iteration
+from flintmq.client.push.message_iterator import Iteration, MessageIterator
 from flintmq.client.push.push_calls import PushCalls
-from flintmq.client.push.push_driver import Driver
+from flintmq.client.push.push_driver import PushDriver
 from flintmq.client.push.push_member import PushMember
 from flintmq.client.push.push_settings import PushSettings, read_settings
 from flintmq.client.push.push_start import check_rights, check_start
@@ -48,6 +47,7 @@ from flintmq.client.push.push_status import (
 )
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.listener_results import Listener
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.filter.tags import ALL
@@ -73,7 +73,7 @@ class PushConsumer(AsyncClient):
         self._wanted: dict[str, TopicSubscription] = {}
         self._listeners: dict[str, Listener] = {}
         self._usual: Listener | None = None
-        self._driver: Driver | None = None
+        self._driver: PushDriver | None = None
         self._tracer: Tracer | None = None
         if listener is not None:
             self._use(listener)
@@ -168,10 +168,10 @@ class PushConsumer(AsyncClient):
         self._life.succeeded()
         return self
 
-    async def _start(self) -> Driver:
+    async def _start(self) -> PushDriver:
         engine, config = self._engine, self.config
         wanted = self._checked_subscriptions()
-        await engine.start()
+        engine.start()
         machine = GroupConsumer(
             config,
             engine.client_id,
@@ -188,7 +188,7 @@ class PushConsumer(AsyncClient):
             hooks = (*config.consume_hooks, ConsumeTrace(self._tracer))
             config = replace(config, consume_hooks=hooks)
         calls = PushCalls(engine, config, store)
-        driver = Driver(engine, machine, config, calls, self._listeners, self._usual)
+        driver = PushDriver(engine, machine, config, calls, self._listeners, self._usual)
         engine.add_consumer(PushMember(engine, driver, config))
         try:
             await check_rights(engine, machine, config, await engine.heartbeat())
@@ -248,7 +248,8 @@ class PushConsumer(AsyncClient):
         """What each queue does and waits for, and what listeners are at."""
         driver = self._require()
         engine, status = self._engine, driver.machine.status()
-        troubles = {**status.troubles, **{at: str(no) for at, no in engine.refusals.items()}}
+        troubles = {**status.troubles, **driver.missing.troubles}
+        troubles |= {at: str(no) for at, no in engine.refusals.items()}
         return consumer_status(
             replace(status, troubles=troubles), driver.delivery, driver.stats, engine.clock()
         )
@@ -272,10 +273,15 @@ class PushConsumer(AsyncClient):
     resize = renamed("resize", resize_pool)
 
     def __aiter__(self) -> Iteration:
+        return Iteration(self.inbox)
+
+    @property
+    def inbox(self) -> MessageIterator:
+        """The messages for loops; `WrongState` where they are for listeners."""
         driver = self._require()
         if not driver.delivery.is_iterated:
             raise WrongState(self._life.what, self.state, "its messages are for its listeners")
-        return Iteration(driver.delivery.inbox)
+        return driver.delivery.inbox
 
     # Inside
 
@@ -306,9 +312,10 @@ class PushConsumer(AsyncClient):
             config.wire_group,
             call=engine.make,
             address_of=lambda queue: master_of(engine, queue),
+            reader_of=lambda queue: reader_of(engine, queue),
         )
 
-    def _require(self) -> Driver:
+    def _require(self) -> PushDriver:
         self._life.require_running()
         assert self._driver is not None
         return self._driver

@@ -1,40 +1,35 @@
-"""Drives the machine of one consuming group: events in, actions carried out, the clock.
-
-                        ┌────────────── GroupConsumer ◄──────────────┐
-                     actions                                      events
-                        ▼                                            │
-    calls to brokers, listeners, the offset store, the clock ────────┘
-
-Everything happens on one loop and nothing waits there: each call is a task whose end, good or
-bad, is an event.
+"""The driver of the machine of one consuming group: brokers, listeners, the offset store.
 
     running ──stop──► stopping ──Unregister, or time is up──► closed
 
-Invariant: every action with an answer is reported once, unless the driver is closed meanwhile.
+`client.engine.machine_driver` carries the actions out; deliveries and commits of one event are
+handed on together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeAlias
 
 from flintmq.client.engine.client_engine import ClientEngine
-from flintmq.client.engine.timing import Timer
+from flintmq.client.engine.machine_driver import Actions, MachineDriver, known_error
 from flintmq.client.hooks.consume_hooks import run_filters
+from flintmq.client.joining.missing_topics import MissingTopics
 from flintmq.client.push.consume_stats import SAMPLE_MS, ConsumerStats
 from flintmq.client.push.delivery import Delivery
-from flintmq.client.push.listeners import Listener, Work
+from flintmq.client.push.failure_log import FailureLog
+from flintmq.client.push.listeners import Work
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_settings import PushConfig
-from flintmq.client.push.push_start import seek_routes
 from flintmq.client.push.thread_pool import RunningJob
+from flintmq.core.consumer.assigned_queue import AssignedQueue
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import (
-    Action,
     AskMembers,
     AskStartOffset,
     CommitOffset,
@@ -43,37 +38,37 @@ from flintmq.core.group.actions import (
     Deliver,
     LockQueues,
     QueuesChanged,
-    ReportEvent,
     SendBack,
     SendHeartbeat,
     SendToRetry,
     UnlockQueues,
     Unregister,
 )
-from flintmq.core.group.listener_results import DeadLetter, Retry, outcomes_of
+from flintmq.core.group.listener_results import Listener, outcomes_of
 from flintmq.core.group.pull_answers import MessagesFound
+from flintmq.core.group.retry_copy import is_given_up
 from flintmq.core.reading.pull_request import Pull
-from flintmq.errors import FlintError, LocalProtocolError, Unreachable
+from flintmq.errors import Unreachable
 from flintmq.logs import logger
-from flintmq.model.queue import QueueRef
 from flintmq.model.route import Route
 
 log = logger(__name__)
 
-A = TypeVar("A")
-T = TypeVar("T")
-Actions = Iterable[Action]
-
 LAST_CALLS_S: Final = 5.0
 """How long a stop waits for its last commits and unlocks."""
-
-AFTER_BUG_S: Final = 1.0
 
 LOST_APART_MS: Final = 100
 """A connection that breaks takes many calls with it; they are one loss."""
 
 
-class Driver:
+CachedTopic: TypeAlias = tuple[str, int, int, int]
+"""A topic, our queues of it, and the messages and bytes they have cached."""
+
+CACHED_WAIT_S: Final = 1.0
+"""How long a scrape waits for the loop of a consumer."""
+
+
+class PushDriver(MachineDriver):
     """One running consumer.  Made on the loop of its engine, once that was started."""
 
     def __init__(
@@ -85,8 +80,11 @@ class Driver:
         listeners: Mapping[str, Listener],
         usual: Listener | None,
     ) -> None:
+        super().__init__(engine, f"group {config.group}")
         self.machine = machine
         self.stats = ConsumerStats()
+        self._failures = FailureLog(config.group)
+        self._counts = None if config.metrics is None else config.metrics.consumer(config.group)
         self.delivery = Delivery(
             config,
             listeners,
@@ -95,52 +93,57 @@ class Driver:
             start=machine.started_of,
             ended=self._listeners_ended,
         )
-        self._engine = engine
+        self.missing = MissingTopics(engine)
         self._config = config
-        self._calls = calls
+        self._push_calls = calls
         self._loop = asyncio.get_running_loop()
-        self._clock = engine.clock
-        self._is_timer_old = False
-        self._timer: Timer | None = None
-        self._timer_ms = 0
         self._sampler: asyncio.TimerHandle | None = None
-        self._last_calls: set[asyncio.Task[None]] = set()
+        self._delivers: list[Deliver] = []
+        self._commits: list[CommitOffset] = []
         self._lost_ms: dict[str, int] = {}
-        self._answering: QueueRef | None = None  # whose pull was answered just now
-        self._next_pull: Pull | None = None
         self._progress = asyncio.Event()
         self._is_stopped = False
-        self._is_closed = False
-        self._handlers: dict[type[Any], Callable[[Any], object]] = {
-            Pull: self._pull,
-            SendHeartbeat: self._heartbeat,
-            AskMembers: self._asking(
-                lambda ask: calls.members(ask.topic), machine.members_known, machine.members_failed
-            ),
-            AskStartOffset: self._asking(
-                calls.start_offset, machine.start_known, machine.start_failed
-            ),
-            ConfirmOffset: self._asking(calls.confirm, machine.confirmed, machine.confirm_failed),
-            LockQueues: self._asking(calls.lock, machine.locked, machine.lock_failed),
-            SendBack: self._doing(calls.send_back, machine.sent_back, machine.send_back_failed),
-            SendToRetry: self._doing(calls.send_copy, machine.copied, machine.copy_failed),
-            DeadLetterRecord: self._asking(
-                calls.dead_letter, machine.record_answered, machine.record_failed
-            ),
-            UnlockQueues: self._doing(calls.unlock, lambda _, __: (), lambda _, __, ___: ()),
-            QueuesChanged: self._queues_changed,
-            ReportEvent: self._report,
-            Unregister: self._unregister,
-        }
-        self._commit = self._doing(calls.commit, machine.committed, machine.commit_failed)
+        self._add_handlers(machine, calls)
         now_ms = self._clock()
         for each in machine.subscriptions:
             self.stats.add_topic(each.topic, now_ms)
+
+    def _add_handlers(self, machine: GroupConsumer, calls: PushCalls) -> None:
+        self.on_pull(self._pull_once)
+        self.on(SendHeartbeat, self._heartbeat)
+        self.on_call(
+            AskMembers,
+            lambda ask: calls.members(ask.topic),
+            machine.members_known,
+            machine.members_failed,
+        )
+        self.on_call(AskStartOffset, calls.locate, machine.start_known, machine.start_failed)
+        self.on_call(ConfirmOffset, calls.confirm, machine.confirmed, machine.confirm_failed)
+        self.on_call(LockQueues, calls.lock, machine.locked, machine.lock_failed)
+        self.on_done(UnlockQueues, calls.unlock, lambda *_: (), lambda *_: ())
+        self.on_done(SendBack, self._send_back, machine.sent_back, machine.send_back_failed)
+        self.on_done(SendToRetry, self._send_copy, machine.copied, machine.copy_failed)
+        self.on_call(
+            DeadLetterRecord, calls.dead_letter, machine.record_answered, machine.record_failed
+        )
+        commit_now = self.on_done(
+            CommitOffset, calls.commit, machine.committed, machine.commit_failed
+        )
+        self.on(
+            CommitOffset,
+            lambda commit: commit_now(commit) if commit.is_urgent else self._commits.append(commit),
+        )
+        self.on(Deliver, self._delivers.append)
+        self.on(QueuesChanged, self._queues_changed)
+        self.on(Unregister, self._unregister)
 
     # Life
 
     def start(self) -> None:
         """Begin.  The routes that are known already are told first."""
+        if self._counts is not None:
+            self._counts.client_id = self._engine.client_id
+            self._counts.cached = self._cached
         self._engine.on_route_change(self._route_changed)
         self._engine.timing.on_move(self.machine.carry)
         for each in self.machine.subscriptions:
@@ -149,7 +152,7 @@ class Driver:
                 self._route_changed(each.topic, route)
         self.event(self.machine.start(self._clock()))
         topics = [each.topic for each in self.machine.subscriptions]
-        self._engine.spawn(seek_routes(self._engine, topics), "seeking routes")
+        self._engine.spawn(self.missing.seek(topics), "seeking routes")
         self._sample()
 
     async def stop(self, timeout_s: float) -> list[RunningJob[Work]]:
@@ -161,13 +164,13 @@ class Driver:
             text = f"a listener still runs, on {each.job.messages[0].message_id}\n{each.stack}"
             self._engine.events.add("stop", str(each.job.queue), text, logging.WARNING)
         self.event(self.machine.abandon(self._clock()))
-        if self._last_calls:
-            await asyncio.wait(self._last_calls, timeout=LAST_CALLS_S)
-        self._is_closed = True
-        timers: tuple[Timer | None, ...] = (self._timer, self._sampler)
-        for timer in timers:
-            if timer is not None:
-                timer.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=LAST_CALLS_S)
+        self.close()
+        if self._counts is not None:
+            self._counts.cached = None
+        if self._sampler is not None:
+            self._sampler.cancel()
         self.delivery.close()
         if not left:
             await self.delivery.wait_closed()
@@ -188,116 +191,35 @@ class Driver:
 
     # Events and actions
 
-    def event(self, actions: Actions) -> None:
-        """Something happened, and this is what follows."""
-        if self._is_closed:
-            return
-        delivers: list[Deliver] = []
-        commits: list[CommitOffset] = []
-        for action in actions:
-            if isinstance(action, Deliver):
-                delivers.append(action)
-            elif isinstance(action, CommitOffset):
-                if action.is_urgent:
-                    self._commit(action)
-                else:
-                    commits.append(action)
-            else:
-                self._handlers[type(action)](action)
-        if commits:
-            self._finally(self._commit_soon(commits), "commits")
-        if delivers:
+    def tick(self, now_ms: int) -> Actions:
+        return self.machine.tick(now_ms)
+
+    def next_due_ms(self) -> int:
+        return self.machine.next_due_ms()
+
+    def flush(self) -> None:
+        """Hand on the commits and deliveries of one event."""
+        if self._commits:
+            commits = self._commits.copy()
+            self._commits.clear()
+            self.begin(commits[0], self._commit_soon(commits))
+        if self._delivers:
+            delivers = self._delivers.copy()
+            self._delivers.clear()
             self.delivery.deliver(delivers)
-        if not self._is_timer_old:
-            self._is_timer_old = True
-            self._loop.call_soon(self._wind_timer)
-
-    def _wind_timer(self) -> None:
-        self._is_timer_old = False
-        if self._is_closed:
-            return
-        due_ms = self.machine.next_due_ms()
-        if self._timer is not None:
-            if self._timer_ms == due_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = due_ms
-        wait_ms = max(0, due_ms - self._clock())
-        self._timer = self._engine.timing.call_later(wait_ms, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        try:
-            self.event(self.machine.tick(self._clock()))
-        except Exception:  # a bug of ours must not stop the clock
-            log.exception("the clock of group %s", self._config.group)
-            self._timer_ms = 0
-            self._timer = self._loop.call_later(AFTER_BUG_S, self._tick)
 
     def _sample(self) -> None:
         self.stats.sample(self._clock())
         self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
 
-    def _finally(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run a call that a stop waits for."""
-        task = self._engine.spawn(work, name)
-        self._last_calls.add(task)
-        task.add_done_callback(self._last_calls.discard)
-
-    def _asking(
-        self,
-        call: Callable[[A], Awaitable[T]],
-        good: Callable[[A, T, int], Actions],
-        bad: Callable[[A, str, int], Actions],
-    ) -> Callable[[A], None]:
-        """How to carry out an action with an answer; its end is an event."""
-
-        async def ask(action: A) -> None:
-            try:
-                answer = await call(action)
-            except Exception as error:  # a bug of ours must not hold a queue up for ever
-                self.event(bad(action, str(_known(error)), self._clock()))
-            else:
-                self.event(good(action, answer, self._clock()))
-
-        return lambda action: self._finally(ask(action), type(action).__name__)
-
-    def _doing(
-        self,
-        call: Callable[[A], Awaitable[None]],
-        good: Callable[[A, int], Actions],
-        bad: Callable[[A, str, int], Actions],
-    ) -> Callable[[A], None]:
-        """A handler of an action whose call has no answer."""
-        return self._asking(call, lambda action, _, now_ms: good(action, now_ms), bad)
-
     # Brokers
-
-    def _pull(self, pull: Pull) -> None:
-        """In the task of the pull before it, where that was just answered, else in a new one."""
-        if pull.queue is self._answering:
-            self._answering, self._next_pull = None, pull
-        else:
-            self._engine.spawn(self._pulling(pull), "pull")
-
-    async def _pulling(self, pull: Pull) -> None:
-        """Pull a queue, and go on as long as one pull follows from the answer to another."""
-        following: Pull | None = pull
-        while following is not None:
-            actions = await self._pull_once(following)
-            self._answering, self._next_pull = following.queue, None
-            try:
-                self.event(actions)
-            finally:
-                self._answering = None
-            following = self._next_pull
 
     async def _pull_once(self, pull: Pull) -> Actions:
         machine, queue, asked_ms = self.machine, pull.queue, self._clock()
         try:
-            answer = await self._calls.pull(pull)
+            answer = await self._push_calls.pull(pull)
         except Exception as error:
-            known = _known(error)
+            known = known_error(error)
             self.event(machine.pull_failed(pull, known, self._clock()))
             if isinstance(known, Unreachable):
                 self._broker_lost(queue.broker)
@@ -324,13 +246,13 @@ class Driver:
             finally:
                 self.event(self.machine.heartbeat_done(heartbeat, self._clock()))
 
-        self._finally(beat(), "heartbeat")
+        self.begin(heartbeat, beat())
 
     async def _commit_soon(self, commits: list[CommitOffset]) -> None:
         try:
-            failed = await self._calls.commit_soon(commits)
+            failed = await self._push_calls.commit_soon(commits)
         except Exception as error:
-            failed = [(commit, _known(error)) for commit in commits]
+            failed = [(commit, known_error(error)) for commit in commits]
         for commit, reason in failed:
             self.event(self.machine.commit_failed(commit, str(reason), self._clock()))
 
@@ -348,23 +270,65 @@ class Driver:
         machine, now_ms = self.machine, self._clock()
         whole = [(work.batch, ns) for work, ns in ended if work.result is None and work.batch]
         self.stats.consumed_whole(whole)
+        if self._counts is not None:
+            for batch, took_ns in whole:
+                topic = batch.messages[0].topic
+                self._counts.called(topic, len(batch.messages), 0, took_ns)
         follow = machine.consumed_whole([batch for batch, _ in whole], now_ms)
         if len(whole) < len(ended):
             for work, spent_ns in ended:
                 if work.result is not None and work.batch:
-                    self._count(work.batch, work.result, spent_ns)
+                    self._count(work, work.batch, spent_ns)
                     follow += machine.consumed(work.batch, work.result, now_ms)
         self.event(follow)
         self._progress.set()
 
-    def _count(self, batch: Deliver, result: object, spent_ns: int) -> None:
+    def _count(self, work: Work, batch: Deliver, spent_ns: int) -> None:
         """Count what was not simply consumed; an exception is also logged."""
-        count = len(batch.messages)
+        home, result, count = batch.home, work.result, len(batch.messages)
+        assert isinstance(home, AssignedQueue)
         ok = outcomes_of(result, count).consumed_count
         ok = count if ok is None else ok
         self.stats.consumed(batch.queue.topic, ok, count - ok, spent_ns)
-        if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
-            log.warning("the listener of %s failed", batch.queue, exc_info=result)
+        if self._counts is not None:
+            self._counts.called(batch.messages[0].topic, ok, count - ok, spent_ns)
+        rules, now_ms = home.settling.rules, self._clock()
+        self._failures.add(work.listener, batch, result, rules, now_ms, ordered=home.ordered)
+
+    async def _send_back(self, ask: SendBack) -> None:
+        await self._push_calls.send_back(ask)
+        self._count_back(ask)
+
+    async def _send_copy(self, copy: SendToRetry) -> None:
+        await self._push_calls.send_copy(copy)
+        self._count_back(copy.ask)
+
+    def _count_back(self, ask: SendBack) -> None:
+        if self._counts is not None:
+            target = "dead_letter" if is_given_up(ask) else "retry"
+            self._counts.sent_back(ask.message.topic, target)
+
+    def _cached(self) -> list[CachedTopic]:
+        """What is cached, for metrics, asked on any thread; nothing where the loop is blocked."""
+        with suppress(RuntimeError):  # this thread runs no loop
+            if asyncio.get_running_loop() is self._loop:
+                return self._cached_now()
+        found = Future[list[CachedTopic]]()
+        with suppress(RuntimeError, TimeoutError):  # the loop is closed, or blocked
+            self._loop.call_soon_threadsafe(lambda: found.set_result(self._cached_now()))
+            return found.result(CACHED_WAIT_S)
+        return []
+
+    def _cached_now(self) -> list[CachedTopic]:
+        assert self._counts is not None
+        status = self.machine.status()
+        self._counts.bad_count = status.bad_count
+        totals: dict[str, list[int]] = {}
+        for each in status.queues:
+            sums = totals.setdefault(self._engine.user_name(each.queue.topic), [0, 0, 0])
+            for at, more in enumerate((1, each.cached_count, each.cached_bytes)):
+                sums[at] += more
+        return [(topic, queues, count, size) for topic, (queues, count, size) in totals.items()]
 
     # The rest
 
@@ -375,18 +339,7 @@ class Driver:
             except Exception:
                 log.exception("on_queues failed for %s", change.topic)
 
-    def _report(self, report: ReportEvent) -> None:
-        self._engine.events.add(report.kind, report.subject, report.text, report.level)
-
     def _unregister(self, _unregister: Unregister) -> None:
         """The engine tells the brokers when it stops."""
         self._is_stopped = True
         self._progress.set()
-
-
-def _known(error: Exception) -> FlintError:
-    """Any error as one of ours; a bug is logged as one."""
-    if isinstance(error, FlintError):
-        return error
-    log.error("a call of the consumer failed", exc_info=error)
-    return LocalProtocolError(f"{type(error).__name__}: {error}")

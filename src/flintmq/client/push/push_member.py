@@ -18,7 +18,7 @@ from typing import Final
 
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.push.delivery import Delivery
-from flintmq.client.push.push_driver import Driver
+from flintmq.client.push.push_driver import PushDriver
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.running_info import running_consumer
 from flintmq.core.group.listener_results import ReturnKind, outcomes_of
@@ -69,7 +69,7 @@ def _remark(result: object) -> str | None:
 class PushMember:
     """The member of one push consumer."""
 
-    def __init__(self, engine: ClientEngine, driver: Driver, config: PushConfig) -> None:
+    def __init__(self, engine: ClientEngine, driver: PushDriver, config: PushConfig) -> None:
         self.group = config.wire_group
         self._engine = engine
         self._driver = driver

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from flintmq.client.engine.client_config import ClientConfig, ClientSettings, split_settings
 from flintmq.client.engine.setting_names import Model, StartFrom
@@ -21,6 +21,9 @@ from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 BROADCASTING_INSTANCE: Final = "DEFAULT"
 """The instance name of broadcasting consumers: a restart finds its offset file again."""
@@ -68,6 +71,7 @@ class PushSettings(ClientSettings, total=False):
     filter_hooks: tuple[FilterHook, ...]
     trace: bool
     trace_topic: str | None
+    metrics: ClientMetrics | None
     offset_store: OffsetStore | None
     offsets_dir: Path | str | None
 
@@ -83,13 +87,15 @@ class PushConfig(ConsumerSettings):
     on_conflict: OnConflict = "error"
     """What to do at the start when other members of the group subscribe to something else."""
     on_queues: Callable[[QueuesChanged], object] | None = None
-    """Told of every change of the queues we have, on the loop; it must not block."""
+    """Called with every change of our queues, on the loop; it must not block."""
     consume_hooks: tuple[ConsumeHook, ...] = ()
     filter_hooks: tuple[FilterHook, ...] = ()
     trace: bool = False
     """Leave traces of every call of a listener, in RocketMQ's trace topic."""
     trace_topic: str | None = None
     """Leave them in this topic instead."""
+    metrics: ClientMetrics | None = None
+    """Count messages and time listeners there."""
     offset_store: OffsetStore | None = None
     """In place of the broker, or of the file in broadcasting."""
     offsets_dir: Path | str | None = None
@@ -100,6 +106,8 @@ class PushConfig(ConsumerSettings):
             raise InvalidSetting("on_conflict", str(self.on_conflict), "is error or warn")
         if not callable(self.strategy):
             raise InvalidSetting("strategy", str(self.strategy), "must be a function")
+        if self.metrics is not None and not hasattr(self.metrics, "consumer"):
+            raise InvalidSetting("metrics", repr(self.metrics), "give a ClientMetrics")
         traced_to(self.trace, self.trace_topic)  # refuses a topic that cannot be
 
 

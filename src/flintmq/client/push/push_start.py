@@ -2,23 +2,25 @@
 
     routes known? ──► SQL taken by the brokers? ──► same wishes as the group? ──► join ──► rights?
 
+A name server that does not answer yet is waited for (`client.joining.name_server_wait`).
+
 No request before the join introduces us to a broker, so a consumer that is refused leaves no
 trace.  Whether an account has the rights it needs shows only after it: in the answers to
 heartbeats and to the first questions that every consumer asks.
 
-A topic without a route is no reason to refuse: `seek_routes` asks the name servers until one has
-it.  The retry topic of a new group is made by its first heartbeat, so it is there soon; a topic
-that nobody made yet may never come.
+A topic without a route is no reason to refuse: `client.joining.missing_topics` asks the name
+servers until one has it, and reports it meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.joining.name_server_wait import first_routes
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.admin.group_conflicts import GroupWishes, ask_wishes, describe_conflict, wishes_of
 from flintmq.core.ask import refusal
@@ -44,7 +46,7 @@ async def check_start(
 ) -> None:
     """Raise what stands against joining the group."""
     wanted = list(subscriptions)
-    await asyncio.gather(*(engine.refresh_route(each.topic) for each in wanted))
+    await first_routes(engine, [each.topic for each in wanted])
     for each in wanted:
         if each.sql is not None and engine.routes.find(each.topic) is not None:
             await _check_sql(engine, each, config)
@@ -154,20 +156,3 @@ async def _wishes_without_us(
         if asyncio.get_running_loop().time() > deadline_s:
             return wishes
         await asyncio.sleep(LOOK_AGAIN_S)
-
-
-SEEK_MS: Final = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
-"""How long to wait before each question; the last one repeats."""
-
-
-async def seek_routes(engine: ClientEngine, topics: Sequence[str]) -> None:
-    """Refresh routes until every topic has one; `ClientEngine.on_route_change` reports each."""
-    tries = 0
-    while missing := [topic for topic in topics if engine.routes.find(topic) is None]:
-        await engine.timing.sleep(SEEK_MS[min(tries, len(SEEK_MS) - 1)])
-        tries += 1
-        for topic in missing:
-            try:
-                await engine.refresh_route(topic)
-            except FlintError as error:
-                engine.events.add("route", topic, str(error))

@@ -142,7 +142,7 @@ class Pool(Generic[J]):
         self._is_told = False
         self._is_feed_due = False
         self._cost_ns = float(CHUNK_NS)
-        self._looker: asyncio.TimerHandle | None = None
+        self._relief_timer: asyncio.TimerHandle | None = None
         self._shrinker: asyncio.TimerHandle | None = None
         self._leaving: list[_Worker[J]] = []
         self._is_closed = False
@@ -197,7 +197,7 @@ class Pool(Generic[J]):
         left += [*self._ready, *self._waiting]
         self._ready.clear()
         self._waiting.clear()
-        for timer in (self._looker, self._shrinker):
+        for timer in (self._relief_timer, self._shrinker):
             if timer is not None:
                 timer.cancel()
         for worker in list(self._workers):
@@ -228,8 +228,8 @@ class Pool(Generic[J]):
                 chunk.extend(self._admit(some))
             if chunk:
                 worker.give(chunk)
-        if self._looker is None and self._may_get_stuck:
-            self._looker = self._loop.call_later(LOOK_S, self._look)
+        if self._relief_timer is None and self._may_get_stuck:
+            self._relief_timer = self._loop.call_later(LOOK_S, self._relieve_stuck)
 
     @property
     def _chunk_size(self) -> int:
@@ -256,9 +256,9 @@ class Pool(Generic[J]):
             idle = self._hire()
         return idle
 
-    def _look(self) -> None:
+    def _relieve_stuck(self) -> None:
         """Give others what waits behind a stuck worker."""
-        self._looker = None
+        self._relief_timer = None
         now_ns = perf_counter_ns()
         for worker in self._workers:
             if worker.pending > 1 and worker.is_stuck(now_ns):
@@ -278,7 +278,7 @@ class Pool(Generic[J]):
         return worker
 
     def _shrink(self, *, at_once: bool = False) -> None:
-        """Let go who was idle for long; with ``at_once`` all that are above the maximum."""
+        """End workers that were idle for long; with ``at_once`` all that are above the maximum."""
         if not at_once:
             self._shrinker = None
         bound = self._size_max if at_once else self._size_min
@@ -340,11 +340,11 @@ class Pool(Generic[J]):
                 worker.since_ns = now_ns
                 if now_ns - told_ns > CHUNK_NS:
                     told_ns = now_ns
-                    self._tell()
+                    self._collect_soon()
             if done:
-                self._tell()
+                self._collect_soon()
 
-    def _tell(self) -> None:
+    def _collect_soon(self) -> None:
         """Have the loop collect what is done, unless it is about to."""
         if not self._is_told:
             self._is_told = True

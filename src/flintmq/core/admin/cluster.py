@@ -39,7 +39,7 @@ class ClusterMap:
         """Addresses that take changes, by broker name; `InvalidSetting` when there are none."""
         chosen = {
             replicas.broker: replicas.master
-            for replicas in self._chosen(cluster, broker)
+            for replicas in self.chosen(cluster, broker)
             if replicas.master is not None
         }
         if not chosen:
@@ -61,7 +61,8 @@ class ClusterMap:
                 return replicas.broker
         return None
 
-    def _chosen(self, cluster: str | None, broker: str | None) -> list[BrokerReplicas]:
+    def chosen(self, cluster: str | None = None, broker: str | None = None) -> list[BrokerReplicas]:
+        """Those of a cluster, or the one that is named; `InvalidSetting` for an unknown name."""
         if cluster is not None and cluster not in self.clusters:
             reason = f"no such cluster; known are {', '.join(self.clusters) or 'none'}"
             raise InvalidSetting("cluster", cluster, reason)

@@ -21,7 +21,7 @@ from flintmq.core.admin.cluster import require_route
 from flintmq.core.admin.spans import LocatedSpan, locate_spans
 from flintmq.core.admin.topics import TopicKind, list_topics, topic_stats
 from flintmq.core.conversation import Conversation, PausingConversation
-from flintmq.core.producer.publisher import Publisher
+from flintmq.core.producer.publisher import Publisher, SendRules
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.core.producer.send_draft import draft_stored
 from flintmq.core.reading.read_span import OnBad, SpanReader, ignore, read_messages
@@ -58,6 +58,8 @@ LEFT_BEHIND = frozenset(
         names.MAX_RECONSUME_TIMES,
         names.DLQ_ORIGIN_TOPIC,
         names.DLQ_ORIGIN_MESSAGE_ID,
+        names.DLQ_REASON,
+        names.DLQ_REPLAY_OF,
         names.MIN_OFFSET,
         names.MAX_OFFSET,
         names.CONSUME_START_TIME,
@@ -83,11 +85,16 @@ class ReplayTo(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BuriedMessage:
-    """A dead letter and the message it was."""
+    """A dead letter and the message it was.
+
+    ``reason`` is the text of `DeadLetter` or of the last exception, where the consumer that gave
+    the message up was one of FlintMQ; None where it was not, or had no reason.
+    """
 
     message: ReceivedMessage
     origin_topic: str | None
     origin_message_id: str | None
+    reason: str | None = None
 
     @classmethod
     def of(cls, message: ReceivedMessage) -> BuriedMessage:
@@ -96,6 +103,7 @@ class BuriedMessage:
             message,
             origin_topic(found),
             found.get(names.DLQ_ORIGIN_MESSAGE_ID) or found.get(names.ORIGIN_MESSAGE_ID),
+            found.get(names.DLQ_REASON) or None,
         )
 
 
@@ -171,6 +179,7 @@ def replay(
         reason = "it does not say which topic it came from"
         raise InvalidName("message id", message.message_id, reason)
     topic, kept = new_life(message.properties, letter.origin_topic, group, to)
+    kept[names.DLQ_REPLAY_OF] = replay_name(message)
     route = yield from require_route(namesrv, topic)
     return (
         yield from send_again(
@@ -185,6 +194,16 @@ def replay(
             now_ms=now_ms,
         )
     )
+
+
+def replay_name(message: ReceivedMessage) -> str:
+    """What a replayed copy calls its dead letter."""
+    return name_letter(message.broker, message.queue_id, message.queue_offset, message.store_ms)
+
+
+def name_letter(broker: str, queue_id: int, queue_offset: int, store_ms: int) -> str:
+    """The place of a dead letter and its time: a topic that was deleted starts again at 0."""
+    return f"{broker}/{queue_id}/{queue_offset}/{store_ms}"
 
 
 def _packing(sys_flag: int) -> int:
@@ -227,8 +246,14 @@ def send_again(
     if route.address(queue.broker) is None:
         raise NoRoute(topic, f"broker {queue.broker} is not there or has no master")
     routes = Routes()
-    routes.take(topic, route)
-    publisher = Publisher(INNER_PRODUCER_GROUP, routes, clock=lambda: now_ms, chance=lambda: 0.0)
+    routes.update(topic, route)
+    publisher = Publisher(
+        INNER_PRODUCER_GROUP,
+        routes,
+        clock=lambda: now_ms,
+        chance=lambda: 0.0,
+        rules=SendRules(retries=0),  # whoever replays decides what to try again
+    )
     draft = draft_stored(topic, body, properties, now_ms=now_ms, flag=flag, sys_flag=sys_flag)
     receipt = yield from publisher.send_to(draft, queue, SEND_MS)
     if receipt.message_id:

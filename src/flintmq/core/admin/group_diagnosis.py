@@ -17,9 +17,10 @@ from flintmq.core.admin.cluster import fetch_cluster
 from flintmq.core.admin.group_conflicts import wishes_of
 from flintmq.core.admin.groups import GroupMembers, Member, fetch_members, list_groups
 from flintmq.core.admin.lag import QueueLag, group_lag
-from flintmq.core.ask import CLIENT_CALL_MS, ask
+from flintmq.core.ask import ASK_MS, CLIENT_CALL_MS, ask
 from flintmq.core.conversation import Conversation
-from flintmq.core.routes import NameServers
+from flintmq.core.group.missing_topic import describe_missing, is_of_brokers
+from flintmq.core.routes import NameServers, fetch_topic_names
 from flintmq.errors import FlintError
 from flintmq.model.group import retry_topic
 from flintmq.model.queue import QueueRef
@@ -68,7 +69,7 @@ class QueueDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class GroupDiagnosis:
-    """All that could be found out.  ``is_known``: brokers are set up for the group."""
+    """The state of a group.  ``is_known``: brokers are set up for the group."""
 
     group: str
     is_known: bool
@@ -76,6 +77,8 @@ class GroupDiagnosis:
     members: tuple[MemberTold, ...]
     conflicts: tuple[str, ...]
     queues: tuple[QueueDiagnosis, ...]
+    missing: tuple[str, ...] = ()
+    """A sentence for each subscribed topic that has no route."""
 
 
 def diagnose_group(
@@ -112,6 +115,20 @@ def diagnose_group(
             )
             for progress in lag.queues
         ),
+        (yield from _missing(namesrv, online)),
+    )
+
+
+def _missing(namesrv: NameServers, online: GroupMembers | None) -> Conversation[tuple[str, ...]]:
+    """The topics that the members subscribe to and that no name server knows."""
+    topics = [] if online is None else sorted({wish.topic for wish in online.wishes})
+    if all(map(is_of_brokers, topics)):
+        return ()
+    known = yield from fetch_topic_names(namesrv, ASK_MS)
+    return tuple(
+        describe_missing(topic, known)
+        for topic in topics
+        if topic not in known and not is_of_brokers(topic)
     )
 
 
@@ -158,6 +175,29 @@ def find_conflicts(
         if len(clients) > 1
     ]
     return found
+
+
+def describe_lag(found: GroupDiagnosis) -> str:
+    """Whether a group is behind, how far, and why: a sentence or two for people."""
+    behind = sorted(
+        (each for each in found.queues if each.progress.lag),
+        key=lambda each: (-each.progress.lag, each.progress.queue),
+    )
+    if not behind:
+        return f"{found.group} is not behind: every message was consumed."
+    total = sum(each.progress.lag for each in behind)
+    sentence = (
+        f"{found.group} is {total:,} messages behind in {len(behind)} of {len(found.queues)} queues"
+    )
+    lags: dict[str, int] = {}
+    for each in behind:
+        lags[each.why] = lags.get(each.why, 0) + each.progress.lag
+    why = max(lags, key=lambda text: lags[text])
+    if len(lags) == 1:
+        return f"{sentence}: {why}."
+    queue = next(each.progress.queue for each in behind if each.why == why)
+    others = len(lags) - 1
+    return f"{sentence}. Most of it: {why} ({queue}); {others} more reasons below."
 
 
 def explain(

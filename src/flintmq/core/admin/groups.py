@@ -135,7 +135,7 @@ def create_group(
     cluster: str | None = None,
     broker: str | None = None,
 ) -> Conversation[tuple[str, ...]]:
-    """200 to every master that is meant: make or change the group there; who took it."""
+    """Create or update a group (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 200); the brokers that did."""
     check_group_name(group)
     known = yield from fetch_cluster(namesrv)
     config = GroupConfig(
@@ -161,9 +161,10 @@ def delete_group(
     with_topics: bool = True,
     cluster: str | None = None,
 ) -> Conversation[tuple[str, ...]]:
-    """207 to every master, and its retry and dead letter topics go too unless told otherwise.
+    """Delete a group (DELETE_SUBSCRIPTIONGROUP, 207), its retry topic and its dead letters.
 
-    A group that has members online is not deleted: they would bring it back at once.
+    ``with_topics=False`` keeps the topics, ``with_offsets=False`` the offsets.  A group that has
+    members online is not deleted: they would bring it back at once.
     """
     check_group_name(group)
     online = yield from fetch_members(namesrv, group)

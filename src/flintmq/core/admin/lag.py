@@ -9,9 +9,11 @@ topic was made anew, counts as no lag.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flintmq.core.admin.cluster import fetch_cluster
+from flintmq.core.admin.groups import list_groups
 from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
 from flintmq.core.routes import NameServers
@@ -53,44 +55,6 @@ class GroupLag:
         return sum(queue.lag for queue in self.queues)
 
 
-@dataclass(frozen=True, slots=True)
-class LagTrend:
-    """How a lag changes.  ``drain_s`` is None where it does not shrink, or is not known yet."""
-
-    consumed_per_s: float | None
-    stored_per_s: float | None
-    drain_s: float | None
-
-
-def lag_trend(
-    before: GroupLag | None, after: GroupLag, elapsed_ms: int
-) -> tuple[LagTrend, dict[QueueRef, LagTrend]]:
-    """Between two looks, in all and by queue.  An offset that went back counts as no progress."""
-    known = {} if before is None else {each.queue: each for each in before.queues}
-    consumed = stored = 0
-    by_queue = {}
-    for each in after.queues:
-        past = known.get(each.queue)
-        if past is None:
-            by_queue[each.queue] = _trend(None, None, each.lag, elapsed_ms)
-            continue
-        moved = max(0, each.consumer_offset - past.consumer_offset)
-        grown = max(0, each.max_offset - past.max_offset)
-        by_queue[each.queue] = _trend(moved, grown, each.lag, elapsed_ms)
-        consumed, stored = consumed + moved, stored + grown
-    if before is None:
-        return _trend(None, None, after.lag, elapsed_ms), by_queue
-    return _trend(consumed, stored, after.lag, elapsed_ms), by_queue
-
-
-def _trend(consumed: int | None, stored: int | None, lag: int, elapsed_ms: int) -> LagTrend:
-    if consumed is None or stored is None or elapsed_ms <= 0:
-        return LagTrend(None, None, 0.0 if lag == 0 else None)
-    shrinks_per_s = (consumed - stored) * 1000 / elapsed_ms
-    drain_s = 0.0 if lag == 0 else lag / shrinks_per_s if shrinks_per_s > 0 else None
-    return LagTrend(consumed * 1000 / elapsed_ms, stored * 1000 / elapsed_ms, drain_s)
-
-
 def group_lag(
     namesrv: NameServers, group: str, *, topic: str | None = None
 ) -> Conversation[GroupLag]:
@@ -99,9 +63,27 @@ def group_lag(
     One broker that cannot be asked fails the whole: a sum without it would look like progress.
     """
     cluster = yield from fetch_cluster(namesrv)
+    return (yield from _lag_at(cluster.readable().values(), group, topic))
+
+
+def every_group_lag(namesrv: NameServers) -> Conversation[tuple[GroupLag, ...]]:
+    """The lag of every group that brokers are set up for, in the order of names.
+
+    Groups of the system are left out; one that never committed has no queues.
+    """
+    cluster = yield from fetch_cluster(namesrv)
+    addresses = cluster.readable().values()
+    groups = yield from list_groups(namesrv)
+    found: list[GroupLag] = []
+    for name in (group.name for group in groups if not group.is_system):
+        found += [(yield from _lag_at(addresses, name, None))]
+    return tuple(found)
+
+
+def _lag_at(addresses: Iterable[str], group: str, topic: str | None) -> Conversation[GroupLag]:
     queues: list[QueueLag] = []
     per_second = 0.0
-    for address in cluster.readable().values():
+    for address in addresses:
         header = ConsumeStatsOf(consumer_group=group, topic=topic)
         reply = yield from ask(address, RequestCode.GET_CONSUME_STATS, header)
         stats = ConsumeStats.from_body(reply.body)

@@ -216,7 +216,7 @@ def _query(
 
 
 def _decoded(records: bytes, broker: str, on_bad: OnBad) -> list[ReceivedMessage]:
-    """For people: what cannot be decoded comes as it is stored, and ``on_bad`` is told of it."""
+    """For people: what cannot be decoded comes as it is stored, ``on_bad`` is called with it."""
     received = decode_messages(records, broker=broker)
     if received.fault is not None:
         raise received.fault

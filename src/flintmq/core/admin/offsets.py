@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec import structs
+
 from flintmq.core.admin.cluster import (
     fetch_cluster,
     readable_brokers,
@@ -32,8 +34,9 @@ from flintmq.core.conversation import Conversation
 from flintmq.core.reading.broker_offsets import commit_offset, extent, group_offset
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting, NoRoute
-from flintmq.model.group import retry_topic
+from flintmq.model.group import check_group_name, retry_topic
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
+from flintmq.protocol.bodies.group import GroupConfig, GroupTable
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.group import CloneGroupOffset
@@ -169,13 +172,18 @@ def clone_offsets(
 ) -> Conversation[tuple[str, ...]]:
     """314: put a group where another stands, in one topic or in all; in which ones.
 
-    Topics are named one by one: without a name RocketMQ answers yes and copies nothing.
+    Topics are named one by one: without a name RocketMQ answers yes and copies nothing.  A broker
+    that does not know the target is told of it first, with the settings of the source: else there
+    would be offsets of a group that no list shows and nobody can delete.
     """
+    check_group_name(target)
     topics = [topic] if topic is not None else []
     if topic is None:
         lag = yield from group_lag(namesrv, source)
         topics = sorted({each.queue.topic for each in lag.queues} - {retry_topic(source)})
     known = yield from fetch_cluster(namesrv)
+    for address in known.masters().values() if topics else ():
+        yield from _require_group(address, target, like=source)
     for name in topics:
         header = CloneGroupOffset(src_group=source, dest_group=target, topic=name, offline=False)
         for address in known.masters().values():
@@ -195,6 +203,17 @@ def fetch_offsets(
             address = addresses[queue.broker]
             found[queue] = yield from group_offset(address, group, queue, zero_if_young=False)
     return found
+
+
+def _require_group(address: str, group: str, *, like: str) -> Conversation[None]:
+    """Make a group on a broker that does not know it."""
+    reply = yield from ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    known = GroupTable.from_body(reply.body).subscription_group_table
+    if group not in known:
+        model = known.get(like, GroupConfig(group_name=group))
+        config = structs.replace(model, group_name=group)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        yield from ask(address, code, body=config.to_body())
 
 
 def _reset_by_broker(address: str, plan: ResetPlan, moves: Iterable[Move]) -> Conversation[None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from flintmq.core.admin.cluster import readable_brokers, require_route
 from flintmq.core.conversation import Conversation
 from flintmq.core.reading.broker_offsets import earliest_ms, extent, offset_at
+from flintmq.core.reading.time_text import parse_time
 from flintmq.core.routes import NameServers
 from flintmq.errors import NoRoute
 from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
@@ -40,6 +42,23 @@ Target: TypeAlias = ToTime | ToOffset | ToStart | ToEnd
 
 START = ToStart()
 END = ToEnd()
+
+
+_OFFSET = re.compile(r"[0-9]{1,10}")
+
+
+def read_target(text: str, now_ms: int) -> Target:
+    """``start``, ``end``, an offset, or a time; `InvalidSetting` for anything else.
+
+    ``s@1794803628010`` is a time as kcat's users write it.
+    """
+    if text in ("start", "first", "earliest", "beginning"):
+        return START
+    if text in ("end", "last", "latest"):
+        return END
+    if _OFFSET.fullmatch(text):
+        return ToOffset(QueueOffset(int(text)))
+    return ToTime(parse_time(text.removeprefix("s@"), now_ms))
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,17 @@ class QueueStats:
         return self.max_offset - self.min_offset
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSize:
+    """How many queues and messages a topic has, and when it last grew."""
+
+    topic: TopicName
+    brokers: tuple[str, ...]
+    queue_count: int
+    messages: int
+    last_ms: int | None
+
+
 def kind_of(topic: str, cluster: ClusterMap) -> TopicKind:
     if is_retry_topic(topic):
         return TopicKind.RETRY
@@ -172,6 +183,22 @@ def topic_stats(namesrv: NameServers, topic: str) -> Conversation[tuple[QueueSta
     return tuple(sorted(found, key=lambda stats: stats.queue))
 
 
+def topic_size(namesrv: NameServers, topic: TopicName) -> Conversation[TopicSize]:
+    """The sums over the queues of a topic; one that is deleted meanwhile has none."""
+    try:
+        queues = yield from topic_stats(namesrv, topic.name)
+    except NoRoute:
+        queues = ()
+    times = [each.last_ms for each in queues if each.last_ms is not None]
+    return TopicSize(
+        topic,
+        tuple(sorted({each.queue.broker for each in queues})),
+        len(queues),
+        sum(each.count for each in queues),
+        max(times, default=None),
+    )
+
+
 def create_topic(
     namesrv: NameServers,
     topic: str,
@@ -183,7 +210,7 @@ def create_topic(
     cluster: str | None = None,
     broker: str | None = None,
 ) -> PausingConversation[TopicDetail]:
-    """17 to every master, or to those of one cluster, or to one.
+    """Create a topic (UPDATE_AND_CREATE_TOPIC, 17) on every master, of one cluster, or on one.
 
     It comes back when the name server knows the topic there, or is given up after a while:
     brokers tell their name servers after they answer.
@@ -214,7 +241,7 @@ def create_topic(
             )
             raise InvalidSetting("topic", topic, reason)
     for name in missing:
-        yield from _put(masters[name], topic, wanted[name])
+        yield from _write_topic(masters[name], topic, wanted[name])
     yield from _until_known(namesrv, topic, set(masters))
     return TopicDetail(topic, tuple(wanted.values()), ())
 
@@ -238,7 +265,7 @@ def update_topic(
     attributes: Mapping[str, str] | None = None,
     broker: str | None = None,
 ) -> Conversation[TopicDetail]:
-    """17 to every master that has the topic.  What is None stays as it is.
+    """Change a topic (UPDATE_AND_CREATE_TOPIC, 17) where it is.  What is None stays as it is.
 
     An attribute with an empty value is removed.
     """
@@ -255,7 +282,7 @@ def update_topic(
             permission=there.permission if permission is None else permission,
             is_ordered=there.is_ordered if is_ordered is None else is_ordered,
         )
-        yield from _put(address, topic, wanted, attributes or {})
+        yield from _write_topic(address, topic, wanted, attributes or {})
         kept = {**there.attributes, **(attributes or {})}
         left = {key: value for key, value in kept.items() if value}
         changed.append(replace(wanted, attributes=left))
@@ -267,7 +294,7 @@ def update_topic(
 def delete_topic(
     namesrv: NameServers, topic: str, *, cluster: str | None = None
 ) -> Conversation[tuple[str, ...]]:
-    """215 to every master that has the topic, then 216 to the name servers; who had it."""
+    """Delete a topic (DELETE_TOPIC_IN_BROKER, 215, and _IN_NAMESRV, 216); the brokers it was on."""
     check_topic_name(topic)
     known = yield from fetch_cluster(namesrv)
     masters = known.masters(cluster)
@@ -283,7 +310,7 @@ def delete_topic(
     return tuple(had)
 
 
-def _put(
+def _write_topic(
     address: str,
     topic: str,
     wanted: TopicSettings,

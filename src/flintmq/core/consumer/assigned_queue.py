@@ -50,7 +50,7 @@ class Locking:
 
 @dataclass(frozen=True, slots=True)
 class Locating:
-    """``ask`` is None between two questions."""
+    """The start offset is asked for.  ``ask`` is None between two requests."""
 
     ask: AskStartOffset | None
     due_ms: int
@@ -161,15 +161,15 @@ class AssignedQueue:
         loop = PullLoop(self.queue, start, self.cached, settings, limits, now_ms)
         self.stage = Working(loop, position)
 
-    def put(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
-        return self.settling.put(messages)
+    def cache(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
+        return self.settling.add(messages)
 
     def lay_aside(self, bad: Sequence[BadRecord]) -> list[BadAction]:
         """Records that cannot be decoded, as the rule of the group has it."""
         if self._is_dead_lettering:
             if self.bad is None:
                 self.bad = BadSettling(self.queue, self.cached, self)
-            return self.bad.take(bad)
+            return self.bad.send_to_dead_letters(bad)
         for one in bad:
             self.cached.pass_over(one.queue_offset)
         return []

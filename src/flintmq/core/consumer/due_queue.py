@@ -20,7 +20,7 @@ class Agenda(Generic[T]):
         self._due: dict[T, int] = {}
         self._serial = 0
 
-    def put(self, item: T, due_ms: int | None) -> None:
+    def schedule(self, item: T, due_ms: int | None) -> None:
         """Have ``item`` due at a time, unless it is due sooner.  None changes nothing."""
         if due_ms is None:
             return
@@ -34,7 +34,7 @@ class Agenda(Generic[T]):
     def drop(self, item: T) -> None:
         self._due.pop(item, None)
 
-    def take(self, now_ms: int) -> list[T]:
+    def pop_due(self, now_ms: int) -> list[T]:
         """Remove and return the items that are due."""
         heap, due, found = self._heap, self._due, []
         while heap and heap[0][0] <= now_ms:

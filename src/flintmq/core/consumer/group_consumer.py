@@ -185,7 +185,7 @@ class GroupConsumer(QueueWork):
         for queue in ask.queues:
             home = self._table.find(queue)
             if home is not None:
-                out += self._look(home, now_ms)
+                out += self._advance(home, now_ms)
         return self._end(out, now_ms)
 
     def lock_failed(self, ask: LockQueues, reason: str, now_ms: int) -> Actions:
@@ -239,14 +239,14 @@ class GroupConsumer(QueueWork):
         table, out = self._table, self._share_out(now_ms)
         if now_ms >= self._commit_ms:
             self._commit_ms = now_ms + self.settings.commit_interval_ms
-            out += [CommitOffset(queue, offset) for queue, offset in table.ledger.untold()]
+            out += [CommitOffset(queue, offset) for queue, offset in table.ledger.next_commits()]
         if now_ms >= self._expire_ms:
             self._expire_ms = now_ms + check_interval_ms(self.settings.consume_timeout_ms)
             for home in table:
                 out += home.settling.expire(now_ms) if home.counts else ()
         out += table.check_locks(now_ms)
-        for home in table.agenda.take(now_ms):
-            out += self._look(home, now_ms)
+        for home in table.agenda.pop_due(now_ms):
+            out += self._advance(home, now_ms)
         return self._end(out, now_ms)
 
     def carry(self, delta_ms: int) -> None:

@@ -78,7 +78,7 @@ class OffsetLedger:
     def forget(self, queue: QueueRef) -> None:
         self._positions.pop(queue, None)
 
-    def untold(self) -> list[tuple[QueueRef, QueueOffset]]:
+    def next_commits(self) -> list[tuple[QueueRef, QueueOffset]]:
         """The offsets to commit now; they count as committed from here on."""
         found = []
         for queue, position in self._positions.items():
@@ -88,7 +88,7 @@ class OffsetLedger:
                 found.append((queue, settled_to))
         return found
 
-    def tell(self, queue: QueueRef) -> QueueOffset | None:
+    def next_commit(self, queue: QueueRef) -> QueueOffset | None:
         """The offset to commit for one queue, None when there is nothing new."""
         position = self._positions.get(queue)
         settled_to = None if position is None else position.settled_to

@@ -101,7 +101,7 @@ class ProcessQueue:
             return self.lowest
         return None if self.highest is None else QueueOffset(self.highest + 1)
 
-    def put(self, messages: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
+    def put_messages(self, messages: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
         """Cache what is not cached yet; give it back in order."""
         if not messages:
             return messages
@@ -151,7 +151,7 @@ class ProcessQueue:
 
     # Ordered consumption
 
-    def take(self, count_max: int) -> tuple[ReceivedMessage, ...]:
+    def take_messages(self, count_max: int) -> tuple[ReceivedMessage, ...]:
         """The first messages, for a listener that has none."""
         assert not self._taken, "taken twice"
         order, cached = self._order, self._cached

@@ -63,7 +63,7 @@ QUICK_MS: Final = 100
 """A broker keeps a pull for seconds before it says that there is nothing.  Sooner, it does not."""
 
 QUICK_MAX: Final = 3
-"""So many in a row mean nothing: a broker that stops lets go of all its pulls at once."""
+"""So many in a row mean nothing: a broker that stops answers all its pulls at once."""
 
 IDLE_MS_MAX: Final = 120_000
 """An answer that takes longer never comes: whoever drives us has lost it."""
@@ -198,7 +198,7 @@ class PullLoop:
         if isinstance(state, Awaiting):
             self.state = Awaiting(state.pull, state.wanted, state.asked_ms + delta_ms)
 
-    def look(self, gate: Gate, now_ms: int) -> list[Pull | ReportEvent]:
+    def next_pull(self, gate: Gate, now_ms: int) -> list[Pull | ReportEvent]:
         """Pull if nothing stands against it; nothing comes back where something does."""
         assert isinstance(self.state, PullWaiting), "one pull at a time"
         reason, delay_ms = self._obstacle(gate)

@@ -84,7 +84,7 @@ class QueueWork(ABC):
 
     def start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> Actions:
         home = self._table.begin(ask, start, now_ms)
-        return self._end([] if home is None else self._look(home, now_ms), now_ms)
+        return self._end([] if home is None else self._advance(home, now_ms), now_ms)
 
     def start_failed(self, ask: AskStartOffset, reason: str, now_ms: int) -> Actions:
         return self._end(self._table.begin_failed(ask, reason, now_ms), now_ms)
@@ -111,19 +111,19 @@ class QueueWork(ABC):
             seen = as_listeners_see(
                 messages, pull.queue, is_retry=is_retry, namespace=self.settings.namespace
             )
-            delivers = home.put(seen)
+            delivers = home.cache(seen)
         if bad:
             return self._lay_aside(home, bad, [*odd, *delivers], now_ms)
         if not messages and home.cached.count == 0:
             position.advance(loop.next_offset)
-        return [*odd, *self._look(home, now_ms), *delivers]
+        return [*odd, *self._advance(home, now_ms), *delivers]
 
     def pull_failed(self, pull: Pull, error: FlintError, now_ms: int) -> Actions:
         home = self._table.find(pull.queue)
         if home is None or not isinstance(home.stage, Working) or not home.stage.loop.owns(pull):
             return ()
         out: list[Action] = list(home.stage.loop.failed(pull, error, now_ms))
-        self._table.agenda.put(home, home.next_due_ms())
+        self._table.agenda.schedule(home, home.next_due_ms())
         if isinstance(error, BrokerRefused) and error.code in _UNKNOWN_TO_BROKER:
             self._wants_heartbeat = True
         return self._end(out, now_ms)
@@ -227,7 +227,7 @@ class QueueWork(ABC):
         return self._settled(home, [*home.bad.refused(ask, refusal, now_ms)], now_ms)
 
     def record_failed(self, ask: DeadLetterRecord, reason: str, now_ms: int) -> Actions:
-        """No broker answered."""
+        """The request for a dead letter got no answer."""
         home = ask.home
         assert isinstance(home, AssignedQueue)
         if not home.counts or home.bad is None:
@@ -247,7 +247,7 @@ class QueueWork(ABC):
         for home in self._table:
             if isinstance(home.stage, Working):
                 home.stage.loop.retry(Reason.PAUSED, now_ms)
-                out += self._look(home, now_ms)
+                out += self._advance(home, now_ms)
         return out
 
     # Inside
@@ -256,7 +256,7 @@ class QueueWork(ABC):
     def _end(self, out: list[Action], now_ms: int) -> Actions:
         """Add what an event means for the group."""
 
-    def _look(self, home: AssignedQueue, now_ms: int) -> list[Action]:
+    def _advance(self, home: AssignedQueue, now_ms: int) -> list[Action]:
         """Do for a queue what can be done now."""
         out: list[Action] = []
         stage = home.stage
@@ -270,12 +270,12 @@ class QueueWork(ABC):
                 out += home.next_batches()
             if home.is_time_to_pull(now_ms):
                 gate = self._gate(home, stage.position.settled_to, is_free)
-                out += stage.loop.look(gate, now_ms)
+                out += stage.loop.next_pull(gate, now_ms)
         elif isinstance(stage, Moved) and stage.until_ms <= now_ms:
             out += self._table.close(home)
         elif isinstance(stage, Locating) and stage.ask is None and stage.due_ms <= now_ms:
             out.append(home.locate(now_ms))
-        self._table.agenda.put(home, home.next_due_ms())
+        self._table.agenda.schedule(home, home.next_due_ms())
         return out
 
     def _gate(self, home: AssignedQueue, settled_to: QueueOffset, is_free: bool) -> Gate:
@@ -298,14 +298,14 @@ class QueueWork(ABC):
         if loop.is_full and loop.has_room_again:
             loop.is_full = False
             loop.state = PullWaiting(Reason.READY, now_ms)
-            out += self._look(home, now_ms)
+            out += self._advance(home, now_ms)
         elif home.ordered and home.is_free(now_ms):
             out += home.next_batches()
         elif not out:
             return out  # the usual end of a batch
-        self._table.agenda.put(home, home.settling.next_due_ms())
+        self._table.agenda.schedule(home, home.settling.next_due_ms())
         if home.bad is not None:
-            self._table.agenda.put(home, home.bad.next_due_ms())
+            self._table.agenda.schedule(home, home.bad.next_due_ms())
         return out
 
     def _count_bad(self, odd: Iterable[ReportEvent]) -> None:
@@ -320,4 +320,4 @@ class QueueWork(ABC):
         out += home.lay_aside(bad)
         if home.cached.count == 0:
             stage.position.advance(stage.loop.next_offset)
-        return out + self._look(home, now_ms)
+        return out + self._advance(home, now_ms)

@@ -149,7 +149,7 @@ class QueueTable:
         if home is None or not isinstance(home.stage, Locating) or home.stage.ask is not ask:
             return []
         home.locate_again(now_ms)
-        self.agenda.put(home, home.next_due_ms())
+        self.agenda.schedule(home, home.next_due_ms())
         text = f"where to begin is not known: {reason}"
         return [ReportEvent("offset", str(ask.queue), text, logging.WARNING)]
 
@@ -202,7 +202,7 @@ class QueueTable:
             return out + self.close(home)
         if isinstance(home.stage, Moved):
             self.ledger.reset(home.queue, home.stage.to)
-        offset = self.ledger.tell(home.queue)
+        offset = self.ledger.next_commit(home.queue)
         if offset is not None:
             out.append(CommitOffset(home.queue, offset))
         return out + self._remove(home)
@@ -211,7 +211,7 @@ class QueueTable:
         """Forget what is cached; begin anew at ``to`` after a while."""
         home.stage = Moved(to, now_ms + MOVED_MS)
         self.ledger.forget(home.queue)
-        self.agenda.put(home, home.next_due_ms())
+        self.agenda.schedule(home, home.next_due_ms())
 
     def close(self, home: AssignedQueue) -> list[Action]:
         """Let what runs end, then commit, then unlock.  A moved queue begins anew after that."""
@@ -239,7 +239,7 @@ class QueueTable:
         """Something of the queue ended.  If it was the last thing, the queue goes on to its end."""
         stage = home.stage
         if self._queues.get(home.queue) is not home:
-            return []  # gone already, and perhaps ours again under another home
+            return []  # removed already, and perhaps ours again under another home
         if isinstance(stage, Dropped):
             if home.is_held_up:
                 return []
@@ -250,7 +250,7 @@ class QueueTable:
         waits = home.ordered or stage.position is not None
         if waits and home.is_held_up:
             return []
-        offset = self.ledger.tell(home.queue)
+        offset = self.ledger.next_commit(home.queue)
         if offset is not None:
             commit = CommitOffset(home.queue, offset, is_urgent=True)
             home.stage = Closing(stage.position, stage.pull, commit)
@@ -258,7 +258,7 @@ class QueueTable:
         return self._confirm(home, stage)
 
     def _confirm(self, home: AssignedQueue, stage: Closing) -> list[Action]:
-        """All is committed; check that it stays so where a pull in flight has an older offset."""
+        """Confirm the last commit of a queue where a pull in flight brings an older offset."""
         pull, position = stage.pull, stage.position
         if pull is None or pull.commit_offset is None or position is None:
             return self._release(home)
@@ -301,7 +301,7 @@ class QueueTable:
     def abandon(self, home: AssignedQueue) -> list[Action]:
         """Wait for nothing.  A queue that a listener still has stays locked until that expires."""
         out: list[Action] = []
-        offset = self.ledger.tell(home.queue)
+        offset = self.ledger.next_commit(home.queue)
         if offset is not None:
             out.append(CommitOffset(home.queue, offset))
         if home.ordered and len(home.settling.running):

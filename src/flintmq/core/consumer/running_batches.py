@@ -40,7 +40,7 @@ class RunningBatches(dict[Deliver, None]):
             self[batch] = None
 
     def pop_all(self, batches: Iterable[Deliver]) -> None:
-        """These ended."""
+        """The listeners of these batches ended."""
         deque(map(self.pop, batches, repeat(None)), maxlen=0)
 
     def overdue(self, timeout_ms: int, now_ms: int) -> list[Deliver]:

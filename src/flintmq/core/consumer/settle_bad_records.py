@@ -49,7 +49,7 @@ class BadSettling:
         """Records that a broker was asked to store and has not answered for."""
         return len(self._asks)
 
-    def take(self, bad: Iterable[BadRecord]) -> list[BadAction]:
+    def send_to_dead_letters(self, bad: Iterable[BadRecord]) -> list[BadAction]:
         """Have a broker copy these."""
         out: list[BadAction] = []
         for one in bad:
@@ -76,7 +76,7 @@ class BadSettling:
         return [ReportEvent(KIND, str(self._queue), text, logging.ERROR)]
 
     def failed(self, ask: DeadLetterRecord, reason: str, now_ms: int) -> list[BadAction]:
-        """No broker answered."""
+        """The request for a dead letter got no answer."""
         return self._later(ask.bad, ask.refused, reason, now_ms) if self._done(ask) else []
 
     def tick(self, now_ms: int) -> list[BadAction]:

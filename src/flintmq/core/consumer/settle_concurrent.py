@@ -57,7 +57,7 @@ class SettleRules:
     is_dead_lettering: bool = True
     """Whether records that cannot be decoded are dead letters."""
     may_copy: bool = True
-    """Whether a copy in the retry topic comes again.  In groups that hold locks brokers take
+    """Whether a copy in the retry topic is redelivered.  In groups that hold locks brokers take
     every such copy for a dead letter."""
 
 
@@ -84,12 +84,12 @@ class ConcurrentSettling:
     def sending_back(self) -> int:
         return len(self._asks)
 
-    def put(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
+    def add(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
         """New messages, cut into batches."""
-        return self._batches(self._cached.put(messages))
+        return self._batches(self._cached.put_messages(messages))
 
     def next_batch(self) -> Deliver | None:
-        """Nothing waits here: `put` gives everything out at once."""
+        """Nothing waits here: `add` gives everything out at once."""
         return None
 
     def consumed_all(self, batch: Deliver) -> bool:
@@ -163,7 +163,8 @@ class ConcurrentSettling:
                     return out
                 assert batch.started_ms is not None
                 reason = f"its listener runs for {now_ms - batch.started_ms} ms"
-                out.append(self._send_back(message, Again(EXPIRED_LEVEL, reason=reason)))
+                outcome = Again(EXPIRED_LEVEL, reason=reason)
+                out.append(self._send_back(message, outcome, is_overdue=True))
         return out
 
     def tick(self, now_ms: int) -> list[SettleAction]:
@@ -197,10 +198,12 @@ class ConcurrentSettling:
             for at in range(0, len(messages), size)
         ]
 
-    def _send_back(self, message: ReceivedMessage, outcome: Again | Dead) -> SendBack:
+    def _send_back(
+        self, message: ReceivedMessage, outcome: Again | Dead, *, is_overdue: bool = False
+    ) -> SendBack:
         level = DEAD_LETTER_LEVEL if isinstance(outcome, Dead) else outcome.delay_level
-        rules = self.rules
-        ask = SendBack(self.queue, message, level, rules.tries_max, outcome.reason, self.home)
+        tries_max, reason = self.rules.tries_max, outcome.reason
+        ask = SendBack(self.queue, message, level, tries_max, reason, self.home, is_overdue)
         self._asks[message.queue_offset] = ask
         return ask
 

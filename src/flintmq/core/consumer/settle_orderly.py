@@ -5,7 +5,7 @@
                        │                   │ failed
                        └─ not consumed ──► Suspended ──due──► Idle, with the same messages
 
-A batch is judged from the front: the first message that has to come again stops it, and it and
+A batch is judged from the front: the first message that has to be redelivered stops it, and it and
 all after it stay where they are.  A message that was tried too often is given up: it goes to
 the dead letters, and the queue goes on behind it.
 
@@ -87,9 +87,9 @@ class OrderlySettling:
     def sending_back(self) -> int:
         return len(self.state.asks) if isinstance(self.state, SendingBack) else 0
 
-    def put(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
+    def add(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
         """New messages; `next_batch` gives them out."""
-        self._cached.put(messages)
+        self._cached.put_messages(messages)
         return []
 
     def next_batch(self) -> Deliver | None:
@@ -97,7 +97,7 @@ class OrderlySettling:
         if self.state is not _IDLE or not self._cached.has_untaken:
             return None
         rules = self.rules
-        messages = self._cached.take(rules.batch_max if rules.batch_max_of is None else 1)
+        messages = self._cached.take_messages(rules.batch_max if rules.batch_max_of is None else 1)
         batch = Deliver(self.queue, messages, self.home)
         self.state = Listening(batch)
         return batch

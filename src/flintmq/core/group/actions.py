@@ -38,7 +38,7 @@ COMMIT_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendHeartbeat:
-    """Tell every broker what the group wants; ``section`` goes into the client's heartbeat."""
+    """HEART_BEAT (34) to every broker; ``section`` goes into the heartbeat of the client."""
 
     section: ConsumerGroup
 
@@ -79,6 +79,8 @@ class SendBack(msgspec.Struct, frozen=True, eq=False):
     tries_max: int
     reason: str
     home: object
+    is_overdue: bool = False
+    """Whether its listener still runs, for longer than it may."""
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True, eq=False):
@@ -143,7 +145,7 @@ class UnlockQueues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuesChanged:
-    """Tell whoever listens: all queues of a topic, and our own."""
+    """Call the listener on queues: all queues of a topic, and our own."""
 
     topic: str
     queues: tuple[QueueRef, ...]
@@ -152,7 +154,7 @@ class QueuesChanged:
 
 @dataclass(frozen=True, slots=True)
 class ReportEvent:
-    """Note an event; ``level`` is one of `logging`."""
+    """Add an event to the log of the client; ``level`` is one of `logging`."""
 
     kind: str
     subject: str

@@ -123,7 +123,7 @@ def allocate_by_consistent_hash(
 
 
 def consistent_hash(virtual_nodes: int) -> Strategy:
-    """The same with another number of places for each member."""
+    """Consistent hashing with another number of virtual nodes for each member."""
     if not 1 <= virtual_nodes <= VIRTUAL_NODES_MAX:
         reason = f"is out of range, 1 to {VIRTUAL_NODES_MAX}"
         raise InvalidSetting("virtual_nodes", str(virtual_nodes), reason)
@@ -157,13 +157,6 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "sticky": allocate_sticky,
 }
 """Those that need no arguments, by the names users give."""
-
-
-def strategy_named(name: str) -> Strategy:
-    """Look a strategy up.  Raises `InvalidSetting` with the names there are."""
-    if name not in STRATEGIES:
-        raise InvalidSetting("strategy", name, f"is none of {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
 
 
 def sorted_members(members: Iterable[str]) -> list[str]:

@@ -15,18 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from flintmq.core.group.consumer_settings import check_range
+from flintmq.core.group.listener_results import Listener, ListenerResult
 from flintmq.core.group.subscriptions import TOPICS_MAX, TopicSubscription
 from flintmq.errors import InvalidSetting
 from flintmq.filter.tags import ALL
 from flintmq.model.group import check_group_name
 
-Function: TypeAlias = Callable[[Any], Any]
-"""What a listener gets is a tuple of `ReceivedMessage`, or a table where it asked for one."""
+TableListener: TypeAlias = Callable[[Any], ListenerResult]
+"""A function that is given an Arrow table, on Spark."""
 
-F = TypeVar("F", bound=Function)
+L = TypeVar("L", bound=Listener)
+T = TypeVar("T", bound=TableListener)
 
 _NOT_SETTINGS: Final = frozenset({"group", "listener"})
 
@@ -43,7 +45,7 @@ class AppListener:
     """A function, and what it wants."""
 
     subscription: TopicSubscription
-    function: Function
+    function: Listener | TableListener
     as_table: bool = False
     """Whether it gets an Arrow table in place of a tuple of messages; on Spark only."""
     threads: int | None = None
@@ -82,6 +84,32 @@ class App:
         """In the order in which they were declared."""
         return tuple(self._listeners.values())
 
+    @overload
+    def listener(
+        self,
+        topic: str,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        batch_max: int | None = None,
+        ordered: bool | None = None,
+        as_table: Literal[False] = False,
+        threads: int | None = None,
+    ) -> Callable[[L], L]: ...
+
+    @overload
+    def listener(
+        self,
+        topic: str,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        batch_max: int | None = None,
+        ordered: bool | None = None,
+        as_table: Literal[True],
+        threads: int | None = None,
+    ) -> Callable[[T], T]: ...
+
     def listener(
         self,
         topic: str,
@@ -92,7 +120,7 @@ class App:
         ordered: bool | None = None,
         as_table: bool = False,
         threads: int | None = None,
-    ) -> Callable[[F], F]:
+    ) -> Callable[[Any], Any]:
         """A decorator: the function gets the messages of the topic, chosen by tags or by SQL92.
 
         It gets a tuple of at most ``batch_max``; ``ordered`` gives it those of a queue one
@@ -111,7 +139,7 @@ class App:
         if len(self._listeners) >= TOPICS_MAX:
             raise InvalidSetting("topic", topic, f"{TOPICS_MAX} at most")
 
-        def declare(function: F) -> F:
+        def declare(function: Any) -> Any:
             if not callable(function):
                 raise InvalidSetting("listener", repr(function), "must be a function")
             self._listeners[topic] = AppListener(wanted, function, as_table, threads)

@@ -18,12 +18,13 @@ from flintmq.model.group import (
     retry_topic,
     with_namespace,
 )
+from flintmq.model.start_point import StartPoint, start_point
 
 NOT_A_GROUP: Final = "DEFAULT_CONSUMER"
 """The name consumers have in RocketMQ before they are given one; no broker takes it."""
 
 RETRY_MAX: Final = 16
-"""How often a message comes again before it is given up."""
+"""How often a message is redelivered before it is a dead letter."""
 
 UNLIMITED: Final = 2**31 - 1
 """How often in ordered consumption, where giving a message up breaks the order."""
@@ -64,17 +65,17 @@ _MAY_BE_NONE: Final = frozenset({"topic_count_max", "topic_mib_max", "retry_max"
 class ConsumerSettings:
     """How a group consumes.
 
-    ``start_from`` counts only where the group has no offset yet, ``start_at_ms`` only with
-    TIMESTAMP.  ``topic_count_max`` and ``topic_mib_max`` are shared out among the queues of a
-    topic and then stand in for the limits of a queue.  ``retry_max`` is 16, or without end in
-    ordered consumption, unless it is given.
+    ``start_from`` counts only where the group has no offset yet (`model.start_point` says what it
+    may be), ``start_at_ms`` only with TIMESTAMP.  ``topic_count_max`` and ``topic_mib_max`` are
+    shared out among the queues of a topic and then stand in for the limits of a queue.
+    ``retry_max`` is 16, or without end in ordered consumption, unless it is given.
     """
 
     group: str
     namespace: str = ""
     model: MessageModel = MessageModel.CLUSTERING
     ordered: bool = False
-    start_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    start_from: ConsumeFromWhere | StartPoint = ConsumeFromWhere.LAST_OFFSET
     start_at_ms: int | None = None
     batch_max: int = 1
     threads_min: int = 20
@@ -104,7 +105,7 @@ class ConsumerSettings:
         if self.group == NOT_A_GROUP:
             raise InvalidName("group", self.group, "is nobody's own: choose another name")
         _check_kind("model", self.model, MessageModel)
-        _check_kind("start_from", self.start_from, ConsumeFromWhere)
+        check_start(self.start_from)
         for name, bounds in _RANGES.items():
             value = getattr(self, name)
             if value is not None or name not in _MAY_BE_NONE:
@@ -141,9 +142,27 @@ class ConsumerSettings:
             return self.retry_max
         return UNLIMITED if ordered else RETRY_MAX
 
+    @property
+    def start(self) -> StartPoint:
+        """Where a group without an offset starts."""
+        return start_point(self.start_from)
+
     def starts_at_ms(self, now_ms: int) -> int:
         """The time from which a group consumes that starts by time."""
-        return self.start_at_ms if self.start_at_ms is not None else now_ms - BACKLOG_MS
+        return start_time_ms(self.start, self.start_at_ms, now_ms)
+
+
+def start_time_ms(start: StartPoint, start_at_ms: int | None, now_ms: int) -> int:
+    """The time of a start by time: its own, the setting's, or half an hour ago."""
+    if start.time_ms is not None:
+        return start.time_ms
+    return start_at_ms if start_at_ms is not None else now_ms - BACKLOG_MS
+
+
+def check_start(value: object) -> None:
+    """Raise `InvalidSetting` for what is no start of a group."""
+    if not isinstance(value, ConsumeFromWhere | StartPoint):
+        raise InvalidSetting("start_from", str(value), "must be a ConsumeFromWhere or a StartPoint")
 
 
 def check_range(name: str, value: object, bounds: tuple[int, int]) -> None:
@@ -160,6 +179,6 @@ def batch_bounds() -> tuple[int, int]:
     return _RANGES["batch_max"]
 
 
-def _check_kind(name: str, value: object, kind: type[MessageModel | ConsumeFromWhere]) -> None:
+def _check_kind(name: str, value: object, kind: type[MessageModel]) -> None:
     if not isinstance(value, kind):
         raise InvalidSetting(name, str(value), f"must be a {kind.__name__}")

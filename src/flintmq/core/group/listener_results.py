@@ -1,12 +1,12 @@
 """What a listener can say about the messages it was given, and what that means for each.
 
     None                     all consumed
-    Ack(up_to=n)             consumed up to index n; those after it come again
-    Retry(delay_level=n)     all come again; returned or raised
-    DeadLetter(reason)       none comes again, they go to the dead letters; returned or raised
+    Ack(up_to=n)             consumed up to index n; those after it are redelivered
+    Retry(delay_level=n)     all are redelivered; returned or raised
+    DeadLetter(reason)       none is redelivered, they go to the dead letters; returned or raised
     [None, Retry(), …]       one of these for each message
-    any other exception      all come again
-    any other value          all come again, and `InvalidResult` names it
+    any other exception      all are redelivered
+    any other value          all are redelivered, and `InvalidResult` names it
 
 Invariant: a verdict has an outcome for every message, or says that all are consumed; nothing a
 listener returns can make a message count as consumed by accident.
@@ -14,12 +14,13 @@ listener returns can make a message count as consumed by accident.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from flintmq.errors import InvalidResult
+from flintmq.model.message import ReceivedMessage
 
 DEAD_LETTER_LEVEL: Final = -1
 """The delay level that means the dead letter queue."""
@@ -30,7 +31,7 @@ BROKER_CHOOSES: Final = 0
 DELAY_LEVEL_MAX: Final = 1_000
 """RocketMQ has 18 levels by default, and a level above its last is its last."""
 
-SHOWN_CHARACTERS_MAX: Final = 80
+SHOWN_CHARACTERS_MAX: Final = 200
 """How much of a value or an exception is repeated in a report."""
 
 
@@ -72,6 +73,14 @@ class DeadLetter(Exception):
 MessageResult: TypeAlias = Ack | Retry | DeadLetter | None
 """What a listener may return for each message.  The exceptions may be raised as well."""
 
+ListenerResult: TypeAlias = MessageResult | Sequence[MessageResult]
+"""What a listener may return: one result for all of its messages, or a list with one for each."""
+
+Listener: TypeAlias = Callable[
+    [tuple[ReceivedMessage, ...]], ListenerResult | Awaitable[ListenerResult]
+]
+"""A function or a coroutine function that is given some messages."""
+
 
 class ReturnKind(StrEnum):
     """How a listener ended, in the words hooks and traces of RocketMQ use."""
@@ -86,7 +95,7 @@ class ReturnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Done."""
+    """The message is consumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Give it up."""
+    """The message becomes a dead letter."""
 
     reason: str = ""
 
@@ -136,12 +145,12 @@ def outcomes_of(result: object, count: int) -> Verdict:
         if isinstance(result, Retry | DeadLetter):
             return Verdict((_outcome(result),) * count, ReturnKind.FAILED)
         if isinstance(result, BaseException):
-            return Verdict((Again(reason=_shown(result)),) * count, ReturnKind.EXCEPTION)
+            return Verdict((Again(reason=shown(result)),) * count, ReturnKind.EXCEPTION)
         if isinstance(result, Ack):
             return _up_to(result, count)
         if isinstance(result, list | tuple):
             return _one_for_each(result, count)
-        raise InvalidResult(_shown(result), "a listener returns None, Ack, Retry or DeadLetter")
+        raise InvalidResult(shown(result), "a listener returns None, Ack, Retry or DeadLetter")
     except InvalidResult as fault:
         return Verdict((Again(reason=str(fault)),) * count, ReturnKind.NULL, fault)
 
@@ -151,7 +160,7 @@ def _up_to(ack: Ack, count: int) -> Verdict:
     if up_to is None:
         return ALL_CONSUMED
     if not isinstance(up_to, int) or isinstance(up_to, bool) or up_to < -1:
-        raise InvalidResult(_shown(ack), "up_to is the index of the last message consumed")
+        raise InvalidResult(shown(ack), "up_to is the index of the last message consumed")
     if up_to >= count - 1:
         return ALL_CONSUMED
     done = up_to + 1
@@ -160,7 +169,7 @@ def _up_to(ack: Ack, count: int) -> Verdict:
 
 def _one_for_each(results: Sequence[object], count: int) -> Verdict:
     if len(results) != count:
-        raise InvalidResult(_shown(results), f"{len(results)} results for {count} messages")
+        raise InvalidResult(shown(results), f"{len(results)} results for {count} messages")
     outcomes = tuple(_outcome(result) for result in results)
     if all(outcome is CONSUMED for outcome in outcomes):
         return ALL_CONSUMED
@@ -176,10 +185,10 @@ def _outcome(result: object) -> Outcome:
         return Again(result.delay_level, result.suspend_ms, result.reason)
     if isinstance(result, DeadLetter):
         return Dead(result.reason)
-    raise InvalidResult(_shown(result), "one message has None, Ack(), Retry or DeadLetter")
+    raise InvalidResult(shown(result), "one message has None, Ack(), Retry or DeadLetter")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value for people; one whose own text cannot be made is shown by its type."""
     try:
         text = repr(value)

@@ -3,22 +3,35 @@
 Usually the broker itself stores it again (CONSUMER_SEND_MSG_BACK, 36).  Where that fails, for
 example because the broker that has the message is unreachable, another can take a copy.  The
 properties say what it is a copy of, how often it was tried, and how long it waits.
+
+A dead letter goes this way first: a copy can carry the reason (`DLQ_REASON`), which
+CONSUMER_SEND_MSG_BACK cannot.  The copy says that it was tried more often than allowed, and every
+broker of RocketMQ moves such a message from the retry topic to the dead letters, with all its
+properties.
+
+Invariant: a reason is one printable line of at most `REASON_CHARACTERS_MAX` characters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from flintmq.core.group.actions import SendBack, SendToRetry
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
+from flintmq.printable import printable
 
 FIRST_LEVEL: Final = 3
 """The delay level of the first try; every further one is a level higher."""
 
 EXPIRED_LEVEL: Final = 3
 """The delay level of a message whose listener took too long."""
+
+REASON_CHARACTERS_MAX: Final = 400
+"""Characters of a reason that travel.  All properties of a message share 32,767 bytes."""
 
 _DROPPED: Final = frozenset(
     {
@@ -29,14 +42,38 @@ _DROPPED: Final = frozenset(
         names.TIMER_DELAY_MS,
         names.TIMER_DELAY_SEC,
         names.TIMER_DELIVER_MS,
+        names.DLQ_REASON,
     }
 )
 """What was true of the message as it came to us, and is not of its copy."""
 
 
+def is_given_up(ask: SendBack) -> bool:
+    """Whether the message becomes a dead letter: by its listener's wish, or after its last try."""
+    return ask.delay_level == DEAD_LETTER_LEVEL or ask.message.reconsume_times >= ask.tries_max
+
+
 def copy_to_retry(ask: SendBack, topic: str) -> SendToRetry:
-    """What to send to the retry topic where ``ask`` failed."""
-    return SendToRetry(ask, topic, retry_properties(ask.message, ask.delay_level, ask.tries_max))
+    """What to send to the retry topic, for a dead letter or where ``ask`` failed."""
+    properties = retry_properties(ask.message, ask.delay_level, ask.tries_max)
+    if is_given_up(ask):
+        properties[names.DLQ_REASON] = short_reason(ask)
+        properties[names.DELAY] = "0"  # 4.9 would let the dead letter wait too
+    return SendToRetry(ask, topic, properties)
+
+
+def near(queue: QueueRef, queues: Sequence[QueueRef]) -> Sequence[QueueRef]:
+    """The queues of the broker that has the message, as with a send-back; all if it has none."""
+    return tuple(each for each in queues if each.broker == queue.broker) or queues
+
+
+def short_reason(ask: SendBack) -> str:
+    """Why a message was given up, in one line."""
+    reason = printable(ask.reason).strip()
+    reason = reason or f"not consumed at try {ask.message.reconsume_times + 1}"
+    if len(reason) <= REASON_CHARACTERS_MAX:
+        return reason
+    return reason[: REASON_CHARACTERS_MAX - 1] + "…"
 
 
 def retry_properties(message: ReceivedMessage, delay_level: int, tries_max: int) -> dict[str, str]:

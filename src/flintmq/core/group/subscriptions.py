@@ -149,7 +149,7 @@ class Subscriptions:
         settings = self._settings
         return ConsumerGroup(
             group_name=settings.wire_group,
-            consume_from_where=settings.start_from,
+            consume_from_where=settings.start.where,
             consume_type=ConsumeType.PUSH,
             message_model=settings.model,
             subscription_data_set=tuple(

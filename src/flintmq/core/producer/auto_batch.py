@@ -71,7 +71,7 @@ class Gathering(Generic[Item]):
             waiting = self._waiting[lane] = deque()
         waiting.append((size_bytes, item))
 
-    def take(self) -> list[tuple[Lane, list[Item]]]:
+    def next_groups(self) -> list[tuple[Lane, list[Item]]]:
         """What may leave now, in the order it came; each group is one request, to be `ended`."""
         groups: list[tuple[Lane, list[Item]]] = []
         for lane in list(self._waiting):

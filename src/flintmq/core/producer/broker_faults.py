@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 BROKERS_MAX: Final = 1_024
-"""Brokers remembered; the one heard of least lately goes first."""
+"""Brokers remembered; the one whose last send is oldest goes first."""
 
 
 class Avoidance(StrEnum):
@@ -95,12 +95,12 @@ class BrokerFaults:
 
     def answered(self, broker: str, latency_ms: int, now_ms: int) -> None:
         """A broker answered, whatever it said."""
-        self._note(broker, latency_ms, self._rules.pause_ms(latency_ms), now_ms, reachable=True)
+        self._remember(broker, latency_ms, self._rules.pause_ms(latency_ms), now_ms, reachable=True)
 
     def failed(self, broker: str, latency_ms: int, now_ms: int, *, reachable: bool) -> None:
         """A try failed; ``reachable`` when the broker answered that it does not want it."""
         pause_ms = self._rules.pause_ms(self._rules.failure_ms)
-        self._note(broker, latency_ms, pause_ms, now_ms, reachable=reachable)
+        self._remember(broker, latency_ms, pause_ms, now_ms, reachable=reachable)
 
     def is_available(self, broker: str, now_ms: int) -> bool:
         trouble = self._troubles.get(broker)
@@ -128,7 +128,7 @@ class BrokerFaults:
     def forget(self, broker: str) -> None:
         self._troubles.pop(broker, None)
 
-    def _note(
+    def _remember(
         self, broker: str, latency_ms: int, pause_ms: int, now_ms: int, *, reachable: bool
     ) -> None:
         self._troubles.pop(broker, None)  # so that the order is by when they were heard of

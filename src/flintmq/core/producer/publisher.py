@@ -7,9 +7,9 @@
                             └─ any other code ───────────────► BrokerRefused
     tries or time used up ───────────────────────────────────► SendFailed
 
-Tries share one timeout.  The next try goes to another broker where there is one; a broker that
-said it is busy is not asked again before a pause, with chance in it, so that producers do not
-come back in step.  A message for one given queue is tried once, as RocketMQ does.
+Tries share one timeout.  The next try goes to another broker where there is one; where there is
+none, the send waits for the broker it has, as `core.producer.send_patience` says.  A message for
+one given queue waits for its broker too, and goes nowhere else.
 
 A try that got no answer may have been stored.  So a message can be stored twice, under one id.
 """
@@ -26,6 +26,7 @@ from flintmq.core.producer.broker_faults import Avoidance, BrokerFaults
 from flintmq.core.producer.queue_choice import QueueChoice, RoutedQueues
 from flintmq.core.producer.receipt import STORED, SendReceipt, SendStatus, receipt_of
 from flintmq.core.producer.send_draft import Draft
+from flintmq.core.producer.send_patience import SendPatience, is_passing
 from flintmq.core.routes import Routes
 from flintmq.errors import (
     BrokerRefused,
@@ -43,11 +44,10 @@ from flintmq.protocol.headers.send_template import SendFields
 from flintmq.protocol.version import version_name, version_number
 
 RETRIES: Final = 2
-"""Tries after the first, as in RocketMQ."""
+"""Tries after the first, as in RocketMQ, where a failure does not pass by itself."""
 
-BUSY_FIRST_MS: Final = 100
-BUSY_MAX_MS: Final = 1_000
-"""How long a busy broker is left alone: twice as long each time, up to this."""
+WHAT_TO_DO: Final = "see that the broker runs, or give the send more time (timeout_ms)"
+"""What the error of a send says whose broker stayed away."""
 
 TIMERS_SINCE: Final = version_number("V5_0_0")
 """Brokers from here on know times of delivery; earlier ones deliver such a message at once."""
@@ -113,7 +113,8 @@ class Watch(Protocol):
 class Publisher:
     """The sending side of one producer group.
 
-    ``on_trouble(topic, broker, text)`` hears of every try that failed; ``version_of`` gives the
+    ``on_trouble(topic, broker, text, is_first)`` hears of every try that failed, and whether it is
+    the first of a send at that broker; what it raises ends the send.  ``version_of`` gives the
     version of the broker at an address where it is known.
     """
 
@@ -125,7 +126,7 @@ class Publisher:
         clock: Callable[[], int],
         chance: Callable[[], float],
         rules: SendRules | None = None,
-        on_trouble: Callable[[str, str, str], None] | None = None,
+        on_trouble: Callable[[str, str, str, bool], None] | None = None,
         version_of: Callable[[str], int | None] | None = None,
     ) -> None:
         self.group = group
@@ -148,20 +149,16 @@ class Publisher:
         """Send to one of the queues, and to another if that fails."""
         rules, clock = self.rules, self._clock
         start_ms = now_ms = clock()
+        left_ms = timeout_ms
         lane = self._choice.lane(draft.topic, queues)
+        is_whole_route = queues is self._routes.publish_queues(draft.topic)
+        index = self._choice.choose(lane, None, now_ms)
         tried: list[str] = []
-        busy: dict[str, int] = {}
         outcome: Call | SendReceipt | FlintError | None = None
         unsafe: SendReceipt | None = None
-        for _ in range(1 + rules.retries):
-            index = self._choice.choose(lane, tried[-1] if tried else None, now_ms)
+        patience: SendPatience | None = None
+        while left_ms > 0:
             broker = lane.queues[index].broker
-            if broker in busy:
-                yield Pause(self._busy_ms(busy[broker], timeout_ms - (now_ms - start_ms)))
-                now_ms = clock()
-            left_ms = timeout_ms - (now_ms - start_ms)
-            if left_ms <= 0:
-                break
             tried.append(broker)
             outcome = self._call(draft, lane, index, left_ms)
             if isinstance(outcome, Call):
@@ -177,12 +174,28 @@ class Publisher:
                 if outcome.status is SendStatus.OK or not rules.retry_unsafe:
                     return outcome
                 unsafe = outcome
+            self._report(draft.topic, broker, outcome, is_first=broker not in tried[:-1])
+            patience = patience or SendPatience(rules.retries, self._chance)
+            if not patience.failed(broker, outcome):
+                break
+            if is_whole_route:
+                lane = self._choice.lane(draft.topic, self._newest(draft.topic, lane.queues))
             now_ms = clock()
-            self._note(draft.topic, broker, outcome, busy)
+            index = self._choice.choose(lane, broker, now_ms)
+            left_ms = timeout_ms - (now_ms - start_ms)
+            wait_ms = patience.wait_ms(lane.queues[index].broker, left_ms)
+            if wait_ms:
+                yield Pause(wait_ms)
+                now_ms = clock()
+                left_ms = timeout_ms - (now_ms - start_ms)
         if unsafe is not None:
             return unsafe
         failure = outcome if isinstance(outcome, FlintError) else None
-        raise _given_up(draft, tried, now_ms - start_ms, timeout_ms, failure) from failure
+        raise _given_up(draft, tried, clock() - start_ms, timeout_ms, failure) from failure
+
+    def _newest(self, topic: str, queues: Sequence[QueueRef]) -> Sequence[QueueRef]:
+        """The queues of the topic by its newest route; those that were given if it has none."""
+        return self._routes.publish_queues(topic) or queues
 
     def _call(
         self, draft: Draft, lane: RoutedQueues, index: int, timeout_ms: int
@@ -220,31 +233,51 @@ class Publisher:
         self.faults.failed(broker, now_ms - start_ms, now_ms, reachable=False)
         return error
 
-    def _note(
-        self, topic: str, broker: str, outcome: SendReceipt | FlintError, busy: dict[str, int]
+    def _report(
+        self, topic: str, broker: str, outcome: SendReceipt | FlintError, *, is_first: bool
     ) -> None:
         """A try came to nothing."""
-        if isinstance(outcome, BrokerRefused) and outcome.code == ResponseCode.SYSTEM_BUSY:
-            busy[broker] = busy.get(broker, 0) + 1
         if self._on_trouble is not None:
-            self._on_trouble(topic, broker, _trouble(outcome))
+            self._on_trouble(topic, broker, _trouble(outcome), is_first)
 
     def send_to(
         self, draft: Draft, queue: QueueRef, timeout_ms: int, watch: Watch | None = None
     ) -> PausingConversation[SendReceipt]:
-        """Send to exactly this queue, with one try."""
-        address = self._address(queue)
-        if draft.is_timed:
-            self._check_timed(draft, queue.broker, address)
+        """Send to exactly this queue; wait for its broker, within the timeout, if it is away."""
+        clock = self._clock
+        start_ms = clock()
+        left_ms, tries = timeout_ms, 0
         lane = RoutedQueues((queue,), 0)
-        call = Call(address, self._request(draft, lane, 0), timeout_ms)
-        answer = yield from _watched(watch, draft, queue, call)
-        status = STORED.get(answer.code)
-        if status is None:
-            raise refusal(answer, address)
-        return receipt_of(answer, draft, queue, status)
+        patience: SendPatience | None = None
+        while True:
+            tries += 1
+            outcome = self._call(draft, lane, 0, max(1, left_ms))
+            if isinstance(outcome, Call):
+                try:
+                    answer = yield from _watched(watch, draft, queue, outcome)
+                except (Unreachable, RemoteProtocolError) as error:
+                    failure: FlintError = error
+                else:
+                    status = STORED.get(answer.code)
+                    if status is not None:
+                        return receipt_of(answer, draft, queue, status)
+                    failure = refusal(answer, outcome.address)
+            else:
+                failure = outcome
+            if not is_passing(failure):
+                raise failure
+            self._report(draft.topic, queue.broker, failure, is_first=tries == 1)
+            patience = patience or SendPatience(self.rules.retries, self._chance)
+            if not patience.failed(queue.broker, failure):
+                raise failure
+            left_ms = timeout_ms - (clock() - start_ms)
+            if left_ms > 0:
+                yield Pause(patience.wait_ms(queue.broker, left_ms))
+                left_ms = timeout_ms - (clock() - start_ms)
+            if left_ms <= 0:
+                raise _still_away(failure, tries, clock() - start_ms) from failure
 
-    def tell(
+    def send_oneway(
         self,
         draft: Draft,
         queues: Sequence[QueueRef],
@@ -308,10 +341,6 @@ class Publisher:
                 "brokers from 5.0 on can wait for a time, older ones only by delay_level",
             )
 
-    def _busy_ms(self, times: int, left_ms: int) -> int:
-        longest_ms = min(BUSY_MAX_MS, BUSY_FIRST_MS << (times - 1))
-        return max(0, min(left_ms, round(longest_ms * (1 + self._chance()) / 2)))
-
 
 def _watched(
     watch: Watch | None, draft: Draft, queue: QueueRef, call: Call
@@ -339,9 +368,20 @@ def _trouble(outcome: SendReceipt | FlintError) -> str:
     return str(outcome)
 
 
+def _still_away(failure: FlintError, tries: int, elapsed_ms: int) -> FlintError:
+    """The failure of a send to one queue, with how often and how long it was tried."""
+    if tries == 1 or not isinstance(failure, Unreachable):
+        return failure
+    tried = f"{failure.reason} (tried {tries} times in {elapsed_ms} ms; {WHAT_TO_DO})"
+    return Unreachable(failure.address, tried)
+
+
 def _given_up(
     draft: Draft, tried: list[str], elapsed_ms: int, timeout_ms: int, failure: FlintError | None
 ) -> SendFailed:
     code = failure.code if isinstance(failure, BrokerRefused) else 0
     reason = f"{timeout_ms} ms are over" if failure is None else str(failure)
-    return SendFailed(draft.topic, len(tried), elapsed_ms, ",".join(tried), code, reason)
+    if failure is not None and is_passing(failure):
+        reason += f"; {WHAT_TO_DO}"
+    brokers = ",".join(dict.fromkeys(tried))
+    return SendFailed(draft.topic, len(tried), elapsed_ms, brokers, code, reason)

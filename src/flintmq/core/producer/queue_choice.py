@@ -8,10 +8,12 @@ over; see `core.producer.broker_faults`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from flintmq.core.producer.broker_faults import Avoidance, BrokerFaults
+from flintmq.errors import InvalidSetting
 from flintmq.model.java_hash import java_hash
+from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.headers.send_template import SendFields
 
@@ -90,3 +92,36 @@ def queue_of_key(queues: Sequence[QueueRef], sharding_key: str) -> QueueRef:
     """The queue of a key: the same for the same key as long as the queues are the same."""
     number = abs(java_hash(sharding_key))
     return queues[(number if number < 2**31 else 0) % len(queues)]
+
+
+Selector: TypeAlias = Callable[[Sequence[QueueRef], Message], QueueRef]
+"""Chooses one of the queues for a message; both have the names the program knows."""
+
+
+def choose_queue(
+    message: Message,
+    queues: Sequence[QueueRef],
+    queue: QueueRef | None,
+    selector: Selector | None,
+    sharding_key: str | None,
+) -> QueueRef:
+    """The queue of a message that may go to one alone, by the one of the last three given.
+
+    ``queues`` have the names of the wire, and so has the queue that is returned.
+    """
+    if sum(given is not None for given in (queue, selector, sharding_key)) > 1:
+        reason = "give one of queue, selector and sharding_key"
+        raise InvalidSetting("queue", message.topic, reason)
+    if selector is not None:
+        queue = selector([replace_topic(each, message.topic) for each in queues], message)
+    elif sharding_key is not None:
+        return queue_of_key(queues, sharding_key)
+    assert queue is not None
+    if queue.topic != message.topic:
+        raise InvalidSetting("queue", str(queue), f"the message is for {message.topic!r}")
+    return replace_topic(queue, queues[0].topic)
+
+
+def replace_topic(queue: QueueRef, topic: str) -> QueueRef:
+    """The same queue under another name of its topic: with the namespace, or without."""
+    return queue if queue.topic == topic else QueueRef(topic, queue.broker, queue.queue_id)

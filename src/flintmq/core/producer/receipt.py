@@ -35,7 +35,9 @@ class SendReceipt(msgspec.Struct, frozen=True, gc=False):
     """Where a message was stored.
 
     ``message_id`` is ours and the same for every try; ``offset_message_id`` says where the
-    record is.  ``recall_handle`` is given for a timed message by brokers from 5.3 on.
+    record is.  A delayed message is not in its queue yet: ``queue_offset`` is its place among the
+    delayed ones, and its own offset is given to it later.  ``recall_handle`` is given for a timed
+    message by brokers from 5.3 on.
     """
 
     status: SendStatus

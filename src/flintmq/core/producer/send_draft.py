@@ -1,8 +1,8 @@
 """A message as it leaves: checked, named, packed, its properties written.
 
 A `Draft` is the same for every try to send it, so that a message that was stored twice can be
-told by its unique id.  What no broker would take is refused here, before any is asked: an
-empty body, one that is too large, properties over the limit of a record.
+told by its unique id.  What no broker would take is refused here, before any is asked: a body
+that is too large, properties over the limit of a record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from flintmq.core.group.actions import SendToRetry
-from flintmq.errors import BodyTooLarge, InvalidSetting, LocalProtocolError
+from flintmq.errors import BodyTooLarge, InvalidMessage, InvalidSetting
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import KEY_SEPARATOR, Message
@@ -223,7 +223,7 @@ def draft_batches(
 
 def _check_batch(messages: Sequence[Message], topic: str) -> None:
     if not messages:
-        raise LocalProtocolError("a batch needs a message")
+        raise InvalidMessage("batch", "", "needs a message")
     first = messages[0]
     if is_retry_topic(topic):
         raise InvalidSetting("batch", topic, "messages to a retry topic are sent one by one")
@@ -238,8 +238,6 @@ def _check_batch(messages: Sequence[Message], topic: str) -> None:
 
 def _check_body(message: Message, rules: DraftRules) -> None:
     size_bytes = len(message.body)
-    if size_bytes == 0:
-        raise LocalProtocolError(f"a message to {message.topic!r} has an empty body")
     if size_bytes > rules.message_bytes_max:
         raise BodyTooLarge(rules.message_bytes_max, f"a body of {size_bytes} bytes")
 
@@ -253,11 +251,11 @@ def _property_bytes(text: str) -> bytes:
     try:
         octets = text.encode()
     except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"properties are no Unicode text: {error.reason}") from None
+        reason = f"are no Unicode text: {error.reason}"
+        raise InvalidMessage("properties", "", reason) from None
     if len(octets) > PROPERTIES_BYTES_MAX:
-        raise LocalProtocolError(
-            f"properties of {len(octets)} bytes are over the limit of {PROPERTIES_BYTES_MAX}"
-        )
+        reason = f"take {len(octets)} bytes and a record has room for {PROPERTIES_BYTES_MAX}"
+        raise InvalidMessage("properties", "", reason)
     return octets
 
 
@@ -267,7 +265,7 @@ def _property_text(message: Message, unique_id: str, instance_id: str) -> str:
 
 
 def _property_tail(message: Message, instance_id: str) -> str:
-    """All of it behind the unique id."""
+    """The properties that follow the unique id, encoded."""
     text = _WAIT if message.wait_stored else _NO_WAIT
     if message.tags is not None:
         text += f"{_TAGS}{message.tags}\x02"

@@ -166,7 +166,7 @@ def write_record(record: Record) -> str:
 
 
 def pack(happenings: Iterable[Happening]) -> list[TraceMessage]:
-    """As few messages as the limits allow, each of one topic and region."""
+    """Trace messages: as few as the limits allow, each of one topic and region."""
     groups: dict[tuple[str, str | None], list[Record]] = {}
     for each in happenings:
         groups.setdefault((each.topic, each.region), []).extend(each.records)

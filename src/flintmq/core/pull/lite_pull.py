@@ -104,7 +104,7 @@ class LitePull:
 
     @property
     def ready_count(self) -> int:
-        """Batches that `take` would give one after the other."""
+        """Batches that `next_batch` would give one after the other."""
         return sum(not home.is_paused for home, _ in self._ready)
 
     def status(self) -> tuple[AssignedQueueStatus, ...]:
@@ -129,7 +129,7 @@ class LitePull:
                 out.append(self._release(home))
         for queue in sorted(wanted.keys() - self._homes.keys()):
             home = self._homes[queue] = LiteQueue(queue, wanted[queue])
-            out += self._look(home, now_ms)
+            out += self._advance(home, now_ms)
         return out
 
     def start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> list[LiteAction]:
@@ -144,7 +144,7 @@ class LitePull:
         if home is None:
             return []
         home.stage = Locating(None, now_ms + START_AGAIN_MS)
-        self._agenda.put(home, home.stage.due_ms)
+        self._agenda.schedule(home, home.stage.due_ms)
         text = f"where to begin is not known: {reason}"
         return [ReportEvent("offset", str(ask.queue), text, logging.WARNING)]
 
@@ -165,27 +165,27 @@ class LitePull:
             if answer.next_offset < max(home.consumed, 0 if highest is None else highest):
                 return out + self._restart(home, answer.next_offset, now_ms)
         if messages:
-            new = home.cached.put(messages)
+            new = home.cached.put_messages(messages)
             if new:
                 self._total += len(new)
                 self._ready.append((home, new))
         self._stop_at(home, stage)
         self._skip(home, stage)
-        return out + self._look(home, now_ms)
+        return out + self._advance(home, now_ms)
 
     def pull_failed(self, pull: Pull, error: FlintError, now_ms: int) -> list[LiteAction]:
         home = self._homes.get(pull.queue)
         if home is None or not isinstance(home.stage, Pulling) or not home.stage.loop.owns(pull):
             return []
         reports = home.stage.loop.failed(pull, error, now_ms)
-        return [*reports, *self._look(home, now_ms)]
+        return [*reports, *self._advance(home, now_ms)]
 
     def due(self, now_ms: int) -> list[LiteAction]:
         """Look at every queue whose time has come."""
         out: list[LiteAction] = []
-        for home in self._agenda.take(now_ms):
+        for home in self._agenda.pop_due(now_ms):
             if self._homes.get(home.queue) is home:
-                out += self._look(home, now_ms)
+                out += self._advance(home, now_ms)
         return out
 
     def next_due_ms(self) -> int | None:
@@ -193,7 +193,7 @@ class LitePull:
 
     # Handing out
 
-    def take(self, now_ms: int) -> tuple[Batch | None, list[LiteAction]]:
+    def next_batch(self, now_ms: int) -> tuple[Batch | None, list[LiteAction]]:
         """The oldest batch of a queue that is not paused.  All that was handed out is settled.
 
         Raises `UndecodableRecord` once for a queue that stops at such a record, when everything
@@ -236,11 +236,11 @@ class LitePull:
         if not self.settings.auto_commit or now_ms < self._commit_ms:
             return []
         self._commit_ms = now_ms + self.settings.auto_commit_ms
-        return self._ledger.untold()
+        return self._ledger.next_commits()
 
     def settled(self) -> list[tuple[QueueRef, QueueOffset]]:
         """What is settled and not stored; it counts as stored from here on."""
-        return self._ledger.untold()
+        return self._ledger.next_commits()
 
     def commit_failed(self, queue: QueueRef) -> None:
         self._ledger.failed(queue)
@@ -266,7 +266,7 @@ class LitePull:
             home.is_paused = False
             if isinstance(home.stage, Pulling):
                 home.stage.loop.retry(Reason.PAUSED, now_ms)
-            out += self._look(home, now_ms)
+            out += self._advance(home, now_ms)
         return out
 
     # Inside
@@ -294,7 +294,7 @@ class LitePull:
         home.consumed = start
         home.is_stopped = False
         home.stage = Pulling(loop, position)
-        return self._look(home, now_ms)
+        return self._advance(home, now_ms)
 
     def _restart(self, home: LiteQueue, offset: QueueOffset, now_ms: int) -> list[LiteAction]:
         self._drop_cached(home)
@@ -308,7 +308,7 @@ class LitePull:
         del self._homes[home.queue]
         self._drop_cached(home)
         self._agenda.drop(home)
-        offset = self._ledger.tell(home.queue) if self.settings.auto_commit else None
+        offset = self._ledger.next_commit(home.queue) if self.settings.auto_commit else None
         self._ledger.forget(home.queue)
         return Release(home.queue, offset)
 
@@ -344,16 +344,16 @@ class LitePull:
         loop = stage.loop
         if loop.is_full and loop.has_room_again and isinstance(loop.state, PullWaiting):
             loop.retry(loop.state.reason, now_ms)
-            out += self._look(home, now_ms)
+            out += self._advance(home, now_ms)
         if self._full and self._total * 2 <= self.settings.total_count_max:
             waiting, self._full = self._full, set()
             for each in waiting:
                 if isinstance(each.stage, Pulling):
                     each.stage.loop.retry(Reason.COUNT, now_ms)
-                    out += self._look(each, now_ms)
+                    out += self._advance(each, now_ms)
         return out
 
-    def _look(self, home: LiteQueue, now_ms: int) -> list[LiteAction]:
+    def _advance(self, home: LiteQueue, now_ms: int) -> list[LiteAction]:
         """Ask, pull, or come back later."""
         stage = home.stage
         if isinstance(stage, Locating):
@@ -371,8 +371,8 @@ class LitePull:
                 out += self._warn()
             else:
                 gate = Gate(home.subscription, is_paused=home.is_paused)
-                out += loop.look(gate, now_ms)
-        self._agenda.put(home, loop.due_ms)
+                out += loop.next_pull(gate, now_ms)
+        self._agenda.schedule(home, loop.due_ms)
         return out
 
     def _warn(self) -> list[ReportEvent]:

@@ -13,17 +13,19 @@ from flintmq.core.bad_record_rule import OnBadRecord, check_rule
 from flintmq.core.consumer.pull_loop import CacheLimits
 from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import (
-    BACKLOG_MS,
     MIB,
     NOT_A_GROUP,
     RETRY_MAX,
     UNLIMITED,
     ConsumerSettings,
     check_range,
+    check_start,
+    start_time_ms,
 )
 from flintmq.core.reading.pull_request import BYTES_MAX
 from flintmq.errors import InvalidName, InvalidSetting
 from flintmq.model.group import ConsumeFromWhere, MessageModel, check_group_name
+from flintmq.model.start_point import StartPoint, start_point
 
 _DAY_MS: Final = 24 * 60 * 60_000
 
@@ -90,7 +92,7 @@ class PullSettings:
 class LiteSettings(PullSettings):
     """``start_from`` counts only where the group has no offset yet."""
 
-    start_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    start_from: ConsumeFromWhere | StartPoint = ConsumeFromWhere.LAST_OFFSET
     start_at_ms: int | None = None
     auto_commit: bool = True
     auto_commit_ms: int = 5_000
@@ -104,8 +106,7 @@ class LiteSettings(PullSettings):
 
     def __post_init__(self) -> None:
         PullSettings.__post_init__(self)  # `super` does not know a class with slots
-        if not isinstance(self.start_from, ConsumeFromWhere):
-            raise InvalidSetting("start_from", str(self.start_from), "must be a ConsumeFromWhere")
+        check_start(self.start_from)
         if self.start_at_ms is not None:
             check_range("start_at_ms", self.start_at_ms, (0, 2**63 - 1))
 
@@ -114,9 +115,14 @@ class LiteSettings(PullSettings):
         """How much of one queue may be cached."""
         return CacheLimits(self.queue_count_max, self.queue_mib_max * MIB, self.span_max)
 
+    @property
+    def start(self) -> StartPoint:
+        """Where a group without an offset starts."""
+        return start_point(self.start_from)
+
     def starts_at_ms(self, now_ms: int) -> int:
         """The time from which a group consumes that starts by time."""
-        return self.start_at_ms if self.start_at_ms is not None else now_ms - BACKLOG_MS
+        return start_time_ms(self.start, self.start_at_ms, now_ms)
 
     def of_pulls(self, group: str) -> ConsumerSettings:
         """What a `PullLoop` needs to know."""

@@ -67,11 +67,11 @@ class PullSchedule:
                 del self._runs[queue]
         for queue in sorted(wanted - self._runs.keys()):
             run = self._runs[queue] = PullRun(queue, changed_ms=now_ms)
-            self._agenda.put(run, now_ms)
+            self._agenda.schedule(run, now_ms)
 
     def due(self, now_ms: int) -> list[PullRun]:
         """What to run now.  Every one is reported to `finished` or `failed`."""
-        found = self._agenda.take(now_ms)
+        found = self._agenda.pop_due(now_ms)
         for run in found:
             assert not run.is_running
             run.is_running, run.changed_ms = True, now_ms
@@ -81,10 +81,10 @@ class PullSchedule:
         run.is_running, run.has_failed = False, False
         run.changed_ms = now_ms + next_delay_ms
         if not run.is_lost:
-            self._agenda.put(run, run.changed_ms)
+            self._agenda.schedule(run, run.changed_ms)
 
     def failed(self, run: PullRun, now_ms: int) -> None:
-        """The function raised."""
+        """The function of a queue raised."""
         self.finished(run, FAILED_DELAY_MS, now_ms)
         run.has_failed = True
 

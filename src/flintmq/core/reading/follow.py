@@ -61,7 +61,7 @@ class Follower:
         return self._at
 
     def call(self) -> Call:
-        """The next pull."""
+        """The next pull of the queue."""
         pull = Pull(
             self._queue,
             self._at,

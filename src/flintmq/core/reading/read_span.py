@@ -89,7 +89,7 @@ EVERYTHING = Wanted()
 
 
 OnBad: TypeAlias = Callable[[BadRecord], object]
-"""Is told of every record that cannot be decoded."""
+"""Is called with every record that cannot be decoded."""
 
 
 def ignore(_bad: BadRecord) -> None:
@@ -120,7 +120,7 @@ class Page:
         return Received(self._inside(whole.messages, wanted), whole.fault, bad)
 
     def shown(self, wanted: Wanted = EVERYTHING, on_bad: OnBad = ignore) -> list[ReceivedMessage]:
-        """For people: also what cannot be decoded, as it is stored, and ``on_bad`` told of each.
+        """For people: also what cannot be decoded, as it is stored, and ``on_bad`` is called.
 
         Behind a broken frame nothing of the page can be shown; ``on_bad`` is told where that is.
         """

@@ -25,11 +25,12 @@ from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, ChannelLimits
 from flintmq.net.reasons import no_connection, why, why_no_handshake
 from flintmq.net.tls import ClientTls
+from flintmq.net.watched_tls import WatchedTls
 from flintmq.protocol.command import Command
 
 
 class BlockingChannels:
-    """All channels of one thread."""
+    """The blocking channels of one thread, one for each address."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class BlockingChannels:
         clock: Clock = monotonic_ms,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._context = None if tls is None else tls.context()
+        self._tls = None if tls is None else WatchedTls(tls)
         self._server_name = None if tls is None else tls.server_name
         self._handler = handler
         self._limits = limits
@@ -68,14 +69,14 @@ class BlockingChannels:
         channel = self.reach(address, timeout_ms)
         return channel.call(request, max(1, timeout_ms - (self._clock() - start_ms)))
 
-    def tell(self, address: str, request: Command, timeout_ms: int) -> None:
+    def send_oneway(self, address: str, request: Command, timeout_ms: int) -> None:
         """Send a oneway request."""
-        self.reach(address, timeout_ms).tell(request, timeout_ms)
+        self.reach(address, timeout_ms).send_oneway(request, timeout_ms)
 
     def make(self, call: Call) -> Command:
         """Carry out the call of a conversation: for `drive`."""
         if call.request.is_oneway:
-            self.tell(call.address, call.request, call.timeout_ms)
+            self.send_oneway(call.address, call.request, call.timeout_ms)
             return SENT
         return self.call(call.address, call.request, call.timeout_ms)
 
@@ -83,17 +84,16 @@ class BlockingChannels:
         """The open channel to an address, connecting where there is none or it was lost."""
         channel = self._channels.get(address)
         if channel is not None:
-            channel.look()
+            channel.poll()
             if not channel.is_closed:
                 return channel
             self._note_loss(channel)
         backoff = self._backoffs.get(address)
         if backoff is not None:
             backoff.check(self._clock())
+        context = None if self._tls is None else self._tls.take_changes()
         try:
-            sock = _dial(
-                address, self._context, self._server_name, min(timeout_ms, self._connect_ms)
-            )
+            sock = _dial(address, context, self._server_name, min(timeout_ms, self._connect_ms))
         except Unreachable as error:
             self._failed(address, error.reason)
             raise
@@ -134,7 +134,7 @@ def connect(
     timeout_ms: int = CONNECT_MS,
     clock: Clock = monotonic_ms,
 ) -> BlockingChannel:
-    """One channel that does not come back after a loss."""
+    """Connect one channel, which is not connected again after it is lost."""
     context, server_name = (None, None) if tls is None else (tls.context(), tls.server_name)
     sock = _dial(address, context, server_name, timeout_ms)
     return BlockingChannel(sock, address, handler=handler, limits=limits, clock=clock)
@@ -145,12 +145,12 @@ def _dial(
 ) -> socket.socket:
     sock = None
     try:
-        place = Address.parse(address)
-        sock = socket.create_connection((place.host, place.port), timeout_ms / 1000)
+        target = Address.parse(address)
+        sock = socket.create_connection((target.host, target.port), timeout_ms / 1000)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is None:
             return sock
-        return context.wrap_socket(sock, server_hostname=server_name or place.host)
+        return context.wrap_socket(sock, server_hostname=server_name or target.host)
     except InvalidSetting as error:
         raise Unreachable(address, error.reason) from None
     except TimeoutError:

@@ -34,7 +34,7 @@ def ignore(_request: Command) -> None:
 
 
 class BlockingChannel:
-    """One connection.  `blocking.connect` makes one."""
+    """A connection on a blocking socket.  `blocking.connect` makes one."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class BlockingChannel:
         self._started.pop(token, None)
         self._ended.pop(token, None)
 
-    def tell(self, request: Command, timeout_ms: int) -> None:
+    def send_oneway(self, request: Command, timeout_ms: int) -> None:
         """Send a request that takes no answer."""
         self._check_open()
-        self._send(self._connection.tell(request), request.code, timeout_ms)
+        self._send(self._connection.send_oneway(request), request.code, timeout_ms)
         self._check_open()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take what has already arrived without waiting; notice a peer that has left."""
         if self._clock() - self._active_ms >= self._limits.idle_ms and not self._started:
             self._end(f"closed after {self._limits.idle_ms} ms without traffic")

@@ -25,11 +25,14 @@ from contextlib import suppress
 from time import perf_counter
 from typing import NamedTuple, TypeAlias, cast
 
-from flintmq.errors import Overloaded, RemoteProtocolError, Unreachable
+from flintmq.access.rules import User
+from flintmq.errors import RemoteProtocolError, Unreachable
 from flintmq.logs import logger
 from flintmq.net.channels.partial_frames import PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session, no_session
+from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.channels.watchdog import Stalls
+from flintmq.net.channels.write_waiters import WriteWaiters
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
@@ -43,8 +46,8 @@ Chunk: TypeAlias = bytes | memoryview
 """Bytes to send.  A view counts bytes and stays valid until it was sent."""
 
 
-TURN_S = 0.010
-"""After so long a session leaves the rest of a read to a later turn: half of a stall."""
+TURN_S = 0.002
+"""After so long a session leaves the rest of a read to a later turn: others wait for it."""
 
 
 class _Waiting(NamedTuple):
@@ -54,7 +57,7 @@ class _Waiting(NamedTuple):
 
 
 class Channel(asyncio.Protocol):
-    """One connection.  It belongs to the loop it was made on."""
+    """A connection on asyncio.  It belongs to the loop it was made on."""
 
     def __init__(
         self,
@@ -65,12 +68,15 @@ class Channel(asyncio.Protocol):
         limits: ChannelLimits = LIMITS,
         clock: Clock = monotonic_ms,
         partial: PartialFrames | None = None,
+        unread: UnreadBytes | None = None,
         stalls: Stalls | None = None,
     ) -> None:
         self.peer = peer
         """The address that was connected to, or that connected."""
         self.has_heard = False
         """Whether the peer ever sent anything."""
+        self.user: User | None = None
+        """Who signed the requests that the session gets; a gate before the session says so."""
         self.why_closed = ""
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
@@ -84,14 +90,13 @@ class Channel(asyncio.Protocol):
         self._calls: dict[int, _Waiting] = {}
         self._queue: list[Chunk] = []
         self._queue_bytes = 0
-        self._flush_due = False
-        self._full = False
-        self._partial = partial
-        self._is_partial = False
+        self._flush_due = self._full = False
+        self._partial, self._is_partial = partial, False
+        self._unread = unread or UnreadBytes(limits.write_bytes_max)
         self._stalls = stalls
         self._backlog: list[Frame] = []  # of a read that took too long
         self._turn_s = 0.0
-        self._waiting_for_room: dict[asyncio.Future[None], None] = {}  # in order of arrival
+        self._waiting_for_room = WriteWaiters(limits.calls_max)
         self._active_ms = clock()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -104,12 +109,12 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it can no longer be used; ``why_closed`` then tells the reason."""
+        """Whether the connection is closed; ``why_closed`` has the reason."""
         return self.why_closed != ""
 
     @property
     def unsent_bytes(self) -> int:
-        """What is queued and was not yet taken by the system."""
+        """Bytes in the write queue that the system has not yet accepted."""
         in_transport = 0 if self._transport is None else self._transport.get_write_buffer_size()
         return self._queue_bytes + in_transport
 
@@ -134,16 +139,16 @@ class Channel(asyncio.Protocol):
             self._calls.pop(opaque, None)
             raise
 
-    async def tell(self, request: Command, timeout_ms: int) -> None:
+    async def send_oneway(self, request: Command, timeout_ms: int) -> None:
         """Send a request that takes no answer; wait only for room to queue it."""
         if self._full:
             await self._room(request.code, timeout_ms)
-        self.tell_now(request)
+        self.send_oneway_now(request)
 
-    def tell_now(self, request: Command) -> None:
+    def send_oneway_now(self, request: Command) -> None:
         """Send a oneway request without waiting.  Only ``write_bytes_max`` bounds what piles up."""
         self._check_open()
-        self.write((self._connection.tell(request),))
+        self.write((self._connection.send_oneway(request),))
 
     def answer(self, to: Command, answer: Command) -> None:
         """Answer a request of the peer.  A peer that has left, or wants none, gets none."""
@@ -188,9 +193,8 @@ class Channel(asyncio.Protocol):
             transport.write(chunks[0])
         else:
             transport.writelines(chunks)
-        if self._full and (unsent := self.unsent_bytes) > self._limits.write_bytes_max:
-            log.warning("%s: closed, it left %d bytes unread", self.peer, unsent)
-            self.abort(f"the peer left {unsent} bytes unread")
+        if unread_bytes := transport.get_write_buffer_size():
+            self._unread.update(self, unread_bytes)
 
     async def close(self, timeout_ms: int = LINGER_MS) -> None:
         """Let the session finish, send what is queued, close.  What is late is dropped."""
@@ -231,6 +235,11 @@ class Channel(asyncio.Protocol):
         """Whether the session may go on with the frames of this read."""
         return perf_counter() - self._turn_s < TURN_S
 
+    @property
+    def frames_behind(self) -> int:
+        """Frames that wait for a later turn."""
+        return len(self._backlog)
+
     def later(self, frames: list[Frame]) -> None:
         """Give these to the session again in the next turn; until then nothing is read."""
         if frames and not self.is_closed:
@@ -266,9 +275,7 @@ class Channel(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._full = False
         self._read_or_wait()
-        for waiter in self._waiting_for_room:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiting_for_room.wake()
 
     def connection_lost(self, error: Exception | None) -> None:
         in_frame = self._reader.pending_bytes > 0
@@ -307,7 +314,7 @@ class Channel(asyncio.Protocol):
                 held_bytes = self._reader.pending_bytes
                 if (held_bytes or self._is_partial) and self._partial is not None:
                     self._is_partial = held_bytes > 0
-                    self._partial.note(self, held_bytes, is_new=bool(frames))
+                    self._partial.update(self, held_bytes, is_new=bool(frames))
             if self._backlog:  # read before reading stopped
                 self._backlog += frames
             elif frames:
@@ -318,7 +325,7 @@ class Channel(asyncio.Protocol):
         finally:
             self.flush()
             if self._stalls is not None:
-                self._stalls.note(perf_counter() - self._turn_s, self.peer)
+                self._stalls.record(perf_counter() - self._turn_s, self.peer)
 
     def _go_on(self) -> None:
         frames, self._backlog = self._backlog, []
@@ -356,21 +363,15 @@ class Channel(asyncio.Protocol):
 
     async def _room(self, code: int, timeout_ms: int) -> int:
         """Wait until the peer has read; give what is left of the time."""
-        if len(self._waiting_for_room) >= self._limits.calls_max:
-            raise Overloaded("calls waiting to be sent", self._limits.calls_max, "calls_max")
         deadline_ms = self._clock() + timeout_ms
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while self._full and not self.is_closed:
-                    waiter: asyncio.Future[None] = self._loop.create_future()
-                    self._waiting_for_room[waiter] = None
-                    try:
-                        await waiter
-                    finally:
-                        del self._waiting_for_room[waiter]
+            await self._waiting_for_room.wait_while(self._is_full, timeout_ms)
         except TimeoutError:
             raise Unreachable(self.peer, does_not_read(code, timeout_ms)) from None
         return max(1, deadline_ms - self._clock())
+
+    def _is_full(self) -> bool:
+        return self._full and not self.is_closed
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -388,13 +389,12 @@ class Channel(asyncio.Protocol):
         self.why_closed = reason
         for lost in self._connection.close():
             self._fail(lost.opaque, reason)
-        for waiter in self._waiting_for_room:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiting_for_room.wake()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._reader.clear()
         self._queue, self._queue_bytes, self._backlog = [], 0, []
+        self._unread.forget(self)
         if self._partial is not None:
             self._partial.forget(self)

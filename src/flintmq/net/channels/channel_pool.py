@@ -26,11 +26,12 @@ from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import ADDRESSES_MAX, CONNECT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import no_connection, why, why_no_handshake
 from flintmq.net.tls import ClientTls
+from flintmq.net.watched_tls import WatchedTls
 from flintmq.protocol.command import Command
 
 
 class _Peer:
-    """What is known of one address."""
+    """The channel of one address and the failures of its connections."""
 
     def __init__(self, address: str, chance: Callable[[], float]) -> None:
         self.address = address
@@ -40,7 +41,7 @@ class _Peer:
 
 
 class Channels:
-    """All channels of one client.  It belongs to the loop it was made on."""
+    """The channels of one client, one for each address.  It belongs to the loop it was made on."""
 
     def __init__(
         self,
@@ -67,15 +68,15 @@ class Channels:
         channel, timeout_ms = await self._reach(address, timeout_ms)
         return await channel.call(request, timeout_ms)
 
-    async def tell(self, address: str, request: Command, timeout_ms: int) -> None:
+    async def send_oneway(self, address: str, request: Command, timeout_ms: int) -> None:
         """Send a oneway request."""
         channel, timeout_ms = await self._reach(address, timeout_ms)
-        await channel.tell(request, timeout_ms)
+        await channel.send_oneway(request, timeout_ms)
 
     async def make(self, call: Call) -> Command:
         """Carry out the call of a conversation: for `drive_async`."""
         if call.request.is_oneway:
-            await self.tell(call.address, call.request, call.timeout_ms)
+            await self.send_oneway(call.address, call.request, call.timeout_ms)
             return SENT
         return await self.call(call.address, call.request, call.timeout_ms)
 
@@ -158,7 +159,7 @@ async def connect(
     timeout_ms: int = CONNECT_MS,
     clock: Clock = monotonic_ms,
 ) -> Channel:
-    """One channel that is not shared and does not come back after a loss."""
+    """Connect one channel, which is not shared and not connected again after it is lost."""
     return await _Dialer(tls, handler, limits, timeout_ms, clock).dial(address)
 
 
@@ -189,7 +190,7 @@ class _Dialer:
         timeout_ms: int,
         clock: Clock,
     ) -> None:
-        self._context = None if tls is None else tls.context()
+        self._tls = None if tls is None else WatchedTls(tls)
         self._server_name = None if tls is None else tls.server_name
         self._handler = handler
         self._limits = limits
@@ -197,7 +198,8 @@ class _Dialer:
         self._clock = clock
 
     async def dial(self, address: str) -> Channel:
-        secure = self._context is not None
+        context = None if self._tls is None else self._tls.take_changes()
+        secure = context is not None
         channel = Channel(
             lambda channel: CommandSession(channel, self._handler),
             address,
@@ -205,14 +207,14 @@ class _Dialer:
             clock=self._clock,
         )
         try:
-            place = Address.parse(address)
+            target = Address.parse(address)
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await asyncio.get_running_loop().create_connection(
                     lambda: channel,
-                    place.host,
-                    place.port,
-                    ssl=self._context,
-                    server_hostname=self._server_name or place.host if secure else None,
+                    target.host,
+                    target.port,
+                    ssl=context,
+                    server_hostname=self._server_name or target.host if secure else None,
                 )
         except InvalidSetting as error:
             raise Unreachable(address, error.reason) from None

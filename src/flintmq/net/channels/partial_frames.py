@@ -14,6 +14,7 @@ from typing import Protocol
 
 from flintmq.logs import logger
 from flintmq.net.clock import Clock, monotonic_ms
+from flintmq.net.refusals import Refusals
 
 log = logger(__name__)
 
@@ -28,6 +29,10 @@ GROW_BYTES = 64 * 1024
 
 SWEEP_MS = 15_000
 """How often that is looked at, while anything is held."""
+
+
+ALL = "partialFrameBytesMax"
+SLOW = "GROW_MS"
 
 
 class Reader(Protocol):
@@ -50,7 +55,13 @@ class _Unfinished:
 class PartialFrames:
     """The budget of one server.  It belongs to the loop it was made on."""
 
-    def __init__(self, bytes_max: int = PARTIAL_BYTES_MAX, clock: Clock = monotonic_ms) -> None:
+    def __init__(
+        self,
+        bytes_max: int = PARTIAL_BYTES_MAX,
+        clock: Clock = monotonic_ms,
+        refusals: Refusals | None = None,
+    ) -> None:
+        self._refusals = refusals or Refusals()
         self.total_bytes = 0
         self.closed_count = 0
         """Connections that were closed for what they held."""
@@ -60,7 +71,7 @@ class PartialFrames:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def note(self, holder: Reader, held_bytes: int, *, is_new: bool) -> None:
+    def update(self, holder: Reader, held_bytes: int, *, is_new: bool) -> None:
         """A connection read something and holds so much of a frame, a new one or the same."""
         held = self._held.get(holder)
         if held is not None and not is_new:
@@ -76,7 +87,8 @@ class PartialFrames:
                 self._wait()
         while self.total_bytes > self._bytes_max:
             largest = max(self._held, key=lambda each: self._held[each].bytes)
-            self._close(largest, f"all unfinished frames together are over {self._bytes_max} bytes")
+            reason = f"all unfinished frames together are over {self._bytes_max} bytes"
+            self._close(largest, reason, ALL)
 
     def forget(self, holder: Reader) -> None:
         """A connection holds nothing any more."""
@@ -91,17 +103,19 @@ class PartialFrames:
             if held.bytes - held.then_bytes >= GROW_BYTES:
                 held.then_bytes, held.then_ms = held.bytes, now_ms
             elif now_ms - held.then_ms >= GROW_MS:
-                self._close(holder, f"its frame did not grow for {now_ms - held.then_ms} ms")
+                reason = f"its frame did not grow for {now_ms - held.then_ms} ms"
+                self._close(holder, reason, SLOW)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _close(self, holder: Reader, reason: str) -> None:
+    def _close(self, holder: Reader, reason: str, limit: str) -> None:
         held_bytes = self._held[holder].bytes
         self.forget(holder)
         self.closed_count += 1
+        self._refusals.count(limit)
         log.warning(
             "%s: closed, it holds %d bytes of an unfinished frame and %s",
             holder.peer,

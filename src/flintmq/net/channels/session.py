@@ -12,7 +12,7 @@ from flintmq.protocol.frame import Frame
 
 
 class Session(Protocol):
-    """What the owner of a channel makes of it.  There is one session for each channel."""
+    """The handler of the frames of a channel.  There is one session for each channel."""
 
     def frames(self, frames: list[Frame]) -> None:
         """All frames of one read.  What is written meanwhile leaves in one write.

@@ -43,7 +43,7 @@ class Stalls:
         self._logged_s = -LOG_EVERY_S
         self._unlogged = 0
 
-    def note(self, took_s: float, what: str, code: int = 0) -> None:
+    def record(self, took_s: float, what: str, code: int = 0) -> None:
         """The loop was blocked by something; shorter than `STALL_S` does not count."""
         if took_s < STALL_S:
             return
@@ -89,5 +89,5 @@ class LoopWatch:
 
     def _beat(self) -> None:
         late_s = self._clock() - self._due_s
-        self.stalls.note(late_s - self.stalls.explained_s, "something that is not measured")
+        self.stalls.record(late_s - self.stalls.explained_s, "something that is not measured")
         self._wait()

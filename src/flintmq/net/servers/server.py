@@ -30,11 +30,14 @@ from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.commands import CommandSession, Handler
 from flintmq.net.channels.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session
+from flintmq.net.channels.unread_bytes import UNREAD_BYTES_MAX, UnreadBytes
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
-from flintmq.net.reasons import CLOSED_BY_PEER, why
+from flintmq.net.reasons import CLOSED_BY_PEER, why, why_not_admitted
+from flintmq.net.refusals import Refusals
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
+from flintmq.net.watched_tls import WatchedTls
 
 log = logger(__name__)
 
@@ -71,8 +74,12 @@ class ServerLimits:
     and no less than `ADDRESS_MIN`."""
     partial_bytes_max: int = PARTIAL_BYTES_MAX
     """What all connections together may hold of frames that are not yet whole."""
+    unread_bytes_max: int = UNREAD_BYTES_MAX
+    """What the peers of all connections together may leave unread."""
     handshake_ms: int = 10_000
     """Within this time a peer must send its first byte and end its TLS handshake."""
+    tls_watch_ms: int = 5_000
+    """How often TLS files are looked at for changes."""
 
     @property
     def per_address_max(self) -> int:
@@ -105,6 +112,7 @@ class Server:
         channel_limits: ChannelLimits,
         clock: Clock,
         stalls: Stalls | None,
+        refusals: Refusals,
     ) -> None:
         self.address = Address(*listener.getsockname()[:2])
         """Where it really listens, when port 0 was asked for."""
@@ -114,19 +122,24 @@ class Server:
         self._listener = listener
         self._open_session = open_session
         self._mode = TlsMode.OFF if tls is None else tls.mode
-        self._context = None if tls is None else tls.context()
+        self._tls = None if tls is None else WatchedTls(tls)
+        self._tls_timer: asyncio.TimerHandle | None = None
         self._limits = limits
         self._channel_limits = channel_limits
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._stalls = stalls
-        self.partial = PartialFrames(limits.partial_bytes_max, clock)
+        self._refusals = refusals
+        self.partial = PartialFrames(limits.partial_bytes_max, clock, refusals)
+        self.unread = UnreadBytes(channel_limits.write_bytes_max, limits.unread_bytes_max, refusals)
         self._open: set[Channel] = set()
         self._hosts: dict[str, int] = {}
         self._admitting: set[asyncio.Task[None]] = set()
         self._refused_ms = -REFUSED_LOG_MS
         self._stopped = False
         self._listen()
+        if self._tls is not None:
+            self._watch_tls(self._tls)
 
     def __repr__(self) -> str:
         return f"<Server {self.address}, {len(self.channels)} channels>"
@@ -161,6 +174,8 @@ class Server:
             self._loop.remove_reader(self._listener.fileno())
             self._listener.close()
             self.partial.stop()
+            if self._tls_timer is not None:
+                self._tls_timer.cancel()
         for task in self._admitting:
             task.cancel()
         closing = {self._loop.create_task(each.close(timeout_ms)): each for each in self.channels}
@@ -182,6 +197,13 @@ class Server:
         if not self._stopped:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
+    def _watch_tls(self, tls: WatchedTls) -> None:
+        def look() -> None:
+            self._watch_tls(tls)  # first: a look that fails is not the last one
+            tls.take_changes()
+
+        self._tls_timer = self._loop.call_later(self._limits.tls_watch_ms / 1000, look)
+
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
@@ -196,27 +218,28 @@ class Server:
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
             host = str(name[0])
-            if (reason := self._full(host)) is not None:
-                self._refuse(accepted, str(Address(*name[:2])), reason)
+            if (limit := self._full(host)) is not None:
+                self._refuse(accepted, str(Address(*name[:2])), limit)
                 continue
             accepted.setblocking(False)
             self._begin(accepted, host, str(Address(*name[:2])))
 
     def _full(self, host: str) -> str | None:
-        """Why a connection of an address is not accepted, or None."""
+        """The limit for which a connection of an address is not accepted, or None."""
         servers = [self] if self.beside is None else [self, self.beside]
         if sum(each.connection_count for each in servers) >= self._limits.connections_max:
-            return "connections_max is reached"
+            return "connectionsMax"
         if sum(each.count_of(host) for each in servers) >= self._limits.per_address_max:
-            return "connections_per_address_max is reached"
+            return "connectionsPerAddressMax"
         return None
 
-    def _refuse(self, accepted: socket.socket, peer: str, reason: str) -> None:
+    def _refuse(self, accepted: socket.socket, peer: str, limit: str) -> None:
         accepted.close()
+        self._refusals.count(limit)
         now_ms = self._clock()
         if now_ms - self._refused_ms >= REFUSED_LOG_MS:
             self._refused_ms = now_ms
-            log.warning("%s: refused %s, %s", self.address, peer, reason)
+            log.warning("%s: refused %s, %s is reached", self.address, peer, limit)
 
     def _begin(self, accepted: socket.socket, host: str, peer: str) -> None:
         channel = Channel(
@@ -226,6 +249,7 @@ class Server:
             limits=self._channel_limits,
             clock=self._clock,
             partial=self.partial,
+            unread=self.unread,
             stalls=self._stalls,
         )
         self._open.add(channel)
@@ -253,7 +277,7 @@ class Server:
                 await self._loop.connect_accepted_socket(lambda: channel, accepted, ssl=context)
             admission.is_done = True
         except OSError as error:
-            log.info("%s: not admitted: %s", channel.peer, why(error))
+            log.info("%s: not admitted: %s", channel.peer, why_not_admitted(error))
 
     def _admitted(self, task: asyncio.Task[None], admission: _Admission) -> None:
         """An admission ended, well or not.
@@ -280,10 +304,10 @@ class Server:
 
     async def _choose(self, accepted: socket.socket) -> ssl.SSLContext | None:
         """The TLS context to go on with, or None for a plain connection."""
-        if self._mode is TlsMode.OFF:
+        if self._tls is None or self._mode is TlsMode.OFF:
             return None
         if await _first_byte(accepted) == HANDSHAKE_BYTE:
-            return self._context
+            return self._tls.context
         if self._mode is TlsMode.ENFORCING:
             raise OSError(0, "it does not speak TLS, and the mode is enforcing")
         return None
@@ -298,8 +322,12 @@ async def serve(
     channel_limits: ChannelLimits = LIMITS,
     clock: Clock = monotonic_ms,
     stalls: Stalls | None = None,
+    refusals: Refusals | None = None,
 ) -> Server:
-    """Listen, and serve each connection through a session of its own."""
+    """Listen, and serve each connection through a session of its own.
+
+    What limits refuse is counted in ``refusals``.
+    """
     try:
         listener = socket.create_server(
             (listen.host, listen.port),
@@ -310,7 +338,16 @@ async def serve(
         raise InvalidSetting("listen address", str(listen), why(error)) from None
     listener.setblocking(False)
     try:
-        return Server(listener, open_session, tls, limits, channel_limits, clock, stalls)
+        return Server(
+            listener,
+            open_session,
+            tls,
+            limits,
+            channel_limits,
+            clock,
+            stalls,
+            refusals or Refusals(),
+        )
     except BaseException:
         listener.close()
         raise

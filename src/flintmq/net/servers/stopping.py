@@ -18,7 +18,7 @@ log = logger(__name__)
 
 
 class Stopping:
-    """One stop of something, with a limit over all its steps."""
+    """The stop of a server, with one time limit over all its steps."""
 
     def __init__(self, what: str, limit_ms: int, clock: Clock = monotonic_ms) -> None:
         self.cut: list[str] = []

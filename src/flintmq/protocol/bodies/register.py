@@ -22,13 +22,13 @@ import re
 import struct
 import zlib
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from flintmq.errors import MalformedBody
 from flintmq.protocol import fastjson
-from flintmq.protocol.bodies.body import Json, RequestBody, decoder_of, wire_fields
+from flintmq.protocol.bodies.body import Json, RequestBody, decoder_of
 from flintmq.protocol.bodies.common_bodies import DataVersion
 from flintmq.protocol.bodies.topic import TopicConfig, TopicConfigField, TopicTable
 from flintmq.protocol.fastjson import BODY_BYTES_MAX
@@ -53,8 +53,6 @@ SHORT_WORDS = 5
 _SHORT_NAMES = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 _plain_numbers = re.compile(r"[0-9]{1,9} [0-9]{1,9} [0-9]{1,9}").fullmatch
 
-T = TypeVar("T")
-
 _texts = decoder_of(tuple[str, ...])
 _attributes = decoder_of(dict[str, str])
 _mapping = decoder_of(dict[str, Json])
@@ -66,27 +64,6 @@ class BrokerRegistration(RequestBody, frozen=True, kw_only=True):
 
     filter_server_list: tuple[str, ...] = ()
     topic_config_serialize_wrapper: TopicTable = TopicTable()
-
-    def to_compressed_body(self, version: int) -> bytes:
-        """The binary form, for a header that says ``compressed`` and ``version``."""
-        table = self.topic_config_serialize_wrapper
-        with_attributes = version >= QUEUE_MAPPING_SINCE
-        parts = [
-            _sized(table.data_version.to_body()),
-            LENGTH.pack(len(table.topic_config_table)),
-            *(_sized(_topic_text(t, with_attributes)) for t in table.topic_config_table.values()),
-            _sized(fastjson.write(self.filter_server_list, wire_fields)),
-        ]
-        if version >= QUEUE_MAPPING_SINCE:
-            mappings = table.topic_queue_mapping_info_map or {}
-            parts.append(LENGTH.pack(len(mappings)))
-            parts += [_sized(fastjson.write(m, wire_fields)) for m in mappings.values()]
-        return zlib.compress(b"".join(parts), 9)
-
-    @classmethod
-    def from_compressed_body(cls, body: bytes, version: int) -> BrokerRegistration:
-        """Read the binary form.  Raises `MalformedBody`."""
-        return _at_once(cls.reading_compressed(body, version))
 
     @classmethod
     def reading(cls, body: bytes) -> Generator[None, None, BrokerRegistration]:
@@ -164,15 +141,6 @@ class _RawRegistration(RequestBody, frozen=True, kw_only=True):
     topic_config_serialize_wrapper: _RawTable = _RawTable()
 
 
-def _at_once(reading: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-
-
 def _check_count(count: int) -> None:
     if count > TOPICS_MAX:
         reason = f"{count} topics are over the limit of {TOPICS_MAX}"
@@ -192,7 +160,7 @@ class _Parts:
         self._position = 0
 
     def text(self) -> bytes:
-        return self._take(self._number())
+        return self._read_bytes(self._number())
 
     def each(self) -> Iterator[int]:
         """As many turns as the count says, counted from 1."""
@@ -201,12 +169,12 @@ class _Parts:
         return iter(range(1, count + 1))
 
     def _number(self) -> int:
-        (number,) = LENGTH.unpack(self._take(LENGTH.size))
+        (number,) = LENGTH.unpack(self._read_bytes(LENGTH.size))
         if number < 0:
             raise MalformedBody(BrokerRegistration.__name__, f"{number} is no length")
         return int(number)
 
-    def _take(self, size_bytes: int) -> bytes:
+    def _read_bytes(self, size_bytes: int) -> bytes:
         stop = self._position + size_bytes
         if stop > len(self._octets):
             raise MalformedBody(BrokerRegistration.__name__, "ends in the middle of a text")
@@ -235,20 +203,6 @@ def _unpacking(body: bytes) -> Generator[None, None, bytes]:
     if not stream.eof:
         raise MalformedBody(BrokerRegistration.__name__, "the compressed stream ends too early")
     return b"".join(pieces)
-
-
-def _sized(text: bytes) -> bytes:
-    return LENGTH.pack(len(text)) + text
-
-
-def _topic_text(topic: TopicConfig, with_attributes: bool) -> bytes:
-    text = (
-        f"{topic.topic_name} {topic.read_queue_nums} {topic.write_queue_nums} "
-        f"{topic.perm} {topic.topic_filter_type}"
-    ).encode()
-    if not with_attributes:
-        return text
-    return text + b" " + fastjson.write(topic.attributes or {}, wire_fields)
 
 
 def _read_topic(text: bytes) -> TopicConfig:

@@ -1,11 +1,7 @@
-"""Which header belongs to which request, and to its answer.
+"""Which header belongs to which request.
 
 `REQUEST_HEADERS` has every request we can read or write; `NoFields` stands for one without
 fields.  A code that is not in it has a header we do not model: its commands stay untyped.
-
-What an answer carries depends on how it went.  `ANSWER_HEADERS` are the headers of answers
-that give what was asked for; everything else is a refusal and has the header in
-`REFUSAL_HEADERS`, or none.  `answer_header` chooses.
 """
 
 from __future__ import annotations
@@ -14,9 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.fields import Header
 from flintmq.protocol.headers import (
+    account,
     client_call,
     group,
     lookup,
@@ -34,13 +31,6 @@ from flintmq.protocol.headers import common_headers as stats
 
 _C = RequestCode
 
-_SENDS = (
-    _C.SEND_MESSAGE,
-    _C.SEND_MESSAGE_V2,
-    _C.SEND_BATCH_MESSAGE,
-    _C.SEND_REPLY_MESSAGE,
-    _C.SEND_REPLY_MESSAGE_V2,
-)
 _PULLS = (_C.PULL_MESSAGE, _C.LITE_PULL_MESSAGE)
 
 _WITHOUT_FIELDS = (
@@ -75,8 +65,11 @@ _WITHOUT_FIELDS = (
     _C.GET_BROKER_RUNTIME_INFO,
     _C.GET_TIMER_CHECK_POINT,
     _C.GET_TIMER_METRICS,
+    _C.GET_BROKER_HA_STATUS,
     _C.CLEAN_EXPIRED_CONSUMEQUEUE,
     _C.DELETE_EXPIRED_COMMITLOG,
+    _C.GET_BROKER_CLUSTER_ACL_INFO,
+    _C.GET_BROKER_CLUSTER_ACL_CONFIG,
 )
 
 _REQUESTS: dict[RequestCode, type[Header]] = {
@@ -151,64 +144,19 @@ _REQUESTS: dict[RequestCode, type[Header]] = {
     _C.NOTIFICATION: pop.AwaitMessage,
     _C.POLLING_INFO: pop.PollingOf,
     _C.RECALL_MESSAGE: pop.RecallMessage,
-}
-
-_ANSWERS: dict[RequestCode, type[Header]] = {
-    **dict.fromkeys(_REQUESTS, common.NoFields),
-    **dict.fromkeys(_SENDS, send.SendAnswer),
-    **dict.fromkeys(_PULLS, pull.PullAnswer),
-    _C.QUERY_MESSAGE: lookup.QueryAnswer,
-    _C.QUERY_CONSUMER_OFFSET: offset.OffsetAnswer,
-    _C.SEARCH_OFFSET_BY_TIMESTAMP: offset.OffsetAnswer,
-    _C.GET_MAX_OFFSET: offset.OffsetAnswer,
-    _C.GET_MIN_OFFSET: offset.OffsetAnswer,
-    _C.GET_EARLIEST_MSG_STORETIME: offset.StoreTimeAnswer,
-    _C.HEART_BEAT: group.HeartbeatAnswer,
-    _C.REGISTER_BROKER: route.RegisterAnswer,
-    _C.QUERY_DATA_VERSION: route.DataVersionAnswer,
-    _C.WIPE_WRITE_PERM_OF_BROKER: route.WipeWritePermAnswer,
-    _C.ADD_WRITE_PERM_OF_BROKER: route.AddWritePermAnswer,
-    _C.GET_KV_CONFIG: setting.SettingAnswer,
-    _C.GET_BROKER_CONFIG: setting.BrokerConfigAnswer,
-    _C.POP_MESSAGE: pop.PopAnswer,
-    _C.CHANGE_MESSAGE_INVISIBLETIME: pop.InvisibleTimeAnswer,
-    _C.NOTIFICATION: pop.AwaitAnswer,
-    _C.POLLING_INFO: pop.PollingAnswer,
-    _C.RECALL_MESSAGE: pop.RecallAnswer,
+    _C.UPDATE_AND_CREATE_ACL_CONFIG: account.PlainAccountHeader,
+    _C.DELETE_ACL_CONFIG: account.PlainAccountOf,
+    _C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: account.WhiteAddresses,
+    _C.AUTH_CREATE_USER: account.UserOf,
+    _C.AUTH_UPDATE_USER: account.UserOf,
+    _C.AUTH_DELETE_USER: account.UserOf,
+    _C.AUTH_GET_USER: account.UserOf,
+    _C.AUTH_LIST_USER: account.UsersLike,
+    _C.AUTH_CREATE_ACL: account.AclOf,
+    _C.AUTH_UPDATE_ACL: account.AclOf,
+    _C.AUTH_DELETE_ACL: account.DeleteAcl,
+    _C.AUTH_GET_ACL: account.AclOf,
+    _C.AUTH_LIST_ACL: account.AclsLike,
 }
 
 REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(_REQUESTS)
-ANSWER_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(_ANSWERS)
-REFUSAL_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
-    dict.fromkeys(_SENDS, send.SendRefusal) | dict.fromkeys(_PULLS, pull.PullRefusal)
-)
-
-_R = ResponseCode
-_SUCCESS = frozenset({_R.SUCCESS})
-_SENT = _SUCCESS | {_R.FLUSH_DISK_TIMEOUT, _R.SLAVE_NOT_AVAILABLE, _R.FLUSH_SLAVE_TIMEOUT}
-_PULLED = _SUCCESS | {_R.PULL_NOT_FOUND, _R.PULL_RETRY_IMMEDIATELY, _R.PULL_OFFSET_MOVED}
-_POPPED = _SUCCESS | {_R.PULL_NOT_FOUND, _R.POLLING_FULL, _R.POLLING_TIMEOUT}
-
-GIVING_CODES: Final[Mapping[RequestCode, frozenset[ResponseCode]]] = MappingProxyType(
-    {
-        **dict.fromkeys(_REQUESTS, _SUCCESS),
-        **dict.fromkeys(_SENDS, _SENT),
-        **dict.fromkeys(_PULLS, _PULLED),
-        _C.POP_MESSAGE: _POPPED,
-        _C.QUERY_MESSAGE: _SUCCESS | {_R.QUERY_NOT_FOUND},
-    }
-)
-"""The codes of answers that give what was asked for and carry the header of `ANSWER_HEADERS`."""
-
-
-def answer_header(request: int, response: int) -> type[Header] | None:
-    """The header of an answer by both codes, or None for requests we do not model."""
-    try:
-        code = RequestCode(request)
-    except ValueError:
-        return None
-    if code not in REQUEST_HEADERS:
-        return None
-    if response in GIVING_CODES[code]:
-        return ANSWER_HEADERS[code]
-    return REFUSAL_HEADERS.get(code, common.NoFields)

@@ -1,4 +1,4 @@
-"""Pulling: 11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE and their answers."""
+"""Pulling: PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) and their answers."""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ A consumer pulls a queue again and again: only the offset, the flags and what is
 from one pull to the next.  The rest is written once for each queue.  What comes out is, byte for
 byte, what `write_header` makes of a `PullMessage`.
 
+Requests of consumers that pull by themselves carry a mark, as RocketMQ's do; no broker acts on it.
+It stands in front of all other fields, so that nothing has to be read or written anew.
+
 Invariant: at most `TEMPLATES_MAX` templates are remembered.
 """
 
@@ -14,14 +17,17 @@ from typing import Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from flintmq.errors import LocalProtocolError
+from flintmq.protocol.command import Command
 from flintmq.protocol.fields import header_fields
 from flintmq.protocol.headers.pull import PullMessage
 
 TEMPLATES_MAX: Final = 4_096
 """Queues that are pulled in turn; of more, some are written anew each time."""
 
+_MARK: Final = b'{"ReqT":"0"'
 _text = msgspec.json.Encoder().encode
 _SLOTS = frozenset({"queueOffset", "sysFlag", "commitOffset"})
 """The fields that differ, in the order in which they are filled in."""
@@ -97,3 +103,12 @@ def _template(
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"a header field is not valid text: {error}") from None
     return b"{" + b",".join(parts) + b"}"
+
+
+def mark_stream(request: Command) -> Command:
+    """The request with the mark of a consumer that pulls by itself."""
+    fields = bytes(request.fields)
+    rest = fields[1:].lstrip()
+    if rest.startswith(b"}"):
+        return replace(request, fields=Raw(_MARK + b"}"))
+    return replace(request, fields=Raw(_MARK + b"," + rest))

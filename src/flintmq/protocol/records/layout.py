@@ -116,7 +116,6 @@ def numpy_fields(*names: str, start: int = 0) -> Any:
 
 
 MAGIC_AT: Final = field_span("magic")[0]
-QUEUE_ID_AT: Final = field_span("queue_id")[0]
 QUEUE_OFFSET_AT: Final = field_span("queue_offset")[0]
 LOG_OFFSET_AT: Final = field_span("log_offset")[0]
 SYS_FLAG_AT: Final = field_span("sys_flag")[0]

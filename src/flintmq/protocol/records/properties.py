@@ -15,10 +15,9 @@ from typing import Final
 
 from flintmq.errors import LocalProtocolError
 from flintmq.model.message import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from flintmq.model.properties import UNIQ_KEY
+from flintmq.model.properties import BYTES_MAX, UNIQ_KEY
 
-PROPERTIES_BYTES_MAX = 32_767
-"""The length of the string is a signed short in a record."""
+PROPERTIES_BYTES_MAX: Final = BYTES_MAX
 
 UNIQUE_ID_START: Final = UNIQ_KEY.encode() + b"\x01"
 """What stands before a message's unique id."""

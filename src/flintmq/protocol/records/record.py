@@ -62,7 +62,7 @@ TOPIC_BYTES_MAX: Final = {Version.V1: 127, Version.V2: 32_767}
 CRC_MASK: Final = 0x7FFF_FFFF
 
 KEPT_MAX: Final = 4_096
-"""Hosts and topics cached in their other form: few of them serve many records."""
+"""Hosts cached in their other form: few of them serve many records."""
 
 _VERSIONS = {int(version): version for version in Version}
 _TOPIC_LENGTHS = {
@@ -110,7 +110,7 @@ def encode_record(record: Record) -> bytes:
         raise LocalProtocolError(f"sys_flag {record.sys_flag} does not match its hosts' widths")
     topic = encode_topic(record.topic, record.version)
     head = HEADS[bits]
-    size_bytes = checked_size(head.size, record.body, topic, record.properties)
+    size_bytes = checked_size(head.size + len(topic) + 2, record.body, record.properties)
     try:
         fixed = head.pack(
             size_bytes,
@@ -247,14 +247,10 @@ def record_size(buffer: Buffer, at: int) -> int:
 
 def store_time_ms(buffer: Buffer, at: int) -> int:
     """When the record at ``at`` was stored.  The caller knows that a whole record is there."""
-    store_ms: int = _STORE_MS.unpack_from(buffer, store_ms_at(buffer, at))[0]
-    return store_ms
-
-
-def store_ms_at(buffer: Buffer, at: int) -> int:
-    """Where the store time of the record at ``at`` is."""
     born_v6 = buffer[at + SYS_FLAG_AT + 3] & BORN_HOST_V6
-    return at + STORE_MS_AT + (V6_BYTES_MORE if born_v6 else 0)
+    time_at = at + STORE_MS_AT + (V6_BYTES_MORE if born_v6 else 0)
+    store_ms: int = _STORE_MS.unpack_from(buffer, time_at)[0]
+    return store_ms
 
 
 def encode_filler(size_bytes: int) -> bytes:
@@ -279,11 +275,11 @@ def is_partial(buffer: Buffer, at: int) -> bool:
     return magic in _VERSIONS and rest_bytes < size_bytes <= RECORD_BYTES_MAX
 
 
-def checked_size(head_bytes: int, body: bytes, topic_field: bytes, properties: bytes) -> int:
+def checked_size(fixed_bytes: int, body: bytes, properties: bytes) -> int:
     """The size of a record with these parts, if there may be such a record."""
     if len(properties) > PROPERTIES_BYTES_MAX:
         raise LocalProtocolError(f"properties of {len(properties)} bytes do not fit a record")
-    size_bytes = head_bytes + len(body) + len(topic_field) + 2 + len(properties)
+    size_bytes = fixed_bytes + len(body) + len(properties)
     if size_bytes > RECORD_BYTES_MAX:
         raise LocalProtocolError(f"a record of {size_bytes} bytes is over {RECORD_BYTES_MAX}")
     return size_bytes

@@ -13,6 +13,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from flintmq.arrow.bad_records import BadReports, undecodable
+from flintmq.arrow.reading.access import Line
+from flintmq.arrow.reading.dead_letter_copies import DeadLetterCopies
 from flintmq.core.bad_record_rule import stops
 from flintmq.core.consumer.assigned_queue import as_listeners_see
 from flintmq.core.group.consumer_settings import ConsumerSettings
@@ -21,15 +24,12 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 from flintmq.protocol.records.sift import as_stored
-from flintmq.spark.arrow.bad_records import BadReports, undecodable
 from flintmq.spark.listeners.outcome_rows import (
     ERROR_CHARACTERS_MAX,
     Fate,
     OutcomeColumns,
     OutcomeKind,
 )
-from flintmq.spark.reading.access import Line
-from flintmq.spark.reading.dead_letter_copies import DeadLetterCopies
 
 
 class BadOutcomes:

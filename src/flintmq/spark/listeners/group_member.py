@@ -17,21 +17,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from flintmq.client.engine.broker_calls import master_of
+from flintmq.client.engine.broker_calls import master_of, reader_of
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.engine.machine_driver import Actions, MachineDriver
 from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
 from flintmq.client.pull.assignment import QueueAssignment
+from flintmq.client.pull.new_messages import NewMessages
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
 from flintmq.client.push.running_info import GROUP_SETTINGS, describe_consumer
-from flintmq.core.group.actions import AskStartOffset, CommitOffset, LockQueues, UnlockQueues
+from flintmq.core.group.actions import (
+    AskStartOffset,
+    CommitOffset,
+    LockQueues,
+    ReportEvent,
+    UnlockQueues,
+)
 from flintmq.core.group.rebalance import Share
-from flintmq.core.group.start_offset import StartOffset, choose_start_offset
+from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.core.pull.lite_settings import PullSettings
-from flintmq.errors import FlintError, WrongState
+from flintmq.errors import WrongState
 from flintmq.logs import logger
 from flintmq.model.group import ConsumeType
 from flintmq.model.message import ReceivedMessage
@@ -42,11 +50,9 @@ from flintmq.spark.listeners.owned_queues import (
     CommitLate,
     Held,
     OwnedQueue,
-    OwnedQueueAction,
     OwnedQueues,
 )
 from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.reading.new_messages import NewMessages
 
 log = logger(__name__)
 
@@ -56,10 +62,10 @@ COMMIT_S: Final = 5.0
 LOOK_S: Final = 0.02
 
 TICK_S: Final = 0.5
-"""How often timers are checked when none is due."""
+"""How often the control files are read without an event."""
 
 
-class GroupMember:
+class GroupMember(MachineDriver):
     """One query in its group.  Made and used on one loop."""
 
     def __init__(
@@ -68,25 +74,35 @@ class GroupMember:
         config = program.config
         self._config = config
         self._on_tick = on_tick
-        self._engine = engine = ClientEngine(
-            program.common, what=f"the query of group {config.group!r}"
-        )
+        engine = ClientEngine(program.common, what=f"the query of group {config.group!r}")
+        super().__init__(engine, f"group {config.wire_group}")
         self.group = config.wire_group
         self._subscriptions = Subscriptions(config, program.subscriptions, engine.wall())
         self.owned = OwnedQueues(self._subscriptions, is_clustering=config.is_clustering)
         self._store = RemoteOffsets(
-            self.group, call=engine.make, address_of=lambda queue: master_of(engine, queue)
+            self.group,
+            call=engine.make,
+            address_of=lambda queue: master_of(engine, queue),
+            reader_of=lambda queue: reader_of(engine, queue),
         )
-        self._calls = PushCalls(engine, config, self._store)
+        self._push_calls = PushCalls(engine, config, self._store)
         settings = PullSettings(
             model=config.model,
             strategy=config.strategy,
             rebalance_interval_ms=config.rebalance_interval_ms,
         )
-        self._assignment = QueueAssignment(engine, self._calls, settings, self._share_changed)
-        self.new_messages = NewMessages(engine, self._calls, self._moved)
+        self._assignment = QueueAssignment(engine, self._push_calls, settings, self._share_changed)
+        self.new_messages = NewMessages(engine, self._push_calls, self._moved)
         self._started_ms = 0
         self._wake = asyncio.Event()
+        self._add_handlers(self.owned, self._push_calls)
+
+    def _add_handlers(self, owned: OwnedQueues, calls: PushCalls) -> None:
+        self.on_call(AskStartOffset, self._start_offset, self._start_known, owned.start_failed)
+        self.on_done(CommitOffset, self._commit, owned.committed, owned.commit_failed)
+        self.on_done(CommitLate, self._commit, owned.committed, owned.commit_failed)
+        self.on_call(LockQueues, calls.lock, owned.locked, owned.lock_failed)
+        self.on_done(UnlockQueues, calls.unlock, lambda *_: (), _not_unlocked)
 
     # Lifecycle
 
@@ -98,7 +114,7 @@ class GroupMember:
         """Join the group; ``stops`` are the offsets of the checkpoint."""
         engine = self._engine
         self.owned.resume(stops)
-        await engine.start()
+        engine.start()
         try:
             await check_start(engine, self._subscriptions, self._config)
             self._started_ms = engine.wall()
@@ -110,14 +126,18 @@ class GroupMember:
         for each in self._subscriptions:
             self._assignment.add(each.topic)
         self._assignment.start()
-        engine.spawn(self._run(), "clock of the group")
+        self.event(())
+        if self._on_tick is not None:
+            engine.spawn(self._run(self._on_tick), "control files of the query")
 
     async def stop(self) -> None:
         """Unlock queues that no micro-batch reads, and leave the group."""
         try:
             if self._engine.life.is_running:
-                await asyncio.gather(*self._carry_out(self.owned.leave()))
+                await asyncio.gather(*self.calls_of(self.owned.leave()))
         finally:
+            self._assignment.close()
+            self.close()
             await self._engine.stop()
 
     async def settle(self, timeout_s: float) -> bool:
@@ -157,18 +177,18 @@ class GroupMember:
     async def ready(self, stops: Mapping[QueueRef, QueueOffset]) -> Mapping[QueueRef, QueueOffset]:
         """Commit the micro-batch up to ``stops``; the next offsets of the queues that are ready."""
         await self.finish(stops)
-        self._carry_out(self.owned.forget_flights(self._engine.clock()))
-        return self.owned.ready(self._engine.clock())
+        self.event(self.owned.forget_flights(self._clock()))
+        return self.owned.ready(self._clock())
 
     async def finish(self, stops: Mapping[QueueRef, QueueOffset]) -> None:
         """Commit the finished micro-batch up to ``stops``."""
-        tasks = self._carry_out(self.owned.finish(stops, self._engine.clock()))
+        tasks = self.calls_of(self.owned.finish(stops, self._clock()))
         if tasks:
             await asyncio.wait(tasks, timeout=COMMIT_S)
 
     def ahead_of(self, spans: Iterable[Span]) -> list[Span]:
         """The owned part of a repeated micro-batch, from the committed offset of the group."""
-        ready = self.owned.ready(self._engine.clock())
+        ready = self.owned.ready(self._clock())
         left = [span for span in spans if span.queue in ready]
         if not self._config.is_clustering:
             return left
@@ -176,7 +196,7 @@ class GroupMember:
 
     def broken(self) -> list[QueueRef]:
         """Queues of the running micro-batch whose locks were lost."""
-        return self.owned.broken(self._engine.clock())
+        return self.owned.broken(self._clock())
 
     def lease_until_wall_ms(self) -> int | None:
         """When the first lock of the running micro-batch expires, as wall clock time."""
@@ -196,12 +216,12 @@ class GroupMember:
     def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
         """RESET_CONSUMER_CLIENT_OFFSET (220)."""
         moved = {queue: QueueOffset(at) for queue, at in offsets.items() if queue.topic == topic}
-        self._carry_out(self.owned.reset(moved))
+        self.event(self.owned.reset(moved))
         self.new_messages.wake()
 
     def _moved(self, queue: QueueRef, to: QueueOffset) -> None:
         """A pull was answered with another offset: brokers of 5.x reset a group that way."""
-        self._carry_out(self.owned.reset({queue: to}))
+        self.event(self.owned.reset({queue: to}))
 
     def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
         """GET_CONSUMER_STATUS_FROM_CLIENT (221)."""
@@ -234,104 +254,61 @@ class GroupMember:
 
     def _share_changed(self, share: Share) -> None:
         engine = self._engine
-        self._carry_out(self.owned.apply(share, engine.clock()))
+        self.event(self.owned.apply(share, engine.clock()))
         self._subscriptions.changed(share.topic, engine.wall())
         engine.spawn(engine.heartbeat(), "heartbeat after a rebalance")
         self.new_messages.wake()
 
-    def _carry_out(self, actions: Iterable[OwnedQueueAction]) -> list[asyncio.Task[None]]:
-        """Start the actions of the machine; their tasks."""
-        tasks = []
-        for action in actions:
-            match action:
-                case AskStartOffset():
-                    tasks.append(self._spawn(self._locate(action), action))
-                case CommitOffset() | CommitLate():
-                    tasks.append(self._spawn(self._commit(action), action))
-                case LockQueues():
-                    tasks.append(self._spawn(self._lock(action), action))
-                case UnlockQueues():
-                    tasks.append(self._spawn(self._unlock(action), action))
-                case _:
-                    self._engine.events.add(action.kind, action.subject, action.text, action.level)
+    def tick(self, now_ms: int) -> Actions:
+        return self.owned.tick(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        return self.owned.next_due_ms()
+
+    def flush(self) -> None:
         self._wake.set()
-        return tasks
 
-    def _spawn(self, work: Any, action: object) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = self._engine.spawn(work, type(action).__name__)
-        return task
-
-    async def _locate(self, ask: AskStartOffset) -> None:
-        machine, clock = self.owned, self._engine.clock
-        try:
-            start = await self._start_offset(ask)
-        except FlintError as error:
-            self._carry_out(machine.start_failed(ask, str(error), clock()))
-        else:
-            self._carry_out(machine.start_known(ask, start))
-            self.new_messages.wake()
+    def _start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> Actions:
+        del now_ms
+        self.new_messages.wake()
+        return self.owned.start_known(ask, start)
 
     async def _start_offset(self, ask: AskStartOffset) -> StartOffset:
         """The committed or configured start offset, within the extent of the queue."""
         config = self._config
         if config.is_clustering:
-            start = await self._calls.start_offset(ask)
+            start = await self._push_calls.locate(ask)
         else:
-            address = await self._calls.master(ask.queue)
             start_at_ms = config.starts_at_ms(self._engine.wall())
-            chosen = await self._engine.hold(
-                choose_start_offset(address, ask.queue, config.start_from, start_at_ms)
+            start = await self._push_calls.start_offset(
+                ask.queue, None, config.start, start_at_ms, is_broker_s=False
             )
-            start = StartOffset(chosen, is_stored=False)
-        extent = await self._calls.extent(ask.queue)
+        extent = await self._push_calls.extent(ask.queue)
         return start._replace(offset=min(max(start.offset, extent.start), extent.stop))
 
     async def _commit(self, commit: CommitOffset | CommitLate) -> None:
-        machine, clock = self.owned, self._engine.clock
-        try:
-            stored = None
-            if isinstance(commit, CommitLate):
-                stored = await self._store.read(commit.queue, ReadFrom.STORE)
-            if stored is None or stored < commit.offset:
-                await self._store.put(commit.queue, commit.offset)
-        except FlintError as error:
-            self._carry_out(machine.commit_failed(commit, str(error), clock()))
-        else:
-            self._carry_out(machine.committed(commit, clock()))
+        stored = None
+        if isinstance(commit, CommitLate):
+            stored = await self._store.read(commit.queue, ReadFrom.STORE)
+        if stored is None or stored < commit.offset:
+            await self._store.put(commit.queue, commit.offset)
 
-    async def _lock(self, ask: LockQueues) -> None:
-        machine, clock = self.owned, self._engine.clock
-        try:
-            granted = await self._calls.lock(ask)
-        except FlintError as error:
-            self._carry_out(machine.lock_failed(ask, str(error), clock()))
-        else:
-            self._carry_out(machine.locked(ask, granted, clock()))
-
-    async def _unlock(self, unlock: UnlockQueues) -> None:
-        try:
-            await self._calls.unlock(unlock)
-        except FlintError as error:
-            self._engine.events.add("lock", unlock.broker, f"not unlocked: {error}")
-
-    async def _run(self) -> None:
-        """Run the timers of the machine."""
+    async def _run(self, on_tick: Callable[[GroupMember], Awaitable[None]]) -> None:
+        """Call ``on_tick`` after every event, and twice a second without one."""
         while True:
             self._wake.clear()
-            self._carry_out(self.owned.tick(self._engine.clock()))
-            self._wake.clear()
-            if self._on_tick is not None:
-                try:
-                    await self._on_tick(self)
-                except Exception:  # a bug of ours must not stop the timers
-                    log.exception("the clock of group %s", self.group)
-            due_ms = self.owned.next_due_ms()
-            wait_s = TICK_S
-            if due_ms is not None:
-                wait_s = min(wait_s, max(0, due_ms - self._engine.clock()) / 1000)
+            try:
+                await on_tick(self)
+            except Exception:  # a bug of ours must not stop the control files
+                log.exception("the control files of group %s", self.group)
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(TICK_S):
                     await self._wake.wait()
+
+
+def _not_unlocked(unlock: UnlockQueues, reason: str, now_ms: int) -> Actions:
+    del now_ms
+    return (ReportEvent("lock", unlock.broker, f"not unlocked: {reason}"),)
 
 
 def _queue_state(owned: OwnedQueue) -> QueueState:

@@ -18,13 +18,13 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
-from flintmq.client.push.listeners import Listener, Surroundings, Work, is_async
+from flintmq.arrow.message_tables import message_table
+from flintmq.client.push.listeners import Surroundings, Work, is_async
 from flintmq.core.group.actions import Deliver
 from flintmq.core.group.app import AppListener
-from flintmq.core.group.listener_results import Retry
+from flintmq.core.group.listener_results import Listener, Retry
 from flintmq.model.message import ReceivedMessage
 from flintmq.net.clock import wall_ms
-from flintmq.spark.arrow.message_table import message_table
 
 ASYNC_AT_ONCE: Final = 20
 """Coroutines of one task that run at once, for a listener without ``threads``."""
@@ -69,6 +69,11 @@ class ListenerCalls:
             self._pools[topic] = ThreadPoolExecutor(found.threads, thread_name_prefix=name)
         return self._pools[topic].map(self._call, works)
 
+    def listener_of(self, topic: str) -> object:
+        """The user's own function for a topic; None where it has none."""
+        found = self._listeners.get(topic)
+        return None if found is None else found.function
+
     def close(self) -> None:
         for pool in self._pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
@@ -111,9 +116,7 @@ def _on_tables(function: Callable[[Any], Any]) -> Listener:
     return partial(_call_with_table, function)
 
 
-def _call_with_table(
-    function: Callable[[Any], Any], messages: tuple[ReceivedMessage, ...]
-) -> object:
+def _call_with_table(function: Callable[[Any], Any], messages: tuple[ReceivedMessage, ...]) -> Any:
     return function(message_table(messages))
 
 

@@ -10,21 +10,24 @@ locks, where they need one, were valid when its tasks were made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
+from flintmq.arrow.reading.cluster_queues import ClusterQueues
+from flintmq.arrow.reading.patience import patiently
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.errors import NoRoute, WrongState
 from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
 from flintmq.spark.listeners.membership import Membership
 from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.reading.cluster_queues import ClusterQueues
-from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.source.partitions import cut
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import share
+
+T = TypeVar("T")
 
 WAIT_S: Final = 0.5
 """How long to wait for a message before Spark is told that there is none."""
@@ -54,8 +57,12 @@ class ListenerDriver:
     def stop_at_now(self) -> None:
         """Read only messages that are stored now: Trigger.AvailableNow."""
         topics = [each.topic for each in self._subscriptions]
-        there = [topic for topic in topics if self._exists(topic)]
-        extents = self._queues.extents(self._queues.queues(there))
+
+        def ends() -> Mapping[QueueRef, Extent]:
+            there = [topic for topic in topics if self._exists(topic)]
+            return self._queues.extents(self._queues.queues(there))
+
+        extents = self._patiently(ends)
         self._until = {queue: extent.stop for queue, extent in extents.items()}
 
     def next_offset(self, start: StreamOffset, count_max: int | None) -> StreamOffset | None:
@@ -155,10 +162,19 @@ class ListenerDriver:
     def _joined(self, start: StreamOffset) -> Membership:
         """The membership; joins the group first, from the offset of the checkpoint."""
         if self._member is None:
-            member = Membership(self._program, self._files)
-            member.join(start.stops)
-            self._member = member
+
+            def join() -> Membership:
+                member = Membership(self._program, self._files)
+                member.join(start.stops)
+                return member
+
+            self._member = self._patiently(join)
         return self._member
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while servers do not answer: a run may start before them."""
+        group, access = self._program.config.group, self._program.access
+        return patiently(f"group {group!r} is not joined yet", access.retry_ms, ask)
 
     def _exists(self, topic: str) -> bool:
         try:

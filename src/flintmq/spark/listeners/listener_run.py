@@ -8,8 +8,8 @@ offsets of the group, so no checkpoint is needed: without one a temporary one is
 that is started again continues after its last finished micro-batch.  With a checkpoint, files
 written by a sink have each outcome once, also after a crash.
 
-    run ──► running ──stop──► the micro-batch ends and is committed ──► leaves the group
-                    └──all read, with ``available_now``─────────────►
+    run ──► running ──stop, or a signal──► the micro-batch ends, is committed ──► leaves the group
+                    └──all read, with ``available_now``──────────────────────►
 
 Listeners are called once for each message and attempt, whatever the sinks do with the rows.  After
 a failure it is at least once: a task or a micro-batch that fails runs again.
@@ -25,14 +25,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from flintmq.arrow.reading.patience import RETRY_MS
 from flintmq.core.group.app import App
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
+from flintmq.reports.report_output import require_plots
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
     MAX_MESSAGES,
@@ -40,10 +41,14 @@ from flintmq.spark.listeners.listener_source import (
     PARTITIONS,
     source_of,
 )
-from flintmq.spark.listeners.outcome_rows import OutcomeKind
 from flintmq.spark.listeners.outcome_sinks import Sink, attach, read_sinks
 from flintmq.spark.listeners.packed_app import Program, pack, read_program
-from flintmq.spark.listeners.progress import observe_bad, plot, require_plots
+from flintmq.spark.listeners.progress import (
+    BatchFigures,
+    observe_outcomes,
+    plot,
+)
+from flintmq.spark.listeners.task_reports import DriverReports
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
@@ -52,6 +57,9 @@ log = logger("flintmq.spark")
 
 MESSAGES_MAX: Final = 100_000
 """Of one micro-batch: the most that a crash makes listeners repeat."""
+
+RETRY_S_MAX: Final = 86_400
+"""A day: nobody watches a job for longer that does nothing."""
 
 LEAVE_S: Final = 10.0
 """How long a query may take to leave its group once it has ended."""
@@ -81,6 +89,7 @@ def run(
     trigger: str | None = None,
     available_now: bool = False,
     messages_max: int = MESSAGES_MAX,
+    retry_timeout_s: float = RETRY_MS / 1000,
     progress: bool = False,
     plot: str | None = None,
 ) -> Run:
@@ -88,10 +97,12 @@ def run(
 
     ``trigger`` is the interval between micro-batches, as "5 seconds"; without it one begins as
     soon as there are messages.  ``available_now`` ends the run when all messages stored now were
-    consumed.  ``messages_max`` limits one micro-batch.  ``progress`` shows a live line on a
-    terminal, and ``plot`` is the file for a picture of rate and lag at the end.
+    consumed.  ``messages_max`` limits one micro-batch.  Servers that do not answer are asked
+    again for ``retry_timeout_s``.  ``progress`` shows a live line on a terminal, and ``plot`` is
+    the file for a picture of rate and lag at the end.
     """
-    program = read_program(app)
+    check_range("retry_timeout_s", round(retry_timeout_s), (0, RETRY_S_MAX))
+    program = read_program(app, round(retry_timeout_s * 1000))
     sinks = read_sinks(sink)
     _check(program, spark, checkpoint, trigger, available_now, messages_max)
     if plot is not None:
@@ -111,7 +122,7 @@ def run(
             .option(PARTITIONS, spark.sparkContext.defaultParallelism)
             .load()
         )
-        frame = observe_bad(frame, f.col("outcome") == OutcomeKind.BAD_RECORD.value)
+        frame = observe_outcomes(frame)
         check = (lambda: check_lease(files)) if program.has_ordered else None
         writer = attach(frame.writeStream, sinks, check).option("checkpointLocation", checkpoint)
         if available_now:
@@ -182,6 +193,7 @@ class Run(WatchedQuery):
         self._plot = plot
         self._client_id: str | None = None
         self._reported: dict[str, Any] | None = None
+        self._warnings = DriverReports()
         self._watcher.start()
 
     @property
@@ -206,10 +218,18 @@ class Run(WatchedQuery):
             figures.bad_records,
         )
 
-    def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False when time is up.  Raises what ended the query, if it failed."""
+    def await_termination(
+        self,
+        timeout_s: float | None = None,
+        *,
+        signals: bool = True,
+        stop_timeout_s: float = STOP_S,
+    ) -> bool:
+        """Wait for the end, as `WatchedQuery.await_termination`; then the plot is written."""
         try:
-            return super().await_termination(timeout_s)
+            return super().await_termination(
+                timeout_s, signals=signals, stop_timeout_s=stop_timeout_s
+            )
         finally:
             self._draw()
 
@@ -218,19 +238,35 @@ class Run(WatchedQuery):
 
         False when it did not end in time: it was interrupted, and its messages are redelivered.
         """
-        query, files = self.query, self._files
-        files.write(names.FINISH)
+        self._files.write(names.FINISH)
         deadline_s = time.monotonic() + timeout_s
-        while query.isActive and not files.has(names.RESTING):
+        while not (rested := self._is_resting()):
             if time.monotonic() >= deadline_s:
-                log.warning("%s: its batch did not end in %s s", self.group, timeout_s)
+                log.warning(
+                    "%s: its micro-batch did not end in %s s and is interrupted; the group gets "
+                    "its messages again.  A smaller messages_max makes micro-batches shorter",
+                    self.group,
+                    timeout_s,
+                )
                 break
             time.sleep(LOOK_S / 5)
-        rested = not query.isActive or files.has(names.RESTING)
-        self._look()
+        self._read_progress()
         self._stop_query()
         self._draw()
         return rested
+
+    def _is_resting(self) -> bool:
+        """Whether no micro-batch runs, and none is planned any more once ``finish`` is written."""
+        query = self.query
+        return (
+            not query.isActive
+            or self._files.has(names.RESTING)
+            or not query.status["isTriggerActive"]  # the next one may be hours away
+        )
+
+    def _batch_ended(self, batch: BatchFigures) -> None:
+        """Log what the tasks of a micro-batch reported."""
+        self._warnings.log_all(batch.reports)
 
     def _progressed(self) -> None:
         """Report the last finished micro-batch to the source process, which commits it."""

@@ -33,8 +33,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA
-from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.source.stream_offset import StreamOffset
 
 if TYPE_CHECKING:

@@ -12,6 +12,10 @@ that no broker takes back fails the task, and a listener has no time limit.
 
 A task that fails runs again from its start, so messages that it had consumed are consumed again.
 
+Failures and dead letters are reported to the driver in a column of the rows
+(`flintmq.spark.listeners.task_reports`).  An ordered listener that fails is tried in place, perhaps
+for ever, so that is in the log of the executor at once.
+
 Invariant: every message of the part has one row, and is settled when that row is yielded.
 """
 
@@ -20,12 +24,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from flintmq.arrow.reading.cluster_pages import RemotePages, check_gap
+from flintmq.arrow.reading.queue_source import PageReader, ReadPart
 from flintmq.client.hooks.consume_hooks import run_filters
+from flintmq.client.push.failure_log import FailureLog, failing_call
 from flintmq.client.push.listeners import Surroundings
 from flintmq.core.consumer.assigned_queue import as_listeners_see
 from flintmq.core.consumer.process_queue import ProcessQueue
@@ -58,14 +66,16 @@ from flintmq.spark.listeners.outcome_rows import (
     OutcomeKind,
 )
 from flintmq.spark.listeners.packed_app import Program
+from flintmq.spark.listeners.task_reports import TaskReports
 from flintmq.spark.listeners.task_send_back import Returns
-from flintmq.spark.reading.cluster_pages import RemotePages, check_gap
-from flintmq.spark.reading.queue_source import PageReader, ReadPart
 
 log = logger(__name__)
 
 PULL_COUNT_MAX: Final = 1_024
 """Messages asked for by one pull."""
+
+FAILURE_LOGS_MAX: Final = 16
+"""Groups whose failures one worker process counts; a worker usually serves one."""
 
 REST_MS_MAX: Final = 200
 """The longest single sleep while an ordered queue pauses before a retry."""
@@ -88,9 +98,12 @@ def listen(
     reader = pages or RemotePages(program.access)
     try:
         with program.access.open() as line:
-            returns = Returns(line, config)
+            reports = TaskReports()
+            retry_ms = program.access.retry_ms
+            returns = Returns(line, config, reports.add_dead, retry_ms=retry_ms)
             bad = BadOutcomes(queue, config, rules.tries_max, line)
-            worker = _consumption(queue, subscriptions, rules, calls, returns)
+            around_calls = _Calls(config.group, rules, calls, returns, reports)
+            worker = _consumption(queue, subscriptions, around_calls)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
@@ -104,7 +117,7 @@ def listen(
                         namespace=config.namespace,
                     )
                     worker.consume(messages, outcomes)
-                    rows = outcomes.batch()
+                    rows = outcomes.batch(reports.drain)
                     if rows is not None:
                         yield rows
             bad.close()
@@ -115,38 +128,59 @@ def listen(
 _Settling = TypeVar("_Settling", ConcurrentSettling, OrderlySettling)
 
 
+class _Calls(NamedTuple):
+    """What every call of a listener in this task needs."""
+
+    group: str
+    rules: SettleRules
+    calls: ListenerCalls
+    returns: Returns
+    reports: TaskReports
+
+
 class _Consumption(Generic[_Settling]):
     """Calls listeners with the messages of a queue, and settles them by the rules of the group."""
 
-    def __init__(
-        self,
-        settling: _Settling,
-        cached: ProcessQueue,
-        rules: SettleRules,
-        calls: ListenerCalls,
-        returns: Returns,
-    ) -> None:
+    ordered: ClassVar[bool]
+
+    def __init__(self, settling: _Settling, cached: ProcessQueue, task: _Calls) -> None:
         self._settling: _Settling = settling
         self._cached = cached
-        self._rules = rules
-        self._calls = calls
-        self._returns = returns
+        self._task = task
 
     def _settle(self, called: Called) -> list[Fate] | None:
         """Settle the messages of one call; their fates, or None when all were consumed."""
-        verdict = _judged(called)
+        verdict = self._judge(called)
         actions = self._settling.consumed(called.batch, verdict, monotonic_ms())
-        self._returns.carry_out(self._settling, actions)
-        return _fates(called, verdict, self._rules)
+        self._task.returns.carry_out(self._settling, actions)
+        return _fates(called, verdict, self._task.rules)
+
+    def _judge(self, called: Called) -> Verdict:
+        """The verdict on a listener's result; what it raised is reported to the driver."""
+        batch, result, task = called.batch, called.result, self._task
+        listener = task.calls.listener_of(batch.messages[0].topic)
+        if self.ordered:  # it may be tried in place for ever, and then its page never ends
+            log_of = _failure_log(task.group)
+            log_of.add(listener, batch, result, task.rules, monotonic_ms(), ordered=True)
+        elif failing := failing_call(
+            task.group, listener, batch, result, task.rules, ordered=False
+        ):
+            task.reports.add_failure(failing)
+        verdict = outcomes_of(result, len(batch.messages))
+        if verdict.fault is not None:
+            task.reports.add_fault(batch.messages[0].topic, verdict.fault)
+        return verdict
 
 
 class _Concurrent(_Consumption[ConcurrentSettling]):
     """Messages of a queue in any order; those that fail go back to the broker."""
 
+    ordered = False
+
     def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
-        batches = self._settling.put(messages)
+        batches = self._settling.add(messages)
         for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
-            for called in self._calls.call_all(list(some)):
+            for called in self._task.calls.call_all(list(some)):
                 all_consumed = called.result is None and self._settling.consumed_all(called.batch)
                 fates = None if all_consumed else self._settle(called)
                 outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
@@ -156,8 +190,10 @@ class _Concurrent(_Consumption[ConcurrentSettling]):
 class _Orderly(_Consumption[OrderlySettling]):
     """Messages of a queue one batch after the other; those that fail are tried in place."""
 
+    ordered = True
+
     def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
-        self._settling.put(messages)
+        self._settling.add(messages)
         while self._cached.count:
             batch = self._settling.next_batch()
             if batch is None:
@@ -166,7 +202,7 @@ class _Orderly(_Consumption[OrderlySettling]):
                 self._deliver(batch, outcomes)
 
     def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
-        (called,) = self._calls.call_all([batch])
+        (called,) = self._task.calls.call_all([batch])
         fates = self._settle(called) or (CONSUMED,) * len(batch.messages)
         done = [
             (message, fate)
@@ -190,27 +226,18 @@ class _Orderly(_Consumption[OrderlySettling]):
 
 
 def _consumption(
-    queue: QueueRef,
-    subscriptions: Subscriptions,
-    rules: SettleRules,
-    calls: ListenerCalls,
-    returns: Returns,
+    queue: QueueRef, subscriptions: Subscriptions, task: _Calls
 ) -> _Concurrent | _Orderly:
     cached = ProcessQueue()
     if subscriptions.is_ordered(queue.topic):
-        return _Orderly(OrderlySettling(queue, cached, rules), cached, rules, calls, returns)
-    return _Concurrent(ConcurrentSettling(queue, cached, rules), cached, rules, calls, returns)
+        return _Orderly(OrderlySettling(queue, cached, task.rules), cached, task)
+    return _Concurrent(ConcurrentSettling(queue, cached, task.rules), cached, task)
 
 
-def _judged(called: Called) -> Verdict:
-    """The verdict on a listener's result; what it raised is in the log of the executor."""
-    result, count = called.result, len(called.batch.messages)
-    if isinstance(result, BaseException) and not isinstance(result, Retry | DeadLetter):
-        log.warning("the listener of %s failed", called.batch.queue, exc_info=result)
-    verdict = outcomes_of(result, count)
-    if verdict.fault is not None:
-        log.error("%s: %s", called.batch.queue, verdict.fault)
-    return verdict
+@lru_cache(maxsize=FAILURE_LOGS_MAX)
+def _failure_log(group: str) -> FailureLog:
+    """The log of a group's failures: one for all tasks that this process runs."""
+    return FailureLog(group)
 
 
 def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:

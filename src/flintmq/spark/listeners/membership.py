@@ -24,6 +24,9 @@ from flintmq.spark.source.stream_offset import StreamOffset
 SETTLE_S: Final = 30.0
 """How long a query waits at its start until its queues are assigned."""
 
+FIRST_S: Final = 5.0
+"""The same for the first micro-batch of a run that goes on: the next trigger may be hours away."""
+
 LOCKED_S: Final = 90.0
 """The same where locks are needed: a broker keeps those of a program that died for a minute."""
 
@@ -50,6 +53,7 @@ class Membership:
             self._lease.give_back()
             raise
         self._files.write(names.MEMBER, {"client_id": self._member.client_id})
+        self._lease.run(self._member.settle(FIRST_S))
 
     def settle(self) -> None:
         """Wait until the queues of the query are assigned and their start offsets known."""

@@ -16,7 +16,7 @@ call are written once, and no object is made for a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
@@ -36,6 +36,9 @@ from pyspark.sql.types import (
 
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
+
+REPORT: Final = "report"
+"""What a task reports to the driver, in one row of a page.  Sinks do not see this column."""
 
 ERROR_CHARACTERS_MAX: Final = 1_000
 """How much of an error a row repeats."""
@@ -62,6 +65,7 @@ OUTCOME_SCHEMA: Final = StructType(
         StructField("started_time", TimestampType()),
         StructField("milliseconds", DoubleType()),
         StructField("error", StringType()),
+        StructField(REPORT, StringType()),
     ]
 )
 
@@ -78,6 +82,7 @@ OUTCOME_ARROW: Final = pa.schema(
         pa.field("started_time", pa.timestamp("us", tz="UTC")),
         pa.field("milliseconds", pa.float64()),
         pa.field("error", pa.string()),
+        pa.field(REPORT, pa.string()),
     ]
 )
 """The same for Arrow, as Spark wants it."""
@@ -129,12 +134,16 @@ class OutcomeColumns:
         self._started_us.append(started_us)
         self._spent_ms.append(spent_ms)
 
-    def batch(self) -> pa.RecordBatch | None:
-        """All rows; None when there are none."""
+    def batch(self, report: Callable[[], str | None] | None = None) -> pa.RecordBatch | None:
+        """The outcome rows as one Arrow batch; None when there are none.
+
+        The first row has the ``report`` of the page.
+        """
         messages, queue = self._messages, self._queue
         if not messages:
             return None
         outcomes, errors = self._outcomes()
+        reported = None if report is None else report()
         made = {
             "topic": list(map(_topic, messages)),
             "queue_topic": self._same(queue.topic, pa.string()),
@@ -147,6 +156,7 @@ class OutcomeColumns:
             "started_time": np.repeat(np.array(self._started_us, np.int64), self._counts),
             "milliseconds": np.repeat(np.array(self._spent_ms, np.float64), self._counts),
             "error": errors,
+            REPORT: self._reports(reported),
         }
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
@@ -164,6 +174,11 @@ class OutcomeColumns:
             pa.array([fate.kind.value for fate in fates], pa.string()),
             pa.array([fate.error for fate in fates], pa.string()),
         )
+
+    def _reports(self, reported: str | None) -> pa.Array:
+        if reported is None:
+            return pa.nulls(len(self._messages), pa.string())
+        return pa.array([reported, *[None] * (len(self._messages) - 1)], pa.string())
 
     def _same(self, value: str | int, kind: pa.DataType) -> pa.Array:
         return pa.repeat(pa.scalar(value, kind), len(self._messages))

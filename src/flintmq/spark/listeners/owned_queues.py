@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from flintmq.core.consumer.assigned_queue import Locating, Locking
 from flintmq.core.consumer.queue_lock import QueueLock, QueueLocks
 from flintmq.core.group.actions import (
     AskStartOffset,
@@ -37,19 +38,6 @@ from flintmq.model.queue import QueueOffset, QueueRef, Span
 
 AGAIN_MS: Final = 1_000
 """Before a failed request for an offset or a failed commit is repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Locking:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Locating:
-    """The start offset is asked for.  ``ask`` is None between two requests."""
-
-    ask: AskStartOffset | None
-    due_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,18 @@ from typing import Any, Final
 
 from pyspark import cloudpickle as untyped
 
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.reading.patience import RETRY_MS
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.push.push_settings import PushConfig, read_settings
 from flintmq.core.group.app import App, AppListener
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.errors import InvalidSetting
-from flintmq.spark.reading.access import Access
 
 _ELSEWHERE: Final = {
     "offset_store": "on Spark the broker keeps the offsets",
     "on_queues": "on Spark queues are gained and lost in another process",
+    "metrics": "listeners on Spark run in other processes; watch the group at its broker",
     "trace": "listeners on Spark leave no traces; their outcomes are rows",
     "trace_topic": "listeners on Spark leave no traces; their outcomes are rows",
 }
@@ -63,7 +65,7 @@ class Program:
         return any(wanted.is_ordered(each.topic) for each in wanted)
 
 
-def read_program(app: App) -> Program:
+def read_program(app: App, retry_ms: int = RETRY_MS) -> Program:
     """Check an app; its settings and listeners as a `Program`."""
     if not app.listeners:
         raise InvalidSetting("app", repr(app), "it has no listeners")
@@ -71,7 +73,9 @@ def read_program(app: App) -> Program:
         if app.settings.get(name):
             raise InvalidSetting(name, str(app.settings[name])[:80], reason)
     common, config = read_settings(app.group, app.settings)
-    access = Access(common.name_servers, common.namespace, common.account, common.client_tls)
+    access = Access(
+        common.name_servers, common.namespace, common.account, common.client_tls, retry_ms
+    )
     program = Program(access, common, config, app.listeners)
     Subscriptions(config, program.subscriptions, 0)  # refuses what cannot be subscribed to
     return program

@@ -10,9 +10,8 @@ import importlib
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -22,8 +21,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.spark.listeners.outcome_rows import REPORT, OutcomeKind
 from flintmq.spark.source.stream_offset import StreamOffset
 
 POINTS_MAX: Final = 10_000
@@ -32,6 +31,9 @@ POINTS_MAX: Final = 10_000
 OBSERVED: Final = "flintmq"
 BAD_RECORDS: Final = "bad_records"
 """The key under which the progress of a query has the count."""
+
+REPORTS: Final = "reports"
+"""The same for the reports of tasks."""
 
 RECENT: Final = 5
 """Micro-batches over which the rate is averaged."""
@@ -49,6 +51,8 @@ class BatchFigures:
     end: dict[str, Any] = field(repr=False)
     bad_records: int = 0
     """Messages that could not be decoded."""
+    reports: tuple[str, ...] = field(default=(), repr=False)
+    """What tasks report to the driver; see `flintmq.spark.listeners.task_reports`."""
 
     @property
     def per_second(self) -> float:
@@ -73,17 +77,29 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         _lag(end, latest),
         end,
         _bad_records(progress),
+        _reports(progress),
     )
 
 
-def observe_bad(frame: DataFrame, is_bad: Column) -> DataFrame:
+def observe_bad(frame: DataFrame, is_bad: Column, *more: Column) -> DataFrame:
     """Have Spark count the bad records of each micro-batch."""
-    return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS))
+    return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS), *more)
+
+
+def observe_outcomes(frame: DataFrame) -> DataFrame:
+    """Have Spark count bad records and collect the reports of tasks; without the report column."""
+    is_bad = f.col("outcome") == OutcomeKind.BAD_RECORD.value
+    return observe_bad(frame, is_bad, f.collect_list(REPORT).alias(REPORTS)).drop(REPORT)
 
 
 def _bad_records(progress: Mapping[str, Any]) -> int:
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
     return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
+
+
+def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    return () if observed is None or REPORTS not in observed else tuple(observed[REPORTS] or ())
 
 
 def _offset(reported: Any) -> dict[str, Any] | None:
@@ -114,7 +130,7 @@ class Figures:
         self.end: dict[str, Any] | None = None
         self._last_id = -1
 
-    def take(self, all_progress: Iterable[Mapping[str, Any]]) -> list[BatchFigures]:
+    def add(self, all_progress: Iterable[Mapping[str, Any]]) -> list[BatchFigures]:
         """Add the recent progress reports of a query; the micro-batches that are new."""
         new = []
         for progress in all_progress:
@@ -127,7 +143,7 @@ class Figures:
                 self.batches += 1
                 self.messages += found.messages
                 self.bad_records += found.bad_records
-                self.points.append(found)
+                self.points.append(replace(found, reports=()))
                 new.append(found)
         return new
 
@@ -214,18 +230,6 @@ class LiveLine:
     def show(self, figures: Figures) -> None:
         if self._live is not None:
             self._live.update(Text(progress_text(self._group, figures)))
-
-
-def require_plots(path: str) -> None:
-    """Raise `InvalidSetting` when a plot cannot be made."""
-    try:
-        importlib.import_module("matplotlib")
-    except ImportError:
-        reason = "plots need matplotlib: pip install matplotlib"
-        raise InvalidSetting("plot", path, reason) from None
-    parent = Path(path).resolve().parent
-    if not parent.is_dir():
-        raise InvalidSetting("plot", path, f"there is no directory {parent}")
 
 
 def plot(points: Sequence[BatchFigures], path: str, title: str) -> None:

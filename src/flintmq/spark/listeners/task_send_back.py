@@ -2,17 +2,24 @@
 
     CONSUMER_SEND_MSG_BACK (36) to the master of the queue
       └──refused, or unreachable──► a copy to the retry topic ──► raised
+    given up: a copy that carries the reason, to the retry topic; the broker makes it a dead letter
+      └──refused, or unreachable──► CONSUMER_SEND_MSG_BACK (36)
 
-What nobody takes is an error of the task: Spark runs it again, and no message is lost.
+The copy is tried again while no broker takes it, for as long as servers may be away.  After that it
+is an error of the task: Spark runs it again, or fails the query, and no message is lost.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
+from flintmq.arrow.reading.access import Line
+from flintmq.arrow.reading.masters import Masters
+from flintmq.arrow.reading.patience import patiently
 from flintmq.core.ask import refusal
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleAction
 from flintmq.core.consumer.settle_orderly import OrderlySettling
@@ -26,17 +33,16 @@ from flintmq.core.group.actions import (
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.requests import send_back_request
+from flintmq.core.group.retry_copy import copy_to_retry, is_given_up, near, short_reason
 from flintmq.core.producer.publisher import Publisher
 from flintmq.core.producer.send_draft import draft_copy
-from flintmq.errors import FlintError, NoRoute
+from flintmq.errors import FlintError, NoRoute, SendFailed, Unreachable
 from flintmq.logs import logger
 from flintmq.model.group import INNER_PRODUCER_GROUP
 from flintmq.model.queue import QueueRef
 from flintmq.model.topic import AUTO_CREATE_TOPIC
 from flintmq.net.clock import Clock, monotonic_ms, wall_ms
 from flintmq.protocol.codes import ResponseCode
-from flintmq.spark.reading.access import Line
-from flintmq.spark.reading.masters import Masters
 
 log = logger(__name__)
 
@@ -47,10 +53,19 @@ class Returns:
     """The way back for the messages of one task."""
 
     def __init__(
-        self, line: Line, settings: ConsumerSettings, *, clock: Clock = monotonic_ms
+        self,
+        line: Line,
+        settings: ConsumerSettings,
+        on_dead: Callable[[str], None],
+        *,
+        retry_ms: int,
+        clock: Clock = monotonic_ms,
     ) -> None:
+        """``on_dead`` gets a sentence for each message that became a dead letter."""
         self._line = line
         self._settings = settings
+        self._on_dead = on_dead
+        self._retry_ms = retry_ms
         self._clock = clock
         self._masters = Masters(line)
         self._publisher = Publisher(
@@ -75,13 +90,35 @@ class Returns:
                 else:
                     settling.sent_back(action, self._clock())
             elif isinstance(action, SendToRetry):
-                self._send_copy(action)
+                patiently(
+                    f"{action.ask.queue}: a message is not sent back yet",
+                    self._retry_ms,
+                    partial(self._send_copy, action),
+                    passing=(Unreachable, NoRoute, SendFailed),
+                )
                 settling.sent_back(action.ask, self._clock())
             else:
                 assert not isinstance(action, Deliver), "nothing is delivered again in a task"
                 log.log(action.level, "%s: %s", action.subject, action.text)
 
     def _send_back(self, ask: SendBack) -> None:
+        """Send a message back; one that is given up goes to the dead letters with its reason."""
+        if not is_given_up(ask):
+            self._take_back(ask)
+            return
+        try:
+            self._send_copy(copy_to_retry(ask, self._settings.retry_topic))
+        except FlintError as error:
+            log.warning(
+                "%s: the reason cannot be stored with it: %s", ask.message.message_id, error
+            )
+            self._take_back(ask)
+        self._on_dead(
+            f"{ask.queue}: message {ask.message.message_id} at offset {ask.message.queue_offset} "
+            f"is a dead letter of group {self._settings.group!r}: {short_reason(ask)}"
+        )
+
+    def _take_back(self, ask: SendBack) -> None:
         address = self._masters.address(ask.queue)
         asked = send_back_request(
             ask, self._settings.wire_group, unit_mode=self._settings.unit_mode
@@ -91,7 +128,7 @@ class Returns:
             raise refusal(reply, address)
 
     def _send_copy(self, copy: SendToRetry) -> None:
-        queues = self._publish_queues(copy.topic)
+        queues = near(copy.ask.queue, self._publish_queues(copy.topic))
         draft = draft_copy(copy, now_ms=wall_ms())
         self._line.hold(self._publisher.send(draft, queues, COPY_TIMEOUT_MS))
 

@@ -3,6 +3,11 @@
     query runs ──every 0.25 s──► progress ──► figures, log, live line
     query ends ──► `_close`: what was made for the query is released ──► `await_termination` returns
 
+A program that waits in its main thread without a limit ends well on SIGTERM and SIGINT:
+
+    first signal ──► `stop`: the running micro-batch ends and is committed ──► the wait returns
+    second signal ──► the process ends at once
+
 Invariant: `_close` runs once, after the query has ended, also when the program neither stops nor
 awaits it.
 """
@@ -17,8 +22,9 @@ from typing import Any, Final, Self
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from flintmq.client.stop_signals import StopSignals
 from flintmq.logs import logger
-from flintmq.spark.listeners.progress import Figures, LiveLine, log_batch
+from flintmq.spark.listeners.progress import BatchFigures, Figures, LiveLine, log_batch
 
 log = logger("flintmq.spark")
 
@@ -62,9 +68,26 @@ class WatchedQuery(ABC):
     def stop(self, timeout_s: float = STOP_S) -> bool:
         """End the query after its running micro-batch; False when that took too long."""
 
-    def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False when time is up.  Raises what ended the query, if it failed."""
-        if not self._ended.wait(timeout_s):
+    def await_termination(
+        self,
+        timeout_s: float | None = None,
+        *,
+        signals: bool = True,
+        stop_timeout_s: float = STOP_S,
+    ) -> bool:
+        """Wait for the end; False when time is up.  Raises what ended the query, if it failed.
+
+        Without ``timeout_s``, in the main thread, the first SIGTERM or SIGINT stops the query,
+        which may take ``stop_timeout_s``; a second one ends the process.  ``signals=False``
+        leaves signals to the program.
+        """
+        if timeout_s is None and signals:
+            told = threading.Event()
+            with StopSignals(told.set):
+                while not self._ended.wait(LOOK_S):
+                    if told.is_set():
+                        self.stop(stop_timeout_s)
+        elif not self._ended.wait(timeout_s):
             return False
         self._watcher.join()
         self.query.awaitTermination(1)  # raises what went wrong
@@ -78,7 +101,7 @@ class WatchedQuery(ABC):
         self._stopped.set()
         self._watcher.join()
 
-    def _look(self, line: LiveLine | None = None) -> None:
+    def _read_progress(self, line: LiveLine | None = None) -> None:
         """Read the progress of the query."""
         with self._lock:
             try:
@@ -86,11 +109,15 @@ class WatchedQuery(ABC):
             except Exception:  # the JVM may have ended; other calls to Spark raise that
                 log.debug("no progress of %s", self._name, exc_info=True)
                 return
-            for batch in self._figures.take(progress):
+            for batch in self._figures.add(progress):
                 log_batch(self._name, batch)
+                self._batch_ended(batch)
             self._progressed()
         if line is not None:
             line.show(self._figures)
+
+    def _batch_ended(self, batch: BatchFigures) -> None:  # noqa: B027  # the same
+        """A micro-batch with messages ended.  Called with the lock held."""
 
     def _progressed(self) -> None:  # noqa: B027  # a lake has nothing to report
         """The figures are up to date.  Called with the lock held."""
@@ -107,9 +134,9 @@ class WatchedQuery(ABC):
             stack.callback(self._close)
             line = stack.enter_context(LiveLine(self._name)) if shows_line else None
             while self._is_active():
-                self._look(line)
+                self._read_progress(line)
                 self._stopped.wait(LOOK_S)
-            self._look(line)
+            self._read_progress(line)
 
     def _is_active(self) -> bool:
         try:

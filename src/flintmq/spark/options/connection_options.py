@@ -6,21 +6,22 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flintmq.client.engine.client_config import NAMESRV_VARIABLE
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.reading.patience import RETRY_MS
 from flintmq.core.account import Account
 from flintmq.errors import InvalidSetting
 from flintmq.model.topic import NAME_PATTERN
-from flintmq.net.address import parse_addresses
+from flintmq.net.address import NAMESRV_VARIABLE, parse_addresses
 from flintmq.net.tls import ClientTls
 from flintmq.spark.options.option_table import (
     NotAllowed,
     Option,
     OptionValues,
+    duration_ms,
     exact,
     text,
     true_or_false,
 )
-from flintmq.spark.reading.access import Access
 
 
 def _addresses(given: str) -> tuple[str, ...]:
@@ -39,6 +40,14 @@ NAMESRV: Final = Option[tuple[str, ...]](
     (),
     "host:port;host:port",
     f"The name servers; without it {NAMESRV_VARIABLE} of the driver's environment.",
+)
+RETRY_TIMEOUT: Final = Option[int](
+    "retryTimeout",
+    duration_ms,
+    RETRY_MS,
+    "a time, such as 60s",
+    "How long name servers and brokers that do not answer are asked again, at the start, while "
+    "planning, reading and sending; then the query fails.  0s: not at all.",
 )
 NAMESPACE: Final = Option[str](
     "namespace", _namespace, "", "a name", "The namespace that topics and groups belong to."
@@ -88,7 +97,13 @@ _TLS_DETAILS: Final[tuple[Option[Any], ...]] = (
     TLS_SERVER_NAME,
     TLS_VERIFY,
 )
-CONNECTION: Final[tuple[Option[Any], ...]] = (NAMESRV, *_ACCOUNT, TLS, *_TLS_DETAILS)
+CONNECTION: Final[tuple[Option[Any], ...]] = (
+    NAMESRV,
+    *_ACCOUNT,
+    TLS,
+    *_TLS_DETAILS,
+    RETRY_TIMEOUT,
+)
 """What only a cluster needs, and a store directory does not."""
 
 ACCESS: Final[tuple[Option[Any], ...]] = (*CONNECTION, NAMESPACE)
@@ -103,7 +118,9 @@ def access_of(values: OptionValues, environment: Mapping[str, str] = os.environ)
             reason = f"no name server is set: give host:port, or set {NAMESRV_VARIABLE}"
             raise InvalidSetting(NAMESRV.name, "", reason)
         name_servers = _addresses(from_outside)
-    return Access(name_servers, values[NAMESPACE], _account(values), _tls(values))
+    return Access(
+        name_servers, values[NAMESPACE], _account(values), _tls(values), values[RETRY_TIMEOUT]
+    )
 
 
 def _account(values: OptionValues) -> Account | None:

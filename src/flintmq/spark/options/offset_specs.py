@@ -1,10 +1,13 @@
 """Offsets and choices of queues, as options spell them.
 
-    startingOffsets    earliest | latest | group | {"topic": {"broker": {"queue id": offset}}}
+    startingOffsets    earliest | latest | group | a time | an offset
+                       | {"topic": {"broker": {"queue id": offset}}}
     assign             {"topic": {"broker": [queue ids]}}, or {"topic": [queue ids]}: those of
                        every broker that has the topic
 
-In JSON an offset of -2 is the oldest message that is kept, -1 the end, as in Kafka's source.
+Words, times and offsets are those of ``start_from`` in consumers (`flintmq.model.start_point`), but
+"last" means the end here.  In JSON an offset of -2 is the oldest message that is kept, -1 the end,
+as in Kafka's source.
 
 Invariant: names of topics are those of the brokers, with their namespace.
 """
@@ -19,10 +22,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from flintmq.core.admin.spans import END, START, ToEnd, ToOffset, ToStart, ToTime
-from flintmq.errors import InvalidName
-from flintmq.model.group import with_namespace
+from flintmq.core.admin.spans import END, START, Target, ToEnd, ToOffset, ToStart, ToTime
+from flintmq.errors import InvalidName, InvalidSetting
+from flintmq.model.group import ConsumeFromWhere, with_namespace
 from flintmq.model.queue import QueueOffset, QueueRef
+from flintmq.model.start_point import read_start
 from flintmq.model.topic import check_topic_name
 from flintmq.spark.options.option_table import WHOLE_MAX, NotAllowed, names
 
@@ -57,7 +61,7 @@ class OfEach:
         return dict(self.places)
 
 
-Place: TypeAlias = ToStart | ToEnd | ToTime | OfGroup | OfEach
+Place: TypeAlias = ToStart | ToEnd | ToTime | ToOffset | OfGroup | OfEach
 """Where a read starts or stops."""
 
 
@@ -94,20 +98,32 @@ Choice: TypeAlias = Topics | TopicsLike | TheseQueues
 class Word(StrEnum):
     """A place given as a word; what it means depends on the other options."""
 
-    EARLIEST = "earliest"
-    LATEST = "latest"
     GROUP = "group"
 
 
-def words_or_offsets(given: str) -> Word | dict[str, Any]:
-    """A word, or JSON that `each_queue` reads once the namespace is known."""
+GivenPlace: TypeAlias = Word | Target | dict[str, Any]
+"""An offset option as it is parsed alone; what ``group`` means depends on other options."""
+
+
+def words_or_offsets(given: str) -> GivenPlace:
+    """A word, a time, an offset, or JSON that `each_queue` reads once the namespace is known."""
     if given.strip().startswith("{"):
         return json_object(given)
+    if given.strip().lower() == Word.GROUP:
+        return Word.GROUP
     try:
-        return Word(given.strip().lower())
-    except ValueError:
+        start = read_start(given)
+    except InvalidSetting:
         example = '{"topic": {"broker": {"0": 42, "1": -2}}}'
-        raise NotAllowed(f"give earliest, latest, group, or JSON: {example}") from None
+        known = "earliest, latest, group, a time, an offset, or JSON"
+        raise NotAllowed(f"give {known}: {example}") from None
+    if isinstance(start, ConsumeFromWhere):
+        if start is ConsumeFromWhere.TIMESTAMP:
+            raise NotAllowed("give the time itself, as 2026-11-16T08:30:00+01:00")
+        return START if start is ConsumeFromWhere.FIRST_OFFSET else END
+    if start.offset is not None:
+        return ToOffset(QueueOffset(start.offset))
+    return END if start.time_ms is None else ToTime(start.time_ms)
 
 
 def each_queue(tree: Mapping[str, Any], namespace: str, *, is_end: bool) -> OfEach:

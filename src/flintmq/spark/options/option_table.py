@@ -147,7 +147,7 @@ class OptionValues:
         return value
 
     def __contains__(self, option: Option[Any]) -> bool:
-        """Whether it was given."""
+        """Whether the option was given."""
         return option.name in self._texts
 
     def refuse(self, option: Option[Any], reason: str) -> InvalidSetting:

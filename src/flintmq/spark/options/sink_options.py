@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
+from flintmq.arrow.reading.access import Access
 from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.core.producer.publisher import RETRIES
 from flintmq.core.producer.send_draft import BATCH_BYTES_MAX
@@ -22,12 +24,12 @@ from flintmq.spark.options.option_table import (
     Option,
     OptionTable,
     duration_ms,
+    one_of,
     read_options,
     text,
     true_or_false,
     whole,
 )
-from flintmq.spark.reading.access import Access
 
 PRODUCER_GROUP: Final = "FLINTMQ_SPARK_SINK"
 """Groups of producers matter for transactions only, and the sink has none."""
@@ -50,6 +52,13 @@ SINGLES_IN_FLIGHT: Final = 1_000
 """Messages in flight that cannot be in a batch."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+class OnBadRow(StrEnum):
+    """What happens to a row that makes no message, as one whose body is null."""
+
+    FAIL = "fail"
+    SKIP = "skip"
 
 
 def _topic(given: str) -> str:
@@ -115,10 +124,16 @@ TIMEOUT: Final = Option[int](
     _timeout_ms,
     SEND_MS,
     "a time, such as 10s",
-    "How long a request may take, its retries at other brokers included.",
+    "How long a request may take, its retries at other brokers included; requests that fail are "
+    "repeated until the time of retryTimeout is up.",
 )
 TRIES_MORE: Final = Option[int](
-    "retries", whole(0, 100), RETRIES, "a number", "Further tries of a request that failed."
+    "retries",
+    whole(0, 100),
+    RETRIES,
+    "a number",
+    "Further tries of a request that failed, at once; 0 repeats no request, whatever retryTimeout "
+    "says.",
 )
 DROP_SYSTEM: Final = Option[bool](
     "dropSystemProperties",
@@ -127,6 +142,14 @@ DROP_SYSTEM: Final = Option[bool](
     "true or false",
     "Leave out properties whose names belong to RocketMQ, as those of messages that were read; "
     "else they are an error.",
+)
+BAD_ROWS: Final = Option[OnBadRow](
+    "badRows",
+    one_of(OnBadRow),
+    OnBadRow.FAIL,
+    "fail or skip",
+    "A row that makes no message, as one whose body is null: fail the write, or leave the row out; "
+    "how many were left out is a warning at the end of the batch.",
 )
 
 SINK_OPTIONS: Final = OptionTable(
@@ -141,6 +164,7 @@ SINK_OPTIONS: Final = OptionTable(
         TIMEOUT,
         TRIES_MORE,
         DROP_SYSTEM,
+        BAD_ROWS,
     ),
     {
         "kafka.bootstrap.servers": "give namesrv, the name servers of the cluster",
@@ -165,6 +189,7 @@ class SinkOptions:
     timeout_ms: int = SEND_MS
     retries: int = RETRIES
     drop_system: bool = False
+    bad_rows: OnBadRow = OnBadRow.FAIL
 
     def producer_settings(self) -> ProducerSettings:
         """What the producer of a task is made with."""
@@ -198,4 +223,5 @@ def sink_options(given: Mapping[str, str], *, streaming: bool = False) -> SinkOp
         timeout_ms=values[TIMEOUT],
         retries=values[TRIES_MORE],
         drop_system=values[DROP_SYSTEM],
+        bad_rows=values[BAD_ROWS],
     )

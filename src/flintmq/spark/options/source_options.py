@@ -14,11 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from flintmq.core.admin.spans import END, START, ToEnd, ToStart, ToTime
-from flintmq.core.reading.read_span import Wanted
-from flintmq.errors import InvalidSetting
-from flintmq.model.group import check_group_name
-from flintmq.spark.arrow.schema import (
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.schema import (
     BAD_RECORD,
     COLUMNS,
     KAFKA_COLUMNS,
@@ -28,12 +25,15 @@ from flintmq.spark.arrow.schema import (
     Properties,
     Shape,
 )
+from flintmq.core.admin.spans import END, START, ToEnd, ToStart, ToTime
+from flintmq.core.reading.read_span import Wanted
+from flintmq.errors import InvalidSetting
+from flintmq.model.group import check_group_name
 from flintmq.spark.options import offset_specs as places
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.connection_options import CONNECTION, NAMESPACE, access_of
-from flintmq.spark.options.offset_specs import Choice, OfGroup, Place, TopicsLike, Word
+from flintmq.spark.options.offset_specs import Choice, GivenPlace, OfGroup, Place, TopicsLike, Word
 from flintmq.spark.options.option_table import NotAllowed, Option, OptionValues, read_options
-from flintmq.spark.reading.access import Access
 
 T = TypeVar("T")
 
@@ -158,15 +158,15 @@ def _end(values: OptionValues, group: str | None, *, stream: bool) -> Place:
         return ToTime(time_ms)
     if given is None:
         return END
-    if given is Word.EARLIEST:
+    if isinstance(given, ToStart):
         raise values.refuse(table.ENDING_OFFSETS, "nothing lies before the earliest")
     return _place(values, table.ENDING_OFFSETS, given, group, START)
 
 
 def _place(
     values: OptionValues,
-    option: Option[Word | dict[str, Any] | None],
-    given: Word | dict[str, Any],
+    option: Option[GivenPlace | None],
+    given: GivenPlace,
     group: str | None,
     without_offsets: ToStart | ToEnd,
 ) -> Place:
@@ -177,7 +177,7 @@ def _place(
         if group is None:
             raise values.refuse(option, "needs consumerGroup, the group that is meant")
         return OfGroup(group, without_offsets)
-    return START if given is Word.EARLIEST else END
+    return given
 
 
 def _limits(values: OptionValues, *, stream: bool) -> Limits:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flintmq.spark.arrow.schema import Form, OnBadRecord, Properties
+from flintmq.arrow.schema import Form, OnBadRecord, Properties
 from flintmq.spark.options import offset_specs as places
 from flintmq.spark.options.connection_options import ACCESS
-from flintmq.spark.options.offset_specs import Word
+from flintmq.spark.options.offset_specs import GivenPlace
 from flintmq.spark.options.option_table import (
     Option,
     OptionTable,
@@ -20,13 +20,13 @@ from flintmq.spark.options.option_table import (
 )
 
 MIN_PARTITIONS_MAX: Final = 100_000
-"""More tasks than that, and Spark's scheduler is what one waits for."""
+"""With more tasks than that, Spark's scheduler takes longer than the tasks."""
 
-_OFFSETS: Final = "earliest, latest, group or JSON"
+_OFFSETS: Final = "earliest, latest, group, a time, an offset or JSON"
 _TIME: Final = "milliseconds since 1970, or ISO 8601 with an offset"
 
 SUBSCRIBE: Final = Option[str | None](
-    "subscribe", text, None, "topic,topic", "The topics to read, all their queues."
+    "subscribe", text, None, "topic,topic", "The topics to read, with all their queues."
 )
 SUBSCRIBE_PATTERN: Final = Option[str | None](
     "subscribePattern",
@@ -40,7 +40,7 @@ ASSIGN: Final = Option[dict[str, Any] | None](
     places.json_object,
     None,
     '{"topic": {"broker": [0, 1]}}',
-    'Read these queues only; {"topic": [0, 1]} means those of every broker.',
+    'Read only these queues; {"topic": [0, 1]} means these queues of every broker.',
 )
 TAGS: Final = Option[str | None](
     "tags", text, None, "tag || tag", "Only messages with one of these tags; the broker filters."
@@ -48,15 +48,20 @@ TAGS: Final = Option[str | None](
 SQL: Final = Option[str | None](
     "sql", text, None, "SQL92", "Only messages whose properties match; the broker filters."
 )
-STARTING_OFFSETS: Final = Option[Word | dict[str, Any] | None](
+STARTING_OFFSETS: Final = Option[GivenPlace | None](
     "startingOffsets",
     places.words_or_offsets,
     None,
     _OFFSETS,
-    "Where to start: a stream where the group stands, without one at latest; a batch at earliest.",
+    "Where to start. Default of a stream: the group's offsets, latest without a group; of a batch: "
+    "earliest.",
 )
-ENDING_OFFSETS: Final = Option[Word | dict[str, Any] | None](
-    "endingOffsets", places.words_or_offsets, None, _OFFSETS, "Where a batch ends: latest."
+ENDING_OFFSETS: Final = Option[GivenPlace | None](
+    "endingOffsets",
+    places.words_or_offsets,
+    None,
+    _OFFSETS,
+    "Where a batch ends; latest by default.",
 )
 STARTING_TIMESTAMP: Final = Option[int | None](
     "startingTimestamp",
@@ -77,69 +82,74 @@ MAX_OFFSETS: Final = Option[int | None](
     whole(1),
     None,
     "a number",
-    "So many messages in one batch of a stream at most, shared by its queues as they lag.",
+    "The most messages of one micro-batch, divided among the queues by their lag.",
 )
 MAX_BYTES: Final = Option[int | None](
     "maxBytesPerTrigger",
     whole(1),
     None,
     "a number",
-    "About so many bytes in one batch of a stream at most, by the sizes seen so far.",
+    "About the most bytes of one micro-batch, estimated from the sizes seen so far.",
 )
 MIN_OFFSETS: Final = Option[int | None](
     "minOffsetsPerTrigger",
     whole(1),
     None,
     "a number",
-    "Wait until so many messages are there, or maxTriggerDelay has passed.",
+    "Wait until there are this many new messages, or maxTriggerDelay has passed.",
 )
 MAX_DELAY: Final = Option[int](
     "maxTriggerDelay",
     duration_ms,
     15 * 60_000,
     "15m, 10s, 500ms",
-    "How long minOffsetsPerTrigger may hold messages back.",
+    "The longest wait for minOffsetsPerTrigger.",
 )
 MIN_PARTITIONS: Final = Option[int | None](
     "minPartitions",
     whole(1, MIN_PARTITIONS_MAX),
     None,
     "a number",
-    "Have at least so many tasks, by cutting queues into pieces; small queues share tasks else.",
+    "At least this many tasks: long queues are split. Without it small queues share tasks.",
 )
 MAX_RECORDS: Final = Option[int | None](
     "maxRecordsPerPartition",
     whole(1),
     None,
     "a number",
-    "Cut queues into pieces of at most so many messages.",
+    "Split queues into tasks of at most this many messages.",
 )
 FAIL_ON_DATA_LOSS: Final = Option[bool](
     "failOnDataLoss",
     true_or_false,
     True,
     "true or false",
-    "Fail when messages to be read are gone; else log a warning and go on with what is there.",
+    "Fail when messages to be read were deleted; false logs a warning and continues with the rest.",
 )
 CONSUMER_GROUP: Final = Option[str | None](
     "consumerGroup",
     text,
     None,
     "a name",
-    "The group whose offsets are started from and, by a stream, moved on with each batch.",
+    "The consumer group whose committed offsets a stream starts at, and for which it commits each "
+    "micro-batch.",
 )
 COLUMNS_WANTED: Final = Option[tuple[str, ...] | None](
     "columns", names, None, "name,name", "The columns to produce; the fewer, the faster."
 )
 SCHEMA: Final = Option[Form](
-    "schema", one_of(Form), Form.ROCKETMQ, "rocketmq or kafka", "Whose columns to produce."
+    "schema",
+    one_of(Form),
+    Form.ROCKETMQ,
+    "rocketmq or kafka",
+    "Produce the columns of RocketMQ, or those of Spark's Kafka source.",
 )
 PROPERTIES_AS: Final = Option[Properties](
     "properties",
     one_of(Properties),
     Properties.OFF,
     "off, raw or map",
-    "Add the properties as a column: as stored, or as a map, which costs as much as all the rest.",
+    "Add the properties as a column: as stored, or as a map, which costs as much as all others.",
 )
 INCLUDE_HEADERS: Final = Option[bool](
     "includeHeaders",
@@ -153,8 +163,8 @@ ON_BAD_RECORD: Final = Option[OnBadRecord](
     one_of(OnBadRecord),
     OnBadRecord.QUARANTINE,
     "quarantine, skip, stop or dead_letter",
-    "What becomes of a record that cannot be decoded: a row with a null body, no row, an error, "
-    "or, by a stream with consumerGroup, a dead letter of the group.",
+    "What happens to a record that cannot be decoded: a row with a null body, no row, an error, "
+    "or, in a stream with consumerGroup, a dead letter of the group.",
 )
 INCLUDE_BAD_RECORD: Final = Option[bool](
     "includeBadRecord",
@@ -164,7 +174,7 @@ INCLUDE_BAD_RECORD: Final = Option[bool](
     "Add the column bad_record: for a record that cannot be decoded, the reason and its bytes.",
 )
 STORE: Final = Option[str | None](
-    "store", text, None, "a directory", "Read a store directory and no cluster."
+    "store", text, None, "a directory", "Read a store directory instead of a cluster."
 )
 
 SOURCE: Final = OptionTable(

@@ -34,6 +34,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from flintmq.arrow.reading.open_queues import open_queues
 from flintmq.core.admin.dead_letters import REPLAY_RATE, ReplayTo
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import with_namespace
@@ -51,7 +52,6 @@ from flintmq.spark.pipelines.dead_letter_replay_task import (
     send_rows,
 )
 from flintmq.spark.pipelines.dead_letter_report import dead_letter_options, letter_frame
-from flintmq.spark.reading.open_queues import open_queues
 from flintmq.spark.source.offset_ranges import batch_spans
 from flintmq.spark.source.preflight import check_source, has_option, require_driver
 
@@ -284,7 +284,7 @@ def _within(
 
 
 def _between(given: Mapping[str, str], spans: Sequence[Span], tasks: int) -> dict[str, str]:
-    """The same options for exactly these spans."""
+    """Source options that read exactly these spans."""
     places = (
         table.STARTING_OFFSETS,
         table.STARTING_TIMESTAMP,

@@ -18,13 +18,15 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Row
 
+from flintmq.arrow.reading.access import Access, Line
 from flintmq.core.admin.cluster import require_route
-from flintmq.core.admin.dead_letters import ReplayTo, new_life, send_again
-from flintmq.core.producer.publisher import BUSY_FIRST_MS, may_try_again
+from flintmq.core.admin.dead_letters import ReplayTo, name_letter, new_life, send_again
+from flintmq.core.producer.publisher import may_try_again
+from flintmq.core.producer.send_patience import BUSY_FIRST_MS
 from flintmq.errors import FlintError
+from flintmq.model import properties as names
 from flintmq.model.route import Route
 from flintmq.net.clock import wall_ms
-from flintmq.spark.reading.access import Access, Line
 
 TRIES: Final = 4
 """Of one dead letter."""
@@ -44,6 +46,7 @@ LETTER_COLUMNS: Final = (
     "properties",
     "body",
     "flag",
+    "store_time",
 )
 
 SENT: Final = "sent"
@@ -82,7 +85,7 @@ def send_rows(plan: TaskPlan) -> Callable[[Iterable[Row]], Iterator[SentRow]]:
         with plan.access.open() as line:
             sender = Sender(line, plan)
             for row in rows:
-                yield sender.take(row)
+                yield sender.send_when_due(row)
 
     return run
 
@@ -97,7 +100,7 @@ class Sender:
         self._failures = 0
         self._next_s = time.monotonic()
 
-    def take(self, row: Row) -> SentRow:
+    def send_when_due(self, row: Row) -> SentRow:
         """Send one dead letter when it is due."""
         place = row.broker, row.queue_id, row.queue_offset
         if place in self._plan.done:
@@ -105,6 +108,8 @@ class Sender:
         if self._failures >= FAILURES_MAX:
             return SentRow(*place, row.message_id, None, NOT_TRIED, None)
         topic, kept = new_life(row.properties, row.topic, self._plan.group, self._plan.to)
+        stored_ms = round(row.store_time.timestamp() * 1000)
+        kept[names.DLQ_REPLAY_OF] = name_letter(*place, stored_ms)
         self._wait()
         try:
             self._send(topic, kept, row)

@@ -8,114 +8,43 @@
                   and broker, queue_id, queue_offset of the dead letter itself
     bad_reason    why it cannot be decoded; null where it can
 
-RocketMQ writes down nowhere why a message died.  The reason is, in this order: a property that
-the user names; the error of the message's last outcome, where the outcomes of `flintmq.spark.run`
-were kept; why it cannot be decoded, where it cannot; else only how often it was tried.  Numbers
-and ids in errors are written as ``#``, so that the same error with another order number is the
-same reason.
+What the reason is says `reports.dead_letter_figures`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from flintmq.arrow.schema import BAD_RECORD
 from flintmq.errors import InvalidSetting
 from flintmq.model import properties as names
 from flintmq.model.group import check_group_name, dead_letter_topic
-from flintmq.spark.arrow.schema import BAD_RECORD
+from flintmq.reports.dead_letter_figures import (
+    GROUPS_MAX,
+    ID_PATTERN,
+    NUMBER_PATTERN,
+    PICTURE,
+    REASON_CHARACTERS_MAX,
+    UNKNOWN,
+    DeadLetterGroup,
+    DeadLetterReport,
+)
+from flintmq.reports.report_output import ready_directory
 from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA, OutcomeKind
 from flintmq.spark.options import source_table as table
-from flintmq.spark.pipelines.dead_letter_plot import plot_dead_letters
 from flintmq.spark.pipelines.lake_query import by_day
-from flintmq.spark.pipelines.report_output import ReportTable, ready_directory, utc_text
 from flintmq.spark.source.data_source import RocketMQDataSource
 from flintmq.spark.source.preflight import as_texts, check_source, has_option
-
-GROUPS_MAX: Final = 100_000
-"""Rows of the table, the largest groups first; what a driver holds with ease."""
-
-REASON_CHARACTERS_MAX: Final = 200
-UNKNOWN: Final = "unknown, tries: %d"
-
-TABLE: Final = "dead_letters"
-PICTURE: Final = "dead_letters.png"
-HEAD: Final = ("topic", "reason", "day", "messages", "tries_max", "first", "last")
 
 _READ: Final = (
     "broker,queue_id,queue_offset,message_id,tags,keys,born_time,store_time,"
     "reconsume_times,properties"
 )
 _BAD_OPTIONS: Final = (table.ON_BAD_RECORD, table.INCLUDE_BAD_RECORD)
-_ID: Final = r"\b(?=[0-9A-Fa-f-]*[0-9])[0-9A-Fa-f]{2}[0-9A-Fa-f-]{6,}\b"
-_NUMBER: Final = r"[0-9]+"
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterGroup:
-    """Dead letters that have topic, reason and day in common.  Times are in milliseconds."""
-
-    topic: str | None
-    reason: str
-    day: str
-    messages: int
-    tries_max: int
-    first_ms: int
-    last_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterReport:
-    """How many dead letters a group has, the largest groups first.
-
-    ``left_out`` dead letters are in groups beyond `GROUPS_MAX`.
-    """
-
-    group: str
-    messages: int
-    groups: tuple[DeadLetterGroup, ...]
-    left_out: int = 0
-
-    def table(self) -> ReportTable:
-        rows = tuple(
-            (
-                each.topic,
-                each.reason,
-                each.day,
-                each.messages,
-                each.tries_max,
-                utc_text(each.first_ms),
-                utc_text(each.last_ms),
-            )
-            for each in self.groups
-        )
-        return ReportTable(TABLE, HEAD, rows)
-
-    def write(self, out: str) -> tuple[Path, ...]:
-        """The table as CSV and Parquet, and a picture; where they are."""
-        directory = ready_directory(out, PICTURE)
-        shown = self.table()
-        columns = list(zip(*shown.rows, strict=True)) or [()] * len(HEAD)
-        kinds = (pa.string(),) * 3 + (pa.int64(),) * 2 + (pa.string(),) * 2
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-        parquet = directory / f"{TABLE}.parquet"
-        pq.write_table(pa.table(dict(zip(HEAD, arrays, strict=True))), parquet)
-        picture = directory / PICTURE
-        by_day_and_topic: Counter[tuple[str, str]] = Counter()
-        by_reason: Counter[str] = Counter()
-        for each in self.groups:
-            by_day_and_topic[each.day, each.topic or "unknown topic"] += each.messages
-            by_reason[each.reason] += each.messages
-        plot_dead_letters(self.group, by_day_and_topic, by_reason, picture)
-        return shown.write(directory), parquet, picture
 
 
 def dead_letter_report(
@@ -206,7 +135,7 @@ def letter_frame(
     *,
     body: bool,
 ) -> DataFrame:
-    """The same from options that were looked at."""
+    """The frame of dead letters, from options that were checked."""
     columns = f"{_READ},body,flag" if body else _READ
     spark.dataSource.register(RocketMQDataSource)
     reader = spark.read.format("rocketmq").options(**options)
@@ -233,7 +162,7 @@ def letter_frame(
     if outcomes is not None:
         frame = frame.join(_last_errors(spark, outcomes), "message_id", "left")
         known.append(_filled(f.col("last_error")))
-    known.append(f.col("bad_reason"))
+    known += [_filled(carried[names.DLQ_REASON]), f.col("bad_reason")]
     tried = f.format_string(UNKNOWN, f.col("tries"))
     frame = frame.withColumn("reason", f.coalesce(*(same_words(each) for each in known), tried))
     return frame.drop("last_error")
@@ -242,7 +171,7 @@ def letter_frame(
 def same_words(error: Column) -> Column:
     """The first line of an error, without what differs from message to message."""
     line = f.trim(f.substring_index(f.trim(error), "\n", 1))
-    alike = f.regexp_replace(f.regexp_replace(line, _ID, "#"), _NUMBER, "#")
+    alike = f.regexp_replace(f.regexp_replace(line, ID_PATTERN, "#"), NUMBER_PATTERN, "#")
     return f.substring(alike, 1, REASON_CHARACTERS_MAX)
 
 

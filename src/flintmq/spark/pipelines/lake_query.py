@@ -26,10 +26,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from flintmq.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
-from flintmq.spark.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
@@ -152,7 +152,7 @@ def _wanted(parsed: SourceOptions) -> tuple[str, ...]:
 
 
 def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:
-    """The same options, with the columns by which files are told apart."""
+    """Source options with the columns that distinguish files."""
     columns = dict.fromkeys((*_wanted(parsed), TOPIC, STORE_TIME))
     overruled = {table.COLUMNS_WANTED.name.lower(), table.PROPERTIES_AS.name.lower()}
     read = {name: text for name, text in options.items() if name.lower() not in overruled}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from flintmq.arrow.reading.open_queues import open_queues
 from flintmq.core.admin.topics import TopicKind, describe_topic, list_topics
 from flintmq.model import properties as names
 from flintmq.model.group import (
@@ -28,26 +28,12 @@ from flintmq.model.group import (
     with_namespace,
     without_namespace,
 )
+from flintmq.reports.topic_figures import DEAD, RETRY, RetryCount
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.reading.open_queues import open_queues
 from flintmq.store.files.layout import CONSUME_QUEUE_DIRECTORY
 from flintmq.store.queues.consume_queue import found_queues
 from flintmq.store.readonly.store_files import StoreFiles
-
-RETRY: Final = "retry"
-DEAD: Final = "dead letter"
-
-
-@dataclass(frozen=True, slots=True)
-class RetryCount:
-    """In one step of time: retries or dead letters of messages that one group got from a topic."""
-
-    start_ms: int
-    topic: str
-    group: str
-    kind: str
-    messages: int
 
 
 def retry_frame(

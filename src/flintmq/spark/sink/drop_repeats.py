@@ -31,20 +31,11 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
-from flintmq.client.push.listeners import Listener, is_async
-from flintmq.core.group.listener_results import (
-    Again,
-    Consumed,
-    Dead,
-    DeadLetter,
-    MessageResult,
-    Retry,
-    outcomes_of,
-)
+from flintmq.client.idempotence.fresh_messages import Sorting, only_fresh
+from flintmq.core.group.listener_results import Again, Listener, Outcome, Retry
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.model.message import ReceivedMessage
@@ -54,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 log = logger(__name__)
+
+L = TypeVar("L", bound=Listener)
 
 ROWS_MAX: Final = 1_000_000
 """Rows remembered unless told otherwise: about 8 MB, and more than most batches have."""
@@ -81,6 +74,8 @@ class Spot(NamedTuple):
 class DropRepeats:
     """Remembers rows that were consumed; safe for any number of threads and of listeners."""
 
+    blocks = False
+
     def __init__(self, rows_max: int = ROWS_MAX) -> None:
         if rows_max < _RUN_ROWS + _RUN_COST:
             least = _RUN_ROWS + _RUN_COST
@@ -95,76 +90,38 @@ class DropRepeats:
         self.changed = 0
         """Messages that came again with another body, and were passed on."""
 
-    def __call__(self, listener: Listener) -> Listener:
+    def __call__(self, listener: L) -> L:
         """The same listener, which gets no repeats; a decorator."""
-        if is_async(listener):
+        return only_fresh(listener, self)
 
-            @wraps(listener)
-            async def once_async(messages: tuple[ReceivedMessage, ...]) -> object:
-                sorting = self._claim(messages)
-                try:
-                    result = await listener(sorting.fresh) if sorting.fresh else None
-                except BaseException as error:
-                    return self._settle(sorting, error)
-                return self._settle(sorting, result)
-
-            return once_async
-
-        @wraps(listener)
-        def once(messages: tuple[ReceivedMessage, ...]) -> object:
-            sorting = self._claim(messages)
-            try:
-                result = listener(sorting.fresh) if sorting.fresh else None
-            except BaseException as error:
-                return self._settle(sorting, error)
-            return self._settle(sorting, result)
-
-        return once
-
-    def _claim(self, messages: Sequence[ReceivedMessage]) -> _Sorting:
+    def claim(self, messages: Sequence[ReceivedMessage]) -> Sorting[Spot]:
         """Sort messages into fresh ones, which are the caller's now, and the others."""
         spots = [_spot_of(message) for message in messages]
-        sorting = _Sorting(len(messages))
-        mine: dict[Spot, int] = {}
-        fresh: list[ReceivedMessage] = []
+        sorting = Sorting[Spot](Retry(reason="the same row is being consumed just now"))
         with self._lock:
             for message, spot in zip(messages, spots, strict=True):
-                if spot is not None:
-                    if self._knows(spot):
-                        self.dropped += 1
-                        sorting.fates.append(_DROPPED)
-                        continue
-                    if spot in mine:  # twice in one delivery: it fares like the first
-                        self.dropped += 1
-                        sorting.fates.append(mine[spot])
-                        continue
-                    if spot in self._claimed:
-                        sorting.fates.append(_ELSEWHERE)
-                        continue
+                if spot is None:
+                    sorting.add_fresh(message, None)
+                elif self._knows(spot):
+                    self.dropped += 1
+                    sorting.add_dropped()
+                elif sorting.add_repeat(spot):
+                    self.dropped += 1
+                elif spot in self._claimed:
+                    sorting.add_elsewhere()
+                else:
                     self._claimed.add(spot)
-                    mine[spot] = len(fresh)
-                sorting.fates.append(len(fresh))
-                sorting.spots.append(spot)
-                fresh.append(message)
-        sorting.fresh = tuple(fresh)
+                    sorting.add_fresh(message, spot)
         return sorting
 
-    def _settle(self, sorting: _Sorting, result: object) -> object:
-        """Remember what was consumed; what the listener's caller gets."""
-        verdict = outcomes_of(result, len(sorting.fresh))
-        outcomes = verdict.outcomes or (Consumed(),) * len(sorting.fresh)
+    def settle(self, sorting: Sorting[Spot], outcomes: Sequence[Outcome]) -> None:
+        """Remember what was consumed."""
         with self._lock:
-            for spot, outcome in zip(sorting.spots, outcomes, strict=True):
+            for spot, outcome in zip(sorting.keys, outcomes, strict=True):
                 if spot is not None:
                     self._claimed.discard(spot)
                     if not isinstance(outcome, Again):
                         self._remember(spot)
-        if isinstance(result, BaseException):
-            if sorting.is_all_fresh or not isinstance(result, Retry | DeadLetter):
-                raise result
-        elif sorting.is_all_fresh:
-            return result
-        return [sorting.result_of(fate, outcomes) for fate in sorting.fates]
 
     def _knows(self, spot: Spot) -> bool:
         run = self._runs.get(spot.key)
@@ -194,39 +151,6 @@ class DropRepeats:
         while self._cost > self._rows_max:
             _, oldest = self._runs.popitem(last=False)
             self._cost -= _RUN_COST + len(oldest)
-
-
-_DROPPED: Final = -1
-_ELSEWHERE: Final = -2
-
-
-class _Sorting:
-    """What becomes of each message of a delivery: the place of a fresh one, or why it is not."""
-
-    __slots__ = ("_count", "fates", "fresh", "spots")
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self.fates: list[int] = []
-        self.fresh: tuple[ReceivedMessage, ...] = ()
-        self.spots: list[Spot | None] = []
-
-    @property
-    def is_all_fresh(self) -> bool:
-        return len(self.fresh) == self._count
-
-    def result_of(self, fate: int, outcomes: Sequence[Again | Dead | Consumed]) -> MessageResult:
-        if fate == _DROPPED:
-            return None
-        if fate == _ELSEWHERE:
-            return Retry(reason="the same row is being consumed just now")
-        match outcomes[fate]:
-            case Consumed():
-                return None
-            case Dead(reason):
-                return DeadLetter(reason)
-            case Again(delay_level, suspend_ms, reason):
-                return Retry(delay_level, suspend_ms, reason)
 
 
 def _spot_of(message: ReceivedMessage) -> Spot | None:

@@ -20,7 +20,11 @@ anywhere.
 Other columns that the source gives are passed over, so that what was read can be written as it
 is.  Any other column, and one of another type, is `InvalidSetting` on the driver.
 
-Invariant: a row becomes one message that says which row it was, or an error that does.
+A row that makes no message, as one whose body is null, fails the write, or is counted and left out:
+the option badRows.
+
+Invariant: a row becomes one message that says which row it was, or is named by an error, or counts
+as skipped.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ from pyspark.sql.types import (
 from flintmq.errors import FlintError, InvalidSetting, LocalProtocolError
 from flintmq.model import properties as names
 from flintmq.model.message import Message
-from flintmq.spark.options.sink_options import SinkOptions
+from flintmq.spark.options.sink_options import BAD_ROWS, OnBadRow, SinkOptions
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 
 TEXTS: Final = (StringType, CharType, VarcharType)
@@ -155,6 +159,23 @@ class OutRow(NamedTuple):
     target: Target
 
 
+class BadRows:
+    """The rows of one task that make no message: an error, or a count and the first of them."""
+
+    def __init__(self, rule: OnBadRow = OnBadRow.FAIL) -> None:
+        self._rule = rule
+        self.skipped = 0
+        self.first = ""
+
+    def add(self, identity: str, error: Exception) -> None:
+        """Count a row, or raise `InvalidSetting` that names it."""
+        if self._rule is OnBadRow.FAIL:
+            hint = f"{BAD_ROWS.name}={OnBadRow.SKIP} leaves such rows out"
+            raise InvalidSetting("row", identity, f"{error}; {hint}") from error
+        self.first = self.first or f"{identity}: {error}"
+        self.skipped += 1
+
+
 @dataclass(frozen=True, slots=True)
 class RowPlan:
     """How rows of one schema become messages.  ``places`` are the columns by what they are for."""
@@ -163,7 +184,9 @@ class RowPlan:
     topic: str | None
     drop_system: bool
 
-    def rows(self, batch: pa.RecordBatch, prefix: str, first: int) -> Iterator[OutRow]:
+    def rows(
+        self, batch: pa.RecordBatch, prefix: str, first: int, bad: BadRows
+    ) -> Iterator[OutRow]:
         """The messages of a batch whose first row is the ``first`` of its partition."""
         columns = zip(
             repeat(self.topic, batch.num_rows) if self.topic else self._values(batch, "topic"),
@@ -180,10 +203,11 @@ class RowPlan:
         )
         for row, values in enumerate(columns, first):
             try:
-                yield self._out(f"{prefix}{row}", *values)
+                out = self._out(f"{prefix}{row}", *values)
             except (FlintError, ValueError) as error:
-                error.add_note(f"It is row {prefix}{row} (write, batch, partition, row).")
-                raise
+                bad.add(f"{prefix}{row}", error)
+            else:
+                yield out
 
     def _out(
         self,

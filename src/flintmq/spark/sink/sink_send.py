@@ -2,12 +2,15 @@
 
     put ─► lane of its topic, or of its queue ─► full ─► request ─► stored
                                                            │ failed: again, in the same queue
-                                                           │ or, if it may, in another
+                                                           │ or, if it may, in another, until the
+                                                           │ time of retryTimeout is up
     put ─► delayed, or too large for a batch ─► alone ──────────┘
 
-A row that may go anywhere goes with its neighbours, and batches take turns over the queues.
-Whose turn it is depends on the rows alone: a task that is tried again sends each row to the same
-queue, where the consumer is that has seen it, unless a broker is down or queues were added.
+A row that may go anywhere goes with its neighbours, and requests take turns over the queues, one
+broker after the other.  The first turn of a task depends on the names of its rows alone
+(`first_turn`): small writes do not all go to one queue, and a task that is tried again sends each
+row to the same queue, where the consumer is that has seen it, unless a broker is down or queues
+were added.
 The rows of one given queue go one request after the other, so their order stays.
 
 Invariant: when `finish` has returned, every message that was put is stored, at least once.
@@ -16,17 +19,22 @@ Invariant: when `finish` has returned, every message that was put is stored, at 
 from __future__ import annotations
 
 import time
+import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import groupby, zip_longest
 from types import TracebackType
 from typing import Final, Self
 
+from flintmq.arrow.reading.patience import Outage, patiently
 from flintmq.client.producer.threaded_producer import Producer
-from flintmq.core.producer.publisher import BUSY_FIRST_MS, BUSY_MAX_MS, may_try_again
+from flintmq.core.producer.publisher import may_try_again
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.core.producer.receipt import SendReceipt
-from flintmq.errors import FlintError, InvalidSetting, PartlySent
+from flintmq.core.producer.send_patience import BUSY_FIRST_MS, BUSY_MAX_MS
+from flintmq.errors import FlintError, InvalidSetting, NoRoute, PartlySent, Unreachable
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
@@ -65,6 +73,7 @@ class Sending:
         self._options = options
         self._turn = turn
         self._queues: dict[str, Sequence[QueueRef]] = {}
+        self._turns: dict[str, Sequence[QueueRef]] = {}
         self._sorted: dict[str, Sequence[QueueRef]] = {}
         self._lanes: dict[tuple[str, QueueRef | None], Lane] = {}
         self._lane: Lane | None = None  # of the last row
@@ -85,7 +94,7 @@ class Sending:
     ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def put(self, row: OutRow) -> None:
+    def add(self, row: OutRow) -> None:
         """Take a message; wait while enough requests are under way."""
         message, target = row
         topic, lane = message.topic, self._lane
@@ -134,11 +143,15 @@ class Sending:
         )
 
     def _queues_of(self, topic: str) -> Sequence[QueueRef]:
-        """The same ones for as long as the task runs."""
+        """The queues of a topic; they stay the same for as long as the task runs."""
         queues = self._queues.get(topic)
         if queues is None:
-            queues = self._queues[topic] = self._producer.queues(topic)
+            find = partial(self._producer.queues, topic)
+            what, retry_ms = f"nothing is sent to {topic}", self._options.access.retry_ms
+            queues = patiently(what, retry_ms, find, passing=(Unreachable, NoRoute))
+            self._queues[topic] = queues
             self._sorted[topic] = sorted(queues)
+            self._turns[topic] = _broker_by_broker(queues)
         return queues
 
     def _lane_of(self, topic: str, queue: QueueRef | None) -> Lane:
@@ -161,8 +174,8 @@ class Sending:
         self._pending_bytes -= lane.size_bytes
         lane.messages, lane.size_bytes = [], 0
         if queue is None:
-            queues = self._queues_of(lane.topic)
-            chosen = queues[lane.turn % len(queues)]
+            count = len(self._queues_of(lane.topic))
+            chosen = self._turns[lane.topic][lane.turn % count]
             lane.turn += 1
             job = self._pool.submit(self._store, messages, chosen, False)
         else:
@@ -184,17 +197,22 @@ class Sending:
         tries_more = self._options.retries
         if not is_fixed:  # the producer then goes from broker to broker by itself
             tries_more = min(1, tries_more)
-        for tried in range(tries_more + 1):
-            if tried and is_fixed:
+        outage = Outage(f"nothing is sent to {messages[0].topic}", self._options.access.retry_ms)
+        tried = 0
+        while True:
+            if 0 < tried <= tries_more and is_fixed:
                 time.sleep(min(BUSY_MAX_MS, BUSY_FIRST_MS << (tried - 1)) / 1000)
             try:
                 self._send(messages, queue if is_fixed or not tried else None)
                 return
             except FlintError as error:
-                if tried == tries_more or not may_try_again(error):
+                if not tries_more or not may_try_again(error):
                     raise
                 if isinstance(error, PartlySent):
                     messages = messages[error.stored :]
+                if tried >= tries_more:
+                    outage.wait(error)
+            tried += 1
 
     def _send(self, messages: list[Message], queue: QueueRef | None) -> None:
         timeout_ms = self._options.timeout_ms
@@ -222,6 +240,22 @@ class Sending:
             if not may_try_again(error):
                 raise
             self._store([message], queue, queue is not None)
+
+
+def first_turn(write: str, batch: int, partition: int) -> int:
+    """Where a task begins: one queue further for each batch and each partition of a write.
+
+    Writes begin at different queues by their names, because many are small: each would else have
+    its only request at the same queue.
+    """
+    return zlib.crc32(write.encode()) + batch + partition
+
+
+def _broker_by_broker(queues: Iterable[QueueRef]) -> list[QueueRef]:
+    """The first queue of each broker, then the second of each, and so on."""
+    brokers = groupby(sorted(queues), key=lambda queue: queue.broker)
+    rounds = zip_longest(*(list(owned) for _, owned in brokers))
+    return [queue for each in rounds for queue in each if queue is not None]
 
 
 def _size_bytes(message: Message) -> int:

@@ -34,8 +34,8 @@ from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.options.sink_options import SinkOptions, sink_options
 from flintmq.spark.sink.row_identity import prefix_of
-from flintmq.spark.sink.sink_rows import RowPlan, plan_rows
-from flintmq.spark.sink.sink_send import Sending
+from flintmq.spark.sink.sink_rows import BadRows, RowPlan, plan_rows
+from flintmq.spark.sink.sink_send import Sending, first_turn
 
 log = logger(__name__)
 
@@ -52,6 +52,9 @@ class Sent(WriterCommitMessage):
     rows: int
     body_bytes: int
     requests: int
+    skipped: int = 0
+    first_skipped: str = ""
+    """The first skipped row of the task, and why it makes no message."""
 
 
 def writer(
@@ -87,6 +90,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         log.info("write %s: %s", self._run_id, _counted(messages))
+        _warn_of_skipped(f"write {self._run_id}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         log.warning("write %s failed, but %s", self._run_id, _counted(messages))
@@ -106,6 +110,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         log.info("batch %d: %s", batch_id, _counted(messages))
+        _warn_of_skipped(f"batch {batch_id}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         log.warning("batch %d failed, but %s", batch_id, _counted(messages))
@@ -123,19 +128,20 @@ def send_rows(
     first = next(batches, None)
     if first is None:
         return Sent(partition, 0, 0, 0)
-    prefix, rows = prefix_of(write, batch, partition), 0
+    prefix, rows, bad = prefix_of(write, batch, partition), 0, BadRows(options.bad_rows)
     with (
         Producer(options.group, **options.producer_settings()) as producer,
-        Sending(producer, options, batch + partition) as sending,
+        Sending(producer, options, first_turn(write, batch, partition)) as sending,
     ):
         some: pa.RecordBatch | None = first
         while some is not None:
-            for row in plan.rows(some, prefix, rows):
-                sending.put(row)
+            for row in plan.rows(some, prefix, rows, bad):
+                sending.add(row)
             rows += some.num_rows
             some = next(batches, None)
         sending.finish()
-        return Sent(partition, rows, sending.body_bytes, sending.requests)
+        stored = rows - bad.skipped
+        return Sent(partition, stored, sending.body_bytes, sending.requests, bad.skipped, bad.first)
 
 
 def _context() -> TaskContext:
@@ -148,6 +154,13 @@ def _local(name: str) -> str:
     value = _context().getLocalProperty(name)
     assert value is not None, f"Spark does not say {name}"
     return value
+
+
+def _warn_of_skipped(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+    sent = [each for each in messages if isinstance(each, Sent) and each.skipped]
+    if sent:
+        count = sum(each.skipped for each in sent)
+        log.warning("%s: %d rows are not sent; the first is %s", what, count, sent[0].first_skipped)
 
 
 def _counted(messages: Sequence[WriterCommitMessage | None]) -> str:

@@ -16,10 +16,11 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from flintmq.arrow.reading.open_queues import open_queues
+from flintmq.arrow.reading.patience import patiently
+from flintmq.arrow.reading.queue_source import QueueSource
 from flintmq.model.queue import Span
 from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.reading.open_queues import open_queues
-from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.offset_ranges import batch_spans
 from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.pushdown import Conditions
@@ -36,6 +37,9 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
+        return patiently("nothing is read yet", self._options.access.retry_ms, self._plan)
+
+    def _plan(self) -> list[InputPartition]:
         options = self._options
         with closing(open_queues(options.access, options.store)) as queues:
             spans = batch_spans(queues, options)
@@ -65,7 +69,7 @@ class PushingReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Use filters to narrow the plan; returns those that Spark has to evaluate itself."""
-        return [one for one in filters if not self._conditions.take(one)]
+        return [one for one in filters if not self._conditions.push_down(one)]
 
     def _narrowed(self, queues: QueueSource, spans: tuple[Span, ...]) -> Iterable[Span]:
         return self._conditions.narrow(queues, spans)

@@ -38,7 +38,7 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        from flintmq.spark.arrow.schema import spark_schema
+        from flintmq.spark.options.spark_schema import spark_schema
 
         return spark_schema(self._either().shape)
 
@@ -82,7 +82,7 @@ class RocketMQDataSource(DataSource):
 def _check_schema(options: SourceOptions, schema: StructType) -> None:
     """Refuse a schema of the user's that is not ours: rows are what the options say."""
     from flintmq.errors import InvalidSetting
-    from flintmq.spark.arrow.schema import spark_schema
+    from flintmq.spark.options.spark_schema import spark_schema
 
     ours = spark_schema(options.shape)
     if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in ours]:

@@ -10,14 +10,14 @@ import threading
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from flintmq.arrow.reading.access import Access
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.loop_thread import Lease
+from flintmq.client.pull.new_messages import NewMessages
 from flintmq.model.group import TOOLS_GROUP
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.new_messages import NewMessages
 
 HELD_MAX: Final = 1_024
 """Queues with a held pull.  New messages of other queues are found by asking for end offsets."""
@@ -47,7 +47,7 @@ class IdlePulls:
         )
         self._lease = Lease("a waiting stream")
         try:
-            self._engine, self._new_messages = self._lease.run(self._open())
+            self._engine, self._new_messages = self._lease.call(self._open)
         except BaseException:
             self._lease.give_back()
             raise
@@ -62,9 +62,9 @@ class IdlePulls:
         finally:
             self._lease.give_back()
 
-    async def _open(self) -> tuple[ClientEngine, NewMessages]:
+    def _open(self) -> tuple[ClientEngine, NewMessages]:
         engine = ClientEngine(self._config, what="a waiting stream")
-        await engine.start()
+        engine.start()
         return engine, NewMessages(engine, BrokerCalls(engine, TOOLS_GROUP), _moved)
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from flintmq.arrow.reading.queue_source import PageReader, ReadPart
 from flintmq.core.reading.read_span import Wanted
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.reading.queue_source import PageReader, ReadPart
 from flintmq.spark.source.stream_offset import StreamOffset
 
 SAMPLE_MESSAGES: Final = 32
@@ -36,7 +36,7 @@ class MessageSizes:
         self._bytes: dict[QueueRef, float] = {}
         self._batches_since: dict[QueueRef, int] = {}
 
-    def look(
+    def measure(
         self,
         previous: StreamOffset,
         stops: dict[QueueRef, QueueOffset],
@@ -50,7 +50,7 @@ class MessageSizes:
             since = self._batches_since.get(queue, BATCHES_BETWEEN)
             if since >= BATCHES_BETWEEN:
                 span = Span(queue, start, QueueOffset(stop))
-                self._note(queue, self._sample(ReadPart(span, origin(queue))))
+                self._update(queue, self._sample(ReadPart(span, origin(queue))))
                 since = 0
             self._batches_since[queue] = since + 1
         return {queue: max(1, round(size)) for queue, size in self._bytes.items()}
@@ -61,6 +61,6 @@ class MessageSizes:
         )
         return size_bytes / len(part.span)
 
-    def _note(self, queue: QueueRef, size: float) -> None:
+    def _update(self, queue: QueueRef, size: float) -> None:
         known = self._bytes.get(queue, size)
         self._bytes[queue] = known + (size - known) * NEW_SHARE

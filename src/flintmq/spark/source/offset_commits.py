@@ -13,12 +13,12 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
+from flintmq.arrow.reading.access import Access
+from flintmq.arrow.reading.cluster_queues import ClusterQueues
 from flintmq.errors import FlintError
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.clock import monotonic_ms
-from flintmq.spark.reading.access import Access
-from flintmq.spark.reading.cluster_queues import ClusterQueues
 
 AGAIN_MS: Final = 1_000
 """How soon a failed commit is repeated."""

@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
+from flintmq.arrow.reading.place_offsets import place_offsets
+from flintmq.arrow.reading.queue_source import QueueSource
 from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
 from flintmq.errors import InvalidSetting, MessagesLost
 from flintmq.logs import logger
@@ -29,7 +31,6 @@ from flintmq.spark.options.offset_specs import (
 )
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.options.source_table import ASSIGN, ENDING_OFFSETS, STARTING_OFFSETS
-from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.stream_offset import StreamOffset
 
 NAMED_MAX = 5
@@ -143,14 +144,11 @@ def resolve(
 ) -> dict[QueueRef, QueueOffset]:
     """The offset of ``place`` in each queue.  Errors name ``option``."""
     match place:
-        case ToStart():
-            return {queue: extent.start for queue, extent in extents.items()}
-        case ToEnd():
-            return {queue: extent.stop for queue, extent in extents.items()}
-        case ToTime(time_ms):
-            found = queues.offsets_at(extents.keys(), time_ms)
+        case ToStart() | ToEnd() | ToTime():
+            return place_offsets(queues, place, extents)
+        case ToOffset(offset):
             return {
-                queue: min(max(found.get(queue, extent.stop), extent.start), extent.stop)
+                queue: loss.within(queue, QueueOffset(min(offset, extent.stop)), extent)
                 for queue, extent in extents.items()
             }
         case OfGroup():
@@ -204,6 +202,9 @@ def _require_none(option: str, wrong: Collection[QueueRef], reason: str) -> None
 
 def _check_order(start: Place, end: Place) -> None:
     """Refuse a start after the end where both are numbers; with words or times it reads nothing."""
+    if isinstance(start, ToOffset) and isinstance(end, ToOffset) and start.offset > end.offset:
+        reason = f"the read starts at {start.offset}"
+        raise InvalidSetting(ENDING_OFFSETS.name, str(end.offset), reason)
     if isinstance(start, OfEach) and isinstance(end, OfEach):
         ends = end.by_queue()
         for queue, first in start.places:

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.reading.queue_source import ReadPart
 
 
 def cut(

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from flintmq.arrow.reading.open_queues import open_queues
 from flintmq.errors import InvalidSetting
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.options.source_table import SUBSCRIBE
-from flintmq.spark.reading.open_queues import open_queues
 from flintmq.spark.source.offset_ranges import chosen_queues
 
 SENTENCE_CHARACTERS_MAX: Final = 400

@@ -7,8 +7,8 @@
 Times have a margin because a broker's clock may have been set back: messages of a queue are
 nearly in the order of their store times, not quite.
 
-Invariant: no row that passes the filters is cut off.  A filter for which `take` returns True holds
-for every row that is read, so Spark need not evaluate it.
+Invariant: no row that passes the filters is cut off.  A filter for which `push_down` returns
+True holds for every row that is read, so Spark need not evaluate it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from flintmq.arrow.reading.queue_source import QueueSource
+from flintmq.arrow.schema import Form
 from flintmq.model.group import without_namespace
 from flintmq.model.queue import QueueOffset, QueueRef, Span
-from flintmq.spark.arrow.schema import Form
-from flintmq.spark.reading.queue_source import QueueSource
 from flintmq.spark.source.partitions import partition_numbers
 
 TIME_ROOM_MS: Final = 60_000
@@ -52,7 +52,7 @@ class Conditions:
         self._from_ms: int | None = None
         self._to_ms: int | None = None
 
-    def take(self, condition: Filter) -> bool:
+    def push_down(self, condition: Filter) -> bool:
         """Use a filter; whether it is exact, so that Spark need not evaluate it."""
         attribute: tuple[str, ...] = getattr(condition, "attribute", ())
         if len(attribute) != 1:

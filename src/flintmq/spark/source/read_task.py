@@ -18,9 +18,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.core.reading.read_span import Page
 from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.reading.queue_source import ReadPart
 from flintmq.spark.source.partitions import Bundle, bundle
 
 _is_ready = False
@@ -69,10 +69,10 @@ def read_rows(options: SourceOptions, partition: InputPartition) -> Iterator[pa.
     """The rows of one task; none for the empty partition that Spark makes where there is none."""
     if not isinstance(partition, QueueParts):
         return
-    from flintmq.spark.arrow.bad_records import BadRecords
-    from flintmq.spark.arrow.columns import Columns
-    from flintmq.spark.reading.cluster_pages import check_gap
-    from flintmq.spark.reading.open_queues import page_reader
+    from flintmq.arrow.bad_records import BadRecords
+    from flintmq.arrow.columns import Columns
+    from flintmq.arrow.reading.cluster_pages import check_gap
+    from flintmq.arrow.reading.open_queues import page_reader
 
     make_ready()
     bad_records = BadRecords(options.on_bad_record, options.access, options.group)

@@ -14,17 +14,18 @@ When the next trigger is far away, `FinishedBatches` reports the micro-batch ear
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
+from flintmq.arrow.reading.open_queues import open_queues, page_reader
+from flintmq.arrow.reading.patience import patiently
+from flintmq.arrow.reading.queue_source import QueueSurvey, ReadPart
 from flintmq.errors import FlintError, NoRoute, Unreachable
 from flintmq.logs import logger
 from flintmq.model.queue import Extent, QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.options.offset_specs import TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions
-from flintmq.spark.reading.open_queues import open_queues, page_reader
-from flintmq.spark.reading.queue_source import QueueSurvey, ReadPart
 from flintmq.spark.source.control_files import FinishedBatches
 from flintmq.spark.source.idle_wait import IdlePulls, IdleSleep, IdleWait
 from flintmq.spark.source.message_sizes import MessageSizes
@@ -33,6 +34,8 @@ from flintmq.spark.source.offset_ranges import chosen_queues, initial_offset
 from flintmq.spark.source.partitions import cut, partition_numbers
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import StreamPlan, gone_queues
+
+T = TypeVar("T")
 
 IDLE_MS: Final = 250
 """How long an idle source waits before it asks the brokers again, unless a message arrives."""
@@ -43,14 +46,14 @@ IDLE_EACH_MS: Final = 10
 CHOOSE_MS: Final = 2_000
 """How often all topics are listed to find those of a pattern."""
 
+WARN_EVERY_MS: Final = 60_000
+"""How often a pattern that matches no topic is reported."""
+
 SETTLE_S: Final = 2.0
 """How long an idle source waits for the commits of its group."""
 
 FINISHED_S: Final = 5.0
 """How long a source that ends waits for the report that its last micro-batch is finished."""
-
-SILENCE_MS: Final = 60_000
-"""How long all brokers may be unreachable.  RocketMQ's start in ten seconds."""
 
 _logger = logger(__name__)
 
@@ -69,6 +72,7 @@ class StreamDriver:
         self._planned: StreamOffset | None = None
         self._chosen: tuple[QueueRef, ...] = ()
         self._chosen_ms: int | None = None
+        self._warn_ms = 0
         self._extents: Mapping[QueueRef, Extent] = {}
         self._asked_ms = 0
         self._silent_since_ms: int | None = None
@@ -77,12 +81,12 @@ class StreamDriver:
 
     def initial(self) -> StreamOffset:
         """The start offset of a query that has no checkpoint."""
-        return initial_offset(self._queues, self._options)
+        return self._patiently(lambda: initial_offset(self._queues, self._options))
 
     def freeze(self) -> None:
         """Read only messages that are stored now: Trigger.AvailableNow."""
         self._choose()
-        self._extents = self._queues.extents(self._chosen)
+        self._extents = self._patiently(lambda: self._queues.extents(self._chosen))
         self._plan.stop_at(self._extents)
         self._is_frozen = True
 
@@ -183,16 +187,21 @@ class StreamDriver:
         is_listed = isinstance(self._options.choice, TopicsLike)
         if is_listed and self._chosen_ms is not None and now_ms - self._chosen_ms < CHOOSE_MS:
             return
+        choice, is_running = self._options.choice, self._chosen_ms is not None
+
+        def find() -> tuple[QueueRef, ...]:
+            return chosen_queues(self._queues, choice, while_running=is_running)
+
         try:
-            is_running = self._chosen_ms is not None
-            self._chosen = chosen_queues(
-                self._queues, self._options.choice, while_running=is_running
-            )
+            self._chosen = find() if is_running else self._patiently(find)
         except (NoRoute, Unreachable) as error:
             if self._chosen_ms is None:
                 raise
             _logger.warning("going on with the queues known so far: %s", error)
         self._chosen_ms = now_ms
+        if isinstance(choice, TopicsLike) and not self._chosen and now_ms >= self._warn_ms:
+            self._warn_ms = now_ms + WARN_EVERY_MS
+            _logger.warning("no topic matches subscribePattern %r yet", choice.pattern)
 
     def _has_answers(self, survey: QueueSurvey) -> bool:
         """Whether a broker answered.  Raises its error when none did for too long."""
@@ -204,9 +213,13 @@ class StreamDriver:
         if self._silent_since_ms is None:
             self._silent_since_ms = now_ms
             _logger.warning("no broker answers: %s", error)
-        if now_ms - self._silent_since_ms > SILENCE_MS:
+        if now_ms - self._silent_since_ms > self._options.access.retry_ms:
             raise error
         return False
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while servers do not answer, as long as the options allow."""
+        return patiently("the stream waits", self._options.access.retry_ms, ask)
 
     def _unlimited(self) -> StreamPlan:
         """A plan for Trigger.Once, which reads all messages whatever the limits."""
@@ -216,7 +229,7 @@ class StreamDriver:
         if self._options.limits.bytes_max is None:
             return None
         stops = {queue: extent.stop for queue, extent in self._extents.items()}
-        return self._sizes.look(previous, stops, self._origin)
+        return self._sizes.measure(previous, stops, self._origin)
 
     def _origin(self, queue: QueueRef) -> str:
         """The address of its broker; empty when not known: the task looks it up itself."""

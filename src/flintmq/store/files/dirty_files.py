@@ -47,7 +47,7 @@ class DirtyFiles:
         """What was taken is on disk."""
         self._removed = ()
 
-    def take(self) -> DirtyFiles:
+    def drain(self) -> DirtyFiles:
         """Hand over what is dirty, for the caller to sync."""
         taken = DirtyFiles(self.files, self.directories)
         self.files = self.directories = ()
@@ -62,7 +62,7 @@ class DirtyFiles:
 
     def sync(self, disk: Disk) -> None:
         """Bring everything to disk, names first: bytes without a name are lost."""
-        taken = self.take()
+        taken = self.drain()
         try:
             for directory in taken.directories:
                 disk.sync_directory(directory)

@@ -99,7 +99,7 @@ class GroupCommit:
         if self._under_way is not None or (stop == self.durable_to and others is None):
             return None
         owners = [log, *(others or ())]
-        parts = [(owner, owner.take()) for owner in owners]
+        parts = [(owner, owner.drain()) for owner in owners]
         self._under_way = SyncPlan(self._disk, stop, parts)
         return self._under_way
 

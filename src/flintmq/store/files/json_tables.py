@@ -24,6 +24,7 @@ from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.body import FILE_BYTES_MAX, Body, wire_fields
 from flintmq.protocol.bodies.group import FilterTable, GroupTable
 from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
+from flintmq.protocol.bodies.replica import SavedRole
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import CONFIG_DIRECTORY
@@ -102,7 +103,7 @@ def _unknown_members(content: bytes, kind: type[Body]) -> dict[str, object]:
 
 
 class Tables:
-    """The tables every broker has, and one that only ours has."""
+    """The tables every broker has, and two that only ours has."""
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         config = directory / CONFIG_DIRECTORY
@@ -112,3 +113,4 @@ class Tables:
         self.delay_offsets = Table(disk, config / "delayOffset.json", DelayOffsets)
         self.filters = Table(disk, config / "consumerFilter.json", FilterTable)
         self.timers = Table(disk, config / "flintmqTimers.json", TimerPositions)
+        self.role = Table(disk, config / "flintmqRole.json", SavedRole)

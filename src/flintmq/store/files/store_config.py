@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from flintmq.model.delay_levels import DELAY_LEVELS
 from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import FILLER_BYTES_MIN
 from flintmq.store.files.layout import (
@@ -27,7 +28,6 @@ COMMIT_LOG_FILE_BYTES_MIN = RECORD_BYTES_MIN + FILLER_BYTES_MIN
 RECORD_OVERHEAD_BYTES = 64 * 1024
 """What a record may hold beside its body: properties, topic and fixed fields."""
 
-DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DELAY_OF_UNKNOWN_LEVEL_MS = 1_000
 """RocketMQ delivers a message of a level it does not know after a second."""
 

@@ -54,7 +54,7 @@ class Tombstones:
         """Records of a topic before this place do not count."""
         return LogOffset(self._marks.get(topic, 0))
 
-    def put(self, topic: str, log_end: LogOffset) -> None:
+    def mark_deleted(self, topic: str, log_end: LogOffset) -> None:
         """Remember that a topic was deleted when the log ended there."""
         self._save({**self._marks, topic: log_end})
 

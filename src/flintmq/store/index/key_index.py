@@ -117,7 +117,7 @@ class KeyIndex:
 
     # Filling
 
-    def put(self, topic: str, keys: Sequence[str], log_offset: LogOffset, store_ms: int) -> None:
+    def add(self, topic: str, keys: Sequence[str], log_offset: LogOffset, store_ms: int) -> None:
         """Remember the keys of a record that is in the log.
 
         Records come in their order; one that was put already is passed over.
@@ -127,7 +127,7 @@ class KeyIndex:
             self._keys += keys
             self._records.append((topic, len(keys), log_offset, store_ms))
 
-    def put_all(self, records: Sequence[tuple[str, int, int, int]], keys: Sequence[str]) -> None:
+    def add_all(self, records: Sequence[tuple[str, int, int, int]], keys: Sequence[str]) -> None:
         """Remember the keys of new records: topic, number of keys, log offset and store time.
 
         ``keys`` are those of all records, in their order.

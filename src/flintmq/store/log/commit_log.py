@@ -4,9 +4,8 @@ No record lies in two files.  One that does not fit, with the eight bytes of a f
 free behind it, goes to the next file, and the filler says that the rest of the old one is
 empty.  A batch is placed as one.
 
-    append(draft)   a place for a record; nothing is written yet
-    reserve(size)   a place alone, for records that are written with their place …
-    stage(octets)   … in them
+    reserve(size)   the log offset of the next records; nothing is written yet
+    stage(octets)   those records, which hold their log offsets
     write()         one write per file; readers see nothing new
     commit()        the turn succeeded: readers see them
     undo()          the turn failed: the bytes go back to zeros
@@ -18,7 +17,7 @@ when a store is opened, and a new file is mapped before its first record is ackn
 segment that is deleted loses its name.  Whoever holds a view of it reads on, and the system
 frees the space when the last view is released.
 
-Of what a record says, only the fields that `append` stamps are known here.
+What records say is not known here, only how large they are.
 
 Invariant: bytes at and past ``end_offset`` are zeros, or belong to the turn under way, or
 ``is_torn`` says that they have to be wiped first.
@@ -30,9 +29,8 @@ import errno
 from pathlib import Path
 
 from flintmq.errors import DiskFailed
-from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.queue import LogOffset
 from flintmq.protocol.records.record import FILLER_BYTES_MIN, encode_filler
-from flintmq.protocol.records.record_draft import stamp_record
 from flintmq.store.files.dirty_files import DirtyFiles
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.file_sequence import FileRow
@@ -191,13 +189,31 @@ class CommitLog:
         self._placed += len(octets)
         self.staged_ms = store_ms
 
-    def append(self, draft: bytearray, queue_offset: QueueOffset, store_ms: int) -> LogOffset:
-        """Take a record into the turn and stamp it; tell where it will be."""
-        log_offset = self.reserve(len(draft))
-        at = len(self._staging)
-        self.stage(draft, store_ms)
-        stamp_record(self._staging, at, queue_offset, log_offset, store_ms)
-        return LogOffset(log_offset)
+    def stage_copy(self, octets: memoryview, store_ms: int) -> None:
+        """Take bytes of another log, which continue this one and end in the file they begin in."""
+        if self._placed == self._file_stop:
+            self._roll()
+        assert self._placed + len(octets) <= self._file_stop, (len(octets), self)
+        self._staging += octets
+        self._placed += len(octets)
+        self.staged_ms = store_ms or self.staged_ms  # a filler has none
+
+    @property
+    def room_bytes(self) -> int:
+        """How much the file that is written next still takes."""
+        return self._file_stop - self._placed or self.file_bytes
+
+    def begin_at(self, start: LogOffset) -> None:
+        """Begin a log without files at the start of any file, as a copy of another log does."""
+        assert self._row.is_empty, self
+        assert not self.staged_bytes, self
+        assert start % self.file_bytes == 0, start
+        self.end_offset = start
+        self._begin_turn()
+
+    @property
+    def has_files(self) -> bool:
+        return not self._row.is_empty
 
     def _roll(self) -> None:
         left = self._file_stop - self._placed

@@ -98,7 +98,7 @@ class LogScan:
                 continue
             else:
                 found = self._next_record(index, LogOffset(at + 1))
-                self._note(segment, at, columns.end.reason, found[1] if found else None)
+                self._add_damage(segment, at, columns.end.reason, found[1] if found else None)
                 if found is None:
                     return
                 index, at = found
@@ -112,7 +112,9 @@ class LogScan:
                 return number, found
         return None
 
-    def _note(self, segment: Segment, at: LogOffset, reason: str, found: LogOffset | None) -> None:
+    def _add_damage(
+        self, segment: Segment, at: LogOffset, reason: str, found: LogOffset | None
+    ) -> None:
         stop = found
         if stop is None:
             stop = self._written_stop(segment, at)

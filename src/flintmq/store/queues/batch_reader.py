@@ -62,7 +62,7 @@ def read_batches(
         left -= len(units)
         for fields in units.tolist():
             unit = BatchUnit(*fields)
-            if unit.base_offset >= scan_stop or not answer.take(unit):
+            if unit.base_offset >= scan_stop or not answer.add_unit(unit):
                 answer.is_full = True
                 break
     if answer.next_offset < 0:
@@ -125,7 +125,7 @@ class _BatchAnswer:
         self.last_log_offset = -1
         self.is_full = False
 
-    def take(self, unit: BatchUnit) -> bool:
+    def add_unit(self, unit: BatchUnit) -> bool:
         """Take the record of a unit if it is wanted; False when the answer has enough without."""
         if self._is_too_much(unit):
             return False
@@ -137,9 +137,9 @@ class _BatchAnswer:
             return True
         record = self._record(unit)
         if record is None:
-            self._note(GetStatus.MESSAGE_WAS_REMOVING)
+            self._set_status(GetStatus.MESSAGE_WAS_REMOVING)
         elif wanted is not None and not wanted.takes(record, code):
-            self._note(GetStatus.NO_MATCHED_MESSAGE)
+            self._set_status(GetStatus.NO_MATCHED_MESSAGE)
         else:
             self.views.append(record)
             self.count += unit.messages
@@ -147,7 +147,7 @@ class _BatchAnswer:
             self.status = GetStatus.FOUND
         return True
 
-    def _note(self, status: GetStatus) -> None:
+    def _set_status(self, status: GetStatus) -> None:
         if not self.count:
             self.status = status
 

@@ -21,9 +21,8 @@ from itertools import chain, compress, repeat
 
 import msgspec
 
-from flintmq.model.java_hash import tags_code
 from flintmq.model.message import KEY_SEPARATOR
-from flintmq.model.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from flintmq.model.properties import KEYS, UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
@@ -48,15 +47,6 @@ def keys_of(properties: Mapping[str, str]) -> list[str]:
     keys = list(filter(None, properties.get(KEYS, "").split(KEY_SEPARATOR)))
     unique_id = properties.get(UNIQ_KEY)
     return [unique_id, *keys] if unique_id else keys
-
-
-def code_of(config: StoreConfig, topic: str, properties: Mapping[str, str], store_ms: int) -> int:
-    """The third field of a record's unit: the hash of its tag, or when it is to be delivered."""
-    if topic == SCHEDULE_TOPIC:
-        code = delivery_code(config, properties.get(DELAY, ""), store_ms)
-        if code is not None:
-            return code
-    return tags_code(properties.get(TAGS))
 
 
 def delivery_code(config: StoreConfig, level: str, store_ms: int) -> int | None:
@@ -119,10 +109,6 @@ class Dispatch:
         self._keys: list[str] = []
         self._torn: list[ConsumeQueue | QueueExtension] = []
 
-    def growth(self, topic: str, queue_id: int) -> QueueGrowth:
-        """What this turn adds to a queue; its ``stop`` is the next queue offset."""
-        return self.growth_of((topic, queue_id))
-
     def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """The queue offset the next record of a queue gets."""
         growth = self._growths.get((topic, queue_id))
@@ -132,7 +118,7 @@ class Dispatch:
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def growth_of(self, key: tuple[str, int]) -> QueueGrowth:
-        """What a queue, given as topic and queue id, grows by in this turn."""
+        """What this turn adds to a queue (topic, queue id); its ``stop`` is the next offset."""
         growth = self._growths.get(key)
         if growth is None:
             topic, queue_id = key
@@ -246,7 +232,7 @@ class Dispatch:
             codes, is_batched = growth.tags_codes, growth.is_batched
             grown.append(Grown(topic, queue_id, growth.start, stop, codes, is_batched))
         if self._keyed:
-            self._index.put_all(self._keyed, self._keys)
+            self._index.add_all(self._keyed, self._keys)
         self._begin_turn()
         return grown
 

@@ -35,7 +35,7 @@ class BatchQueueFiles:
         self._queue = BatchQueue(disk, directory, topic, queue_id, file_bytes)
         self._log = log
 
-    def look(self) -> Extent:
+    def refresh(self) -> Extent:
         """Where the queue begins and ends now."""
         self._queue.load()
         self._queue.correct_min(LogOffset(self._log.min_offset))
@@ -43,7 +43,7 @@ class BatchQueueFiles:
 
     def offset_at(self, time_ms: int) -> QueueOffset:
         """The first offset whose record was stored at a time or later, or the end."""
-        extent, queue = self.look(), self._queue
+        extent, queue = self.refresh(), self._queue
         if extent.start == extent.stop or queue.unit(queue.unit_stop - 1).store_ms < time_ms:
             return extent.stop
         return queue.offset_by_time(time_ms, Bound.LOWER)

@@ -47,9 +47,6 @@ BROKEN_TAIL_MAX: Final = 10_000
 """Units at the end of a queue that may point at nothing, as a crash leaves them."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Octets: TypeAlias = npt.NDArray[np.uint8]
-
-_NO_UNITS: Units = np.empty(0, UNIT)
 
 
 class StoreFiles:
@@ -73,10 +70,10 @@ class StoreFiles:
         path = queue_directory(self.directory / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
         return QueueFiles(self.disk, path, queue_id, self._queue_file_bytes, self.log)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """See what changed; queues have to look for themselves."""
         self.disk.close()  # a file that was deleted and made anew has to be opened anew
-        self.log.look()
+        self.log.refresh()
 
     def close(self) -> None:
         self.disk.close()
@@ -91,9 +88,9 @@ class LogFiles:
         self.file_bytes = file_bytes
         self._views: dict[int, memoryview] = {}
         self.min_offset = 0
-        self.look()
+        self.refresh()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """See which files there are now."""
         found = (file_start(name) for name in self._disk.names(self._directory))
         starts = [start for start in found if start is not None]
@@ -149,7 +146,7 @@ class QueueFiles:
         self._log = log
         self._known = _Known(Extent(QueueOffset(0), QueueOffset(0)), -1)
 
-    def look(self) -> Extent:
+    def refresh(self) -> Extent:
         """Where the queue begins and ends now."""
         self._row.load()
         first, end = self._row.first_byte // UNIT_BYTES, self._row.stop_byte // UNIT_BYTES
@@ -169,7 +166,7 @@ class QueueFiles:
 
     def offset_at(self, time_ms: int) -> QueueOffset:
         """The first offset whose record was stored at a time or later, or the end."""
-        extent = self.look()
+        extent = self.refresh()
         low, high = int(extent.start), int(extent.stop)
         while low < high:
             middle = (low + high) // 2

@@ -116,10 +116,10 @@ class BatchReplay:
             track.queue.clear()
             self.queues.note_changed(track.queue.dirty)
             track.number = 0
-        self._put(track, expected_units(arrivals))
+        self._write_units(track, expected_units(arrivals))
         track.next_offset = int(arrivals.queue_offset[-1] + arrivals.count[-1])
 
-    def _put(self, track: _Track, units: BatchUnits) -> None:
+    def _write_units(self, track: _Track, units: BatchUnits) -> None:
         """Make the queue have these units next."""
         queue = track.queue
         there = units_of(queue, track.number, len(units))

@@ -129,7 +129,7 @@ class QueueReplay:
             track.queue.clear()
             self._note_changed(track)
             track.next_offset = first
-        self._put(track, arrivals)
+        self._write_units(track, arrivals)
         track.next_offset = int(arrivals.queue_offset[-1]) + 1
 
     def _is_unheard_of(self, key: QueueKey) -> bool:
@@ -211,7 +211,7 @@ class QueueReplay:
 
     # Units
 
-    def _put(self, track: Track, arrivals: ReplayedRecords) -> None:
+    def _write_units(self, track: Track, arrivals: ReplayedRecords) -> None:
         """Make the queue have the units of these records."""
         queue = track.queue
         first = track.next_offset

@@ -173,7 +173,7 @@ def _replay(parts: StoreParts, start: LogOffset, *, known_queues_only: bool) -> 
         replay.add(plain, scan.lost_bytes)
         batches.add(batched, scan.lost_bytes)
         for count, record in enumerate(keyed(base, columns, topics, parts.index.end_log_offset)):
-            parts.index.put(*record)
+            parts.index.add(*record)
             if count % FLUSHED_RECORDS == FLUSHED_RECORDS - 1:
                 parts.index.flush()
     replay.settle()

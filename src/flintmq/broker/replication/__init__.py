@@ -1,0 +1,7 @@
+"""Masters and slaves on their sockets: the log of one becomes the log of the others.
+
+    ha_master    slaves connect; each gets the log from where it ends, as it grows
+    ha_slave     connects to the master, compares, appends, reports
+
+Frames are in `protocol.replication`, decisions in `core.replication`, bytes in `store.raw_log`.
+"""

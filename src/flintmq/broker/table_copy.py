@@ -1,0 +1,186 @@
+"""A slave's copy of its master's tables: topics, groups, offsets, delay levels and timers.
+
+    topics 21, groups 201           replaced as a whole when the version of the master is another
+    consumer offsets 43             stored over the slave's own, none beyond the end of its queue
+    delay levels 45, timers 61, 60  where the next master goes on with its deliveries
+
+The requests are RocketMQ's, so the master may be one of Java; what a 4.9 master does not know is
+left out.  Consumer filters are not copied: consumers bring them with their heartbeats, to slaves
+too.  What a slave changes itself, such as the retry topic of a new member, gives its table a
+version of its own, so the next copy removes it.
+
+A copy that fails is logged once, until one succeeds, and tried again with the next period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import islice
+from typing import TypeVar
+
+from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.tables.attributes import keeps_batches
+from flintmq.core.account import Account
+from flintmq.errors import BrokerRefused, FlintError, Unreachable
+from flintmq.logs import logger
+from flintmq.net.channels.channel_pool import Channels
+from flintmq.protocol.bodies.body import Body
+from flintmq.protocol.bodies.group import GroupTable
+from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
+from flintmq.protocol.bodies.replica import TimerCheckPoint, TimerMetrics
+from flintmq.protocol.bodies.topic import TopicTable
+from flintmq.protocol.codes import RequestCode, ResponseCode
+from flintmq.protocol.command import request
+
+log = logger(__name__)
+
+COPY_MS = 3_000
+"""How long the master may take to answer; what RocketMQ's slaves allow."""
+
+PART_PLACES = 200
+"""Topics of groups whose offsets are stored before others have their turn: a millisecond."""
+
+LAST_OFFSET = 2**44 - 1
+"""Beyond every queue offset of a timer message: all that were due at a millisecond."""
+
+B = TypeVar("B", bound=Body)
+
+
+class TableCopy:
+    """Copies the tables of one master, one copy at a time."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        outgoing: Channels,
+        thread: Executor,
+        clock: Callable[[], int],
+        inner: Account | None = None,
+        registered: asyncio.Event | None = None,
+    ) -> None:
+        self.copied_ms: int | None = None
+        """When the last copy ended well."""
+        self._state = state
+        self._outgoing = outgoing
+        self._thread = thread  # large tables are read there
+        self._now_ms = clock
+        self._inner = inner
+        self._registered = registered  # only then it is known where the master is
+        self._lock = asyncio.Lock()
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Copy all tables, if the master is known and no copy is under way."""
+        if self._registered is not None:
+            await self._registered.wait()
+        if self._lock.locked() or self._state.master_address is None:
+            return
+        async with self._lock:
+            try:
+                await self._copy(self._state.master_address)
+            except FlintError as error:
+                if not self._is_failing:
+                    log.warning("the tables of the master are not copied: %s", error)
+                self._is_failing = True
+            else:
+                if self._is_failing:
+                    log.info("the tables of the master are copied again")
+                self._is_failing = False
+                self.copied_ms = self._now_ms()
+
+    async def last(self) -> None:
+        """Copy once more before this slave becomes the master.  Raises what goes wrong."""
+        async with self._lock:
+            if self._state.master_address is None:
+                raise Unreachable("the master", "no name server has told where it is")
+            await self._copy(self._state.master_address)
+
+    async def _copy(self, master: str) -> None:
+        state = self._state
+        topics = await self._fetch(master, RequestCode.GET_ALL_TOPIC_CONFIG, TopicTable)
+        if topics is not None:
+            copy_topics(state, topics)
+        groups = await self._fetch(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GroupTable)
+        if groups is not None:
+            state.groups.copy_from(groups)
+        delays = await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
+        if delays is not None:
+            state.delays.copy_from(delays)
+        timers = await self._timer_positions(master)
+        if timers is not None:
+            state.timers.copy_from(timers)
+        offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
+        if offsets is not None:
+            await self._store_offsets(offsets)
+
+    async def _timer_positions(self, master: str) -> TimerPositions | None:
+        """Exactly, from a master of ours; to the second, from a Java one that has timers."""
+        metrics = await self._fetch(master, RequestCode.GET_TIMER_METRICS, TimerMetrics)
+        if metrics is None or metrics.flintmq_positions is not None:
+            return None if metrics is None else metrics.flintmq_positions
+        body = await self._ask(master, RequestCode.GET_TIMER_CHECK_POINT)
+        return None if body is None else positions_of(TimerCheckPoint.from_body(body))
+
+    async def _store_offsets(self, table: ConsumerOffsets) -> None:
+        places = iter(table.offset_table.items())
+        while part := dict(islice(places, PART_PLACES)):
+            self._state.offsets.copy_from(
+                ConsumerOffsets(offset_table=part), self._state.log.max_offset
+            )
+            await asyncio.sleep(0)
+        empty = ConsumerOffsets(data_version=table.data_version)
+        self._state.offsets.copy_from(empty, self._state.log.max_offset)
+
+    async def _fetch(self, master: str, code: RequestCode, kind: type[B]) -> B | None:
+        body = await self._ask(master, code)
+        if body is None:
+            return None
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, kind.from_file, body)
+
+    async def _ask(self, master: str, code: RequestCode) -> bytes | None:
+        """The body of an answer; None where the master has no such table."""
+        command = request(code)
+        if self._inner is not None:
+            command = self._inner.sign(command)
+        answer = await self._outgoing.call(master, command, COPY_MS)
+        if answer.code == ResponseCode.SUCCESS:
+            return answer.body
+        if code in _OPTIONAL and answer.code in _ABSENT:
+            return None
+        raise BrokerRefused(answer.code, answer.remark or "", master)
+
+
+_OPTIONAL = frozenset(
+    {
+        RequestCode.GET_ALL_DELAY_OFFSET,  # the file is not there before the first delay
+        RequestCode.GET_TIMER_METRICS,  # 5.x
+        RequestCode.GET_TIMER_CHECK_POINT,
+    }
+)
+_ABSENT = frozenset({ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
+
+
+def copy_topics(state: BrokerState, table: TopicTable) -> None:
+    """Take over the topics of the master; the store knows first which of them keep batches."""
+    queued = {span.topic for span in state.log.queues()}
+    for topic in table.topic_config_table.values():
+        name = topic.topic_name
+        if keeps_batches(topic.attributes) and name not in state.log.batched and name not in queued:
+            state.log.batched.keep(name)
+    state.topics.copy_from(table)
+
+
+def positions_of(point: TimerCheckPoint) -> TimerPositions:
+    """What the check point of a 5.x master says, in our terms.
+
+    It speaks of whole seconds: a message is due within the second that follows its noted time, so
+    what is noted for before ``last_read_time_ms`` is due by then, and nothing else is.
+    """
+    return TimerPositions(
+        delivered_ms=point.last_read_time_ms,
+        delivered_offset=LAST_OFFSET,
+        next_offset=point.master_timer_queue_offset,
+    )

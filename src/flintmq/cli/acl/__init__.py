@@ -1,0 +1,1 @@
+"""`flintmq acl`: users, policies and accounts, of running brokers and in files."""

@@ -1,0 +1,1 @@
+"""`flintmq cluster`, and what `flintmq broker` asks running brokers."""

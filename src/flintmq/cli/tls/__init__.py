@@ -1,0 +1,1 @@
+"""`flintmq tls`: certificates for tests and small set-ups."""

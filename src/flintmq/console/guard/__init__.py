@@ -1,0 +1,1 @@
+"""Who may come in: hosts, login, sessions, CSRF tokens, headers and limits."""

@@ -1,0 +1,1 @@
+"""From values to HTML: templates, numbers and times, paging, charts, live parts."""

@@ -1,0 +1,1 @@
+"""Decisions of masters and slaves, without I/O."""

@@ -1,0 +1,280 @@
+"""The metrics of a program that sends and consumes: one object for all its clients.
+
+    metrics = ClientMetrics()
+    Producer("shop", metrics=metrics, …)      PushConsumer("billing", …, metrics=metrics, …)
+    metrics.serve("127.0.0.1:9100")           or .text(), or .push("gateway:9091", "job")
+
+Names are those of RocketMQ's gRPC clients, and ours for the rest.  A send adds one time to a table,
+a call of a listener too; everything else is asked of the clients when somebody looks.
+
+Invariant: a client that stopped leaves its counts and takes its gauges with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from flintmq.errors import InvalidSetting
+from flintmq.metrics.exposition import exposition, push_text, require_prometheus
+from flintmq.metrics.families import (
+    Distribution,
+    Family,
+    Samples,
+    Snapshot,
+    Work,
+    counter,
+    gauge,
+    histogram,
+)
+from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
+from flintmq.net.address import Address
+
+SEND_BOUNDS_MS: Final = (1, 5, 10, 20, 50, 200, 500)
+PROCESS_BOUNDS_MS: Final = (1, 5, 10, 100, 10_000, 60_000)
+
+SEND_TIME: Final = histogram(
+    "rocketmq_send_cost_time_milliseconds",
+    "From a request with messages to its answer; each try counts.",
+    SEND_BOUNDS_MS,
+    *("topic", "client_id", "invocation_status"),
+)
+SENT: Final = counter(
+    "flintmq_client_sent_messages_total",
+    "Messages sent; a batch counts each.",
+    *("topic", "client_id", "invocation_status"),
+)
+SEND_RETRIES: Final = counter(
+    "flintmq_client_send_retries_total", "Tries after the first.", "topic", "client_id"
+)
+PROCESS_TIME: Final = histogram(
+    "rocketmq_process_time_milliseconds",
+    "One call of a listener.",
+    PROCESS_BOUNDS_MS,
+    *("topic", "client_id", "consumer_group", "invocation_status"),
+)
+CONSUMED: Final = counter(
+    "flintmq_client_consumed_messages_total",
+    "Messages that listeners were called with, by what came of them.",
+    *("topic", "client_id", "consumer_group", "invocation_status"),
+)
+SENT_BACK: Final = counter(
+    "flintmq_client_sent_back_total",
+    "Messages sent back to be redelivered (retry), or given up (dead_letter).",
+    *("topic", "client_id", "consumer_group", "target"),
+)
+CACHED_MESSAGES: Final = gauge(
+    "rocketmq_consumer_cached_messages",
+    "Messages pulled that wait for their listener.",
+    *("topic", "client_id", "consumer_group"),
+)
+CACHED_BYTES: Final = gauge(
+    "rocketmq_consumer_cached_bytes",
+    "Bytes of their bodies.",
+    *("topic", "client_id", "consumer_group"),
+)
+QUEUES: Final = gauge(
+    "flintmq_client_queues", "Queues of this member.", "topic", "client_id", "consumer_group"
+)
+BAD_RECORDS: Final = counter(
+    "flintmq_client_bad_records_total",
+    "Records that could not be decoded.",
+    *("client_id", "consumer_group"),
+)
+
+FAMILIES: tuple[Family, ...] = (
+    SEND_TIME,
+    SENT,
+    SEND_RETRIES,
+    PROCESS_TIME,
+    CONSUMED,
+    SENT_BACK,
+    CACHED_MESSAGES,
+    CACHED_BYTES,
+    QUEUES,
+    BAD_RECORDS,
+)
+
+SERIES_OF_A_CLIENT_MAX: Final = 2_000
+"""Topics that one producer may have series for: a program may make up any number of them."""
+
+PENDING_MAX: Final = 4_096
+"""Times that wait to be put into buckets: half a megabyte."""
+
+_STATUS: Final = ("failure", "success")
+
+
+class ProducerCounts:
+    """What one producer counts, on any thread."""
+
+    def __init__(self) -> None:
+        self.client_id = ""
+        self._lock = threading.Lock()
+        self._times: dict[tuple[str, bool], tuple[Distribution, list[int]]] = {}
+        self._retries: dict[str, int] = {}
+        self._pending: deque[tuple[str, bool, int, int]] = deque()  # any thread appends
+
+    def sent(self, topic: str, count: int, took_ns: int, *, is_well: bool) -> None:
+        """A try ended.  It is put into its bucket later, with some thousand others."""
+        pending = self._pending
+        pending.append((topic, is_well, count, took_ns))
+        if len(pending) > PENDING_MAX:
+            with self._lock:
+                self._fold()
+
+    def _fold(self) -> None:
+        pending = self._pending
+        for _ in range(len(pending)):
+            topic, is_well, count, took_ns = pending.popleft()
+            found = self._times.get((topic, is_well))
+            if found is None:
+                if len(self._times) >= SERIES_OF_A_CLIENT_MAX:
+                    continue
+                found = self._times[topic, is_well] = Distribution(SEND_BOUNDS_MS), [0]
+            found[0].add(took_ns / 1e6)
+            found[1][0] += count
+
+    def retried(self, topic: str) -> None:
+        with self._lock:
+            if topic in self._retries or len(self._retries) < SERIES_OF_A_CLIENT_MAX:
+                self._retries[topic] = self._retries.get(topic, 0) + 1
+
+    def fill(self, samples: dict[Family, Samples]) -> None:
+        with self._lock:
+            self._fold()
+            for (topic, is_well), (times, (count,)) in self._times.items():
+                labels = (topic, self.client_id, _STATUS[is_well])
+                samples[SEND_TIME].add(times, *labels)
+                samples[SENT].add(count, *labels)
+            for topic, count in self._retries.items():
+                samples[SEND_RETRIES].add(count, topic, self.client_id)
+
+
+class ConsumerCounts:
+    """What one consumer counts, on its loop; ``cached`` asks it for what it holds now."""
+
+    def __init__(self, group: str) -> None:
+        self.client_id = ""
+        self.group = group
+        self.cached: Callable[[], Iterable[tuple[str, int, int, int]]] | None = None
+        """Topic, queues, messages and bytes cached; None while it does not run."""
+        self.bad_count = 0
+        self._times: dict[tuple[str, bool], Distribution] = {}
+        self._messages: dict[tuple[str, bool], int] = {}
+        self._sent_back: dict[tuple[str, str], int] = {}
+
+    def called(self, topic: str, well: int, failed: int, took_ns: int) -> None:
+        """A listener ended, and some of its messages, or none, have to come again."""
+        times = self._times.get((topic, not failed))
+        if times is None:
+            times = self._times[topic, not failed] = Distribution(PROCESS_BOUNDS_MS)
+        times.add(took_ns / 1e6)
+        for is_well, count in ((True, well), (False, failed)):
+            if count:
+                key = (topic, is_well)
+                self._messages[key] = self._messages.get(key, 0) + count
+
+    def sent_back(self, topic: str, target: str) -> None:
+        key = (topic, target)
+        self._sent_back[key] = self._sent_back.get(key, 0) + 1
+
+    def fill(self, samples: dict[Family, Samples]) -> None:
+        who = (self.client_id, self.group)
+        for (topic, is_well), times in list(self._times.items()):
+            samples[PROCESS_TIME].add(times, topic, *who, _STATUS[is_well])
+        for (topic, is_well), count in list(self._messages.items()):
+            samples[CONSUMED].add(count, topic, *who, _STATUS[is_well])
+        for (topic, target), count in list(self._sent_back.items()):
+            samples[SENT_BACK].add(count, topic, *who, target)
+        cached = self.cached
+        if cached is not None:
+            for topic, queues, messages, size_bytes in cached():
+                samples[QUEUES].add(queues, topic, *who)
+                samples[CACHED_MESSAGES].add(messages, topic, *who)
+                samples[CACHED_BYTES].add(size_bytes, topic, *who)
+        samples[BAD_RECORDS].add(self.bad_count, *who)
+
+
+T = TypeVar("T", ProducerCounts, ConsumerCounts)
+
+
+class ClientMetrics:
+    """All that the clients of a program count.  Any thread may use it."""
+
+    def __init__(self) -> None:
+        require_prometheus()
+        self._lock = threading.Lock()
+        self._clients: list[ProducerCounts | ConsumerCounts] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._server: MetricsServer | None = None
+
+    def producer(self) -> ProducerCounts:
+        """For a producer that was made with these metrics."""
+        return self._add(ProducerCounts())
+
+    def consumer(self, group: str) -> ConsumerCounts:
+        """For a consumer that was made with these metrics."""
+        return self._add(ConsumerCounts(group))
+
+    def _add(self, counts: T) -> T:
+        with self._lock:
+            self._clients.append(counts)
+        return counts
+
+    # Looking
+
+    def text(self, accept: str = "") -> bytes:
+        """All metrics, as Prometheus reads them."""
+        return exposition([self._snapshot()], accept).body
+
+    def push(self, gateway: str, job: str) -> None:
+        """Send all metrics to a push gateway, ``host:port``; for programs that end soon."""
+        push_text([self._snapshot()], gateway, job)
+
+    def serve(self, listen: str) -> str:
+        """Serve /metrics, /healthz and /readyz in a thread until `close`; say where."""
+        if self._thread is not None:
+            raise InvalidSetting("metrics", listen, "they are served already")
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=loop.run_forever, name="flintmq-client-metrics", daemon=True
+        )
+        self._thread.start()
+        source = Source(dict, self._samples, list)
+        starting = asyncio.run_coroutine_threadsafe(
+            serve_metrics(Address.parse(listen), [source]), loop
+        )
+        try:
+            self._server = starting.result()
+        except BaseException:
+            self.close()
+            raise
+        return str(self._server.address)
+
+    def close(self) -> None:
+        """Serve no more."""
+        loop, thread, server = self._loop, self._thread, self._server
+        self._loop = self._thread = self._server = None
+        if loop is None or thread is None:
+            return
+        if server is not None:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot({}, [samples for samples in self._samples() if samples is not None])
+
+    def _samples(self) -> Work:
+        samples = {family: Samples(family) for family in FAMILIES}
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            client.fill(samples)
+            yield None
+        yield from samples.values()

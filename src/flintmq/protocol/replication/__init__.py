@@ -1,0 +1,1 @@
+"""The bytes between a master and its slaves."""

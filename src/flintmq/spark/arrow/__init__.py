@@ -1,1 +1,0 @@
-"""Pages of records as Arrow columns, without a Python object for each row."""

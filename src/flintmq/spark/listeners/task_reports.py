@@ -1,0 +1,150 @@
+"""What tasks report to the driver: listeners that failed, and messages that became dead letters.
+
+    task    failure, dead letter ──► `TaskReports` ──page──► column ``report`` of one outcome row
+    driver  progress of the query ──► `DriverReports` ──► warnings, with the traceback once
+
+The log of a task is in the process of an executor, perhaps on another machine; the log of the
+driver is on the terminal or in the notebook of the user.  Spark collects the column with the counts
+of a micro-batch, so the warnings come when it ends.
+
+Refuses to pass on every failure: a page of messages has one report for each kind of error, with a
+count, and the driver logs `LINES_A_MINUTE` lines of a kind.
+
+Invariant: what one page reports is limited, however many of its messages fail.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from flintmq.core.group.listener_failures import (
+    LINES_A_MINUTE,
+    Failing,
+    failure_kind,
+    failure_text,
+)
+from flintmq.logs import logger
+from flintmq.net.clock import monotonic_ms
+
+KINDS_MAX: Final = 20
+"""Different errors that one page reports."""
+
+DEAD_MAX: Final = 10
+"""Dead letters of one page that are reported one by one; the others are counted."""
+
+LOGGED_MAX: Final = 1_000
+"""Kinds that the driver counts; the oldest is forgotten, and its traceback is logged again."""
+
+TRACE_CHARACTERS_MAX: Final = 8_000
+"""The end of a traceback that travels."""
+
+DEAD: Final = "dead letter"
+OTHERS: Final = "other errors"
+
+_MINUTE_MS: Final = 60_000
+
+log = logger("flintmq.spark")
+
+
+@dataclass(slots=True)
+class Report:
+    """One kind of event in one page: the text of the first, and how many there were."""
+
+    kind: str
+    text: str = ""
+    trace: str = ""
+    count: int = 0
+
+
+class TaskReports:
+    """The events of one task that are not reported yet."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, Report] = {}
+        self._dead: list[Report] = []
+
+    def add_failure(self, failing: Failing) -> None:
+        """A listener raised."""
+        error_type, file, line = failure_kind(failing.error)
+        report = self._count(f"{error_type.__qualname__} at {file}:{line}")
+        if report.count == 1:
+            report.text = failure_text(failing)
+            report.trace = "".join(traceback.format_exception(failing.error))
+            report.trace = report.trace[-TRACE_CHARACTERS_MAX:]
+
+    def add_fault(self, topic: str, fault: object) -> None:
+        """A listener returned something that means nothing."""
+        report = self._count(f"result of the listener of {topic}")
+        report.text = report.text or f"listener of topic {topic!r}: {fault}"
+
+    def add_dead(self, text: str) -> None:
+        """A message became a dead letter."""
+        if len(self._dead) < DEAD_MAX:
+            self._dead.append(Report(DEAD, text, count=1))
+        else:
+            self._dead[-1].count += 1
+
+    def drain(self) -> str | None:
+        """All reports as text, once; None when there are none."""
+        reports = [*self._failures.values(), *self._dead]
+        self._failures, self._dead = {}, []
+        return json.dumps([asdict(each) for each in reports]) if reports else None
+
+    def _count(self, kind: str) -> Report:
+        if kind not in self._failures and len(self._failures) >= KINDS_MAX:
+            kind = OTHERS
+        report = self._failures.setdefault(kind, Report(kind))
+        report.count += 1
+        return report
+
+
+class TaskTraceback(Exception):
+    """The traceback of an exception in a task, which stayed there."""
+
+    def __str__(self) -> str:
+        return f"in a task of Spark\n{self.args[0]}"
+
+
+@dataclass(slots=True)
+class _Logged:
+    count: int = 0
+    minute: int = -1
+    lines: int = 0
+
+
+class DriverReports:
+    """Logs the reports of all tasks of a run, in the program that started it."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, _Logged] = {}
+
+    def log_all(self, texts: Iterable[str]) -> None:
+        """Log what the tasks of one micro-batch reported."""
+        for text in texts:
+            for tree in json.loads(text):
+                self._log(Report(**tree))
+
+    def _log(self, report: Report) -> None:
+        if report.kind not in self._kinds and len(self._kinds) == LOGGED_MAX:
+            del self._kinds[next(iter(self._kinds))]
+        known = self._kinds.setdefault(report.kind, _Logged())
+        is_first, minute = not known.count, monotonic_ms() // _MINUTE_MS
+        known.count += report.count
+        if minute != known.minute:
+            known.minute, known.lines = minute, 0
+        if known.lines == LINES_A_MINUTE:
+            return
+        known.lines += 1
+        if report.kind == DEAD:
+            counted = f" ({known.count} dead letters by now)" if known.count > 1 else ""
+            log.warning("%s%s", report.text, counted)
+        elif is_first:
+            more = f" (and {report.count - 1} times more)" if report.count > 1 else ""
+            trace = TaskTraceback(report.trace) if report.trace else None
+            log.warning("%s%s", report.text, more, exc_info=trace)
+        else:
+            log.warning("%s (this error %d times by now)", report.text, known.count)
