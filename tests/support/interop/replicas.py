@@ -128,6 +128,20 @@ def ending(replicas: Sequence[Replica]) -> Iterator[None]:
                 _end_real(each)
 
 
+@contextmanager
+def running_pair(
+    directory: Path, master_is: str, slave_is: str
+) -> Iterator[tuple[str, Replica, Replica]]:
+    """A name server of ours, and a master and its slave that were started; each may end itself."""
+    with our_name_server(directory) as namesrv:
+        master = replica(master_is, MASTER, directory / "master", namesrv)
+        slave = replica(slave_is, SLAVE, directory / "slave", namesrv)
+        with ending([master, slave]):
+            master.start()
+            slave.start()
+            yield namesrv, master, slave
+
+
 def _end_real(replica: RealReplica) -> None:
     try:
         pid = replica.real.broker_pid
