@@ -44,6 +44,8 @@ T = TypeVar("T")
 NAMES, SLAVE_AT, MASTER_AT = "names:9876", "slave:10911", "master:10911"
 LINK_MS = 20
 RELINK_MS = 600
+BEAT_MS = 1_000
+STALL_MS_MAX = 3_000
 COPY_MS = 2_000
 SWITCH_MS_MAX = 4_000
 SLAVE_TIMEOUT_MS = 1_000
@@ -221,7 +223,8 @@ class SimulatedReplicas:
         lost = self.master.directory
         shutil.rmtree(lost)
         shutil.copytree(self.slave.directory, lost)
-        (lost / "config" / "flintmqRole.json").unlink()
+        for role in (lost / "config").glob("flintmqRole.json*"):
+            role.unlink()
         self.master, self.slave = self.slave, self.master
         self.slave.config = SLAVE_CONFIG
         self.master.start()
@@ -286,7 +289,7 @@ class _Lines:
 
 
 class SimulatedLink:
-    """The HA connection: it breaks at any byte, and frames are lost, repeated and bent."""
+    """The HA connection: it breaks at any byte, stalls, and frames are lost, repeated and bent."""
 
     def __init__(self, replicas: SimulatedReplicas, clock: Clock, chance: Random) -> None:
         self._replicas = replicas
@@ -298,6 +301,7 @@ class SimulatedLink:
         self._session = SlaveSession(LogOffset(0), b"")
         self._reader = PieceReader()
         self._waiting = b""
+        self._beat_ms = 0
         self._step()
 
     def cut(self) -> None:
@@ -319,6 +323,8 @@ class SimulatedLink:
             is_alive = self._send(master, slave, self._slave)
             if not is_alive:
                 delay_ms = self._chance.randint(LINK_MS, RELINK_MS)
+            elif self._chance.random() < self.trouble:
+                delay_ms = self._chance.randint(LINK_MS, STALL_MS_MAX)
         self._clock.after(delay_ms, self._step)
 
     def _connect(self, master: BrokerEngine, slave: BrokerEngine) -> None:
@@ -338,10 +344,11 @@ class SimulatedLink:
         for _ in range(chance.randint(1, 4)):
             size_bytes = chance.choice((50, 1_000, TRANSFER_BYTES))
             stop = LogOffset(min(connected.sent_to + size_bytes, log.end_offset))
-            if stop == connected.sent_to:
+            if stop == connected.sent_to and self._clock.now_ms < self._beat_ms:
                 break
-            view = log.raw.view(connected.sent_to, stop)
+            view = log.raw.view(connected.sent_to, stop) if stop > connected.sent_to else b""
             frame = encode_header(connected.sent_to, len(view)) + bytes(view)
+            self._beat_ms = self._clock.now_ms + BEAT_MS
             connected.sent_to = LogOffset(connected.sent_to + len(view))
             if not self._arrives(frame, slave):
                 self.cut()
