@@ -434,7 +434,7 @@ def test_a_poll_wakes_when_a_message_comes(broker: EmbeddedBroker) -> None:
         thread.start()
 
         send(broker, "wakes", [1])
-        thread.join(10)
+        thread.join(60)
 
         assert came == [b"1"]
 

@@ -95,7 +95,7 @@ def test_a_blocking_pull_comes_back_with_the_next_message(broker: EmbeddedBroker
         wait_for(lambda: broker.call(lambda servers: len(servers.brokers[BROKER].state.held)))
 
         send(broker, "waits", [7])
-        thread.join(10)
+        thread.join(60)
 
         assert [message.body for message in results[0].messages] == [b"7"]
 

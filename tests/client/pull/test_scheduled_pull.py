@@ -173,14 +173,14 @@ def test_stopping_waits_for_what_runs(broker: EmbeddedBroker) -> None:
 
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         running.set()
-        release.wait(20)
+        release.wait(60)
         context.consumer.commit(queue, 1)
         done.set()
 
     schedule = ScheduledPull("slow", namesrv=broker.namesrv)
     schedule.register("slow", pull)
     with nothing_left(), schedule:
-        running.wait(20)
+        running.wait(60)
         threading.Timer(0.05, release.set).start()
     assert done.is_set()
 
@@ -191,11 +191,11 @@ def test_stopping_names_what_does_not_end(broker: EmbeddedBroker) -> None:
 
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         running.set()
-        release.wait(20)
+        release.wait(60)
 
     schedule = ScheduledPull("stuck", namesrv=broker.namesrv).start()
     schedule.register("stuck", pull)
-    running.wait(20)
+    running.wait(60)
 
     schedule.stop(timeout_s=0.05)
 

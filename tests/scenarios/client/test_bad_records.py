@@ -262,7 +262,7 @@ def test_the_same_on_asyncio(broker: EmbeddedBroker) -> None:
             "poisoned-aio", listen, namesrv=broker.namesrv, start_from="first"
         )
         consumer.subscribe("poison-aio")
-        async with consumer, asyncio.timeout(30):
+        async with consumer, asyncio.timeout(60):
             await heard.wait()
 
     run(main())
@@ -360,7 +360,7 @@ def test_lite_pull_on_asyncio_stops_with_the_same_error(broker: EmbeddedBroker) 
             "lite-aio", namesrv=broker.namesrv, start_from=FIRST, on_bad_record="stop"
         )
         consumer.subscribe("poison-lite-aio")
-        async with consumer, asyncio.timeout(30):
+        async with consumer, asyncio.timeout(60):
             bodies += [message.body for message in await consumer.poll(10_000)]
             with pytest.raises(UndecodableRecord, match="at 1 cannot be decoded"):
                 await consumer.poll(10_000)

@@ -19,8 +19,12 @@ from flintmq.protocol.wire import decode_command, encode_command
 T = TypeVar("T")
 
 HERE = Address("127.0.0.1", 0)
-PATIENCE_S = 20.0
-"""How long a test waits for what must happen, on a machine that may be very busy."""
+PATIENCE_S = 60.0
+"""How long a test waits for what must happen, on a machine that may be very busy.
+
+Longer than 20 and 30 seconds: so long clients and brokers wait until they look again at members,
+locks and routes when a message between them came too late.
+"""
 
 CALL_MS = 15_000
 """A timeout that no test means to reach."""
