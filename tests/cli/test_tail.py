@@ -159,7 +159,7 @@ def test_an_interrupt_is_a_good_end(user: Shell) -> None:
         for _ in range(8):
             process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()

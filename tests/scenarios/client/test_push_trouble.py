@@ -41,7 +41,8 @@ def cut_connections(servers: EmbeddedBroker) -> None:
 def test_many_reconnects_leave_no_thread_task_or_descriptor(own_broker: EmbeddedBroker) -> None:
     create_topic(own_broker, "cut", 2)
     ear = Ear()
-    with nothing_left(), reader(own_broker, "cut-readers", ear).subscribe("cut"):
+    consumer = reader(own_broker, "cut-readers", ear, threads_max=1)  # none can be added
+    with nothing_left(), consumer.subscribe("cut"):
         send(own_broker, "cut", [b"first"], queue=0)
         ear.wait_for(1)
         threads, before = client_threads(), sockets()
