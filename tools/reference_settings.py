@@ -232,6 +232,7 @@ BROKER: Final = {
     "mapperFileSizeBatchConsumeQueue": "The same for batch consume queues.",
     "mappedFileSizeConsumeQueueExt": "The same for their extensions.",
     "enableConsumeQueueExt": "Write extensions of consume queues.",
+    "enabledAppendPropCRC": "Give every record a checksum over all of it, 20 bytes.",
     "maxHashSlotNum": "Slots of an index file.",
     "maxIndexNum": "Entries of an index file.",
     "fileReservedTime": "How long files of the log are kept, hours.",
