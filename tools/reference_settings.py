@@ -162,6 +162,12 @@ BROKER: Final = {
     "for; RocketMQ 5 has 1, which waits for nobody.",
     "haMasterAddress": "host:port of the master's HA port, for a slave that no name server tells.",
     "offsetCheckInSlave": "A slave corrects offsets that it does not have, as a master does.",
+    "enableSlaveActingMaster": "A slave may take the place of its master for consumers, see "
+    "[replication](../replication.md#a-slave-that-acts-as-the-master).",
+    "brokerHeartbeatInterval": "How often brokers with enableSlaveActingMaster tell their name "
+    "servers that they live, ms.",
+    "brokerNotActiveTimeoutMillis": "How long such a broker may be silent before name servers take "
+    "it for gone, ms.",
     "metricsExporterType": "`PROM` serves [metrics](../metrics.md); `DISABLE` does not. RocketMQ's "
     "other exporters are refused.",
     "metricsPromExporterHost": "Where metrics are served; 127.0.0.1 unless set.",
@@ -232,6 +238,7 @@ BROKER: Final = {
     "mapperFileSizeBatchConsumeQueue": "The same for batch consume queues.",
     "mappedFileSizeConsumeQueueExt": "The same for their extensions.",
     "enableConsumeQueueExt": "Write extensions of consume queues.",
+    "enabledAppendPropCRC": "Give every record a checksum over all of it, 20 bytes.",
     "maxHashSlotNum": "Slots of an index file.",
     "maxIndexNum": "Entries of an index file.",
     "fileReservedTime": "How long files of the log are kept, hours.",

@@ -5,9 +5,10 @@
     delay levels 45, timers 61, 60  where the next master goes on with its deliveries
 
 The requests are RocketMQ's, so the master may be one of Java; what a 4.9 master does not know is
-left out.  Consumer filters are not copied: consumers bring them with their heartbeats, to slaves
-too.  What a slave changes itself, such as the retry topic of a new member, gives its table a
-version of its own, so the next copy removes it.
+left out.  A slave that may act as the master first commits there (UPDATE_CONSUMER_OFFSET 15) what
+was committed to itself and is further.  Consumer filters are not copied: consumers bring them with
+their heartbeats, to slaves too.  What a slave changes itself, such as the retry topic of a new
+member, gives its table a version of its own, so the next copy removes it.
 
 A copy that fails is logged once, until one succeeds, and tried again with the next period.
 """
@@ -22,7 +23,7 @@ from typing import TypeVar
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.attributes import keeps_batches
-from flintmq.core.account import Account
+from flintmq.broker.tables.offsets import SEPARATOR
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
 from flintmq.logs import logger
 from flintmq.net.channels.channel_pool import Channels
@@ -33,6 +34,8 @@ from flintmq.protocol.bodies.replica import TimerCheckPoint, TimerMetrics
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
+from flintmq.protocol.fields import Header
+from flintmq.protocol.headers.offset import UpdateConsumerOffset
 
 log = logger(__name__)
 
@@ -57,7 +60,6 @@ class TableCopy:
         outgoing: Channels,
         thread: Executor,
         clock: Callable[[], int],
-        inner: Account | None = None,
         registered: asyncio.Event | None = None,
     ) -> None:
         self.copied_ms: int | None = None
@@ -66,7 +68,6 @@ class TableCopy:
         self._outgoing = outgoing
         self._thread = thread  # large tables are read there
         self._now_ms = clock
-        self._inner = inner
         self._registered = registered  # only then it is known where the master is
         self._lock = asyncio.Lock()
         self._is_failing = False
@@ -113,6 +114,7 @@ class TableCopy:
             state.timers.copy_from(timers)
         offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
         if offsets is not None:
+            await self._hand_over(master, offsets)
             await self._store_offsets(offsets)
 
     async def _timer_positions(self, master: str) -> TimerPositions | None:
@@ -122,6 +124,30 @@ class TableCopy:
             return None if metrics is None else metrics.flintmq_positions
         body = await self._ask(master, RequestCode.GET_TIMER_CHECK_POINT)
         return None if body is None else positions_of(TimerCheckPoint.from_body(body))
+
+    async def _hand_over(self, master: str, table: ConsumerOffsets) -> None:
+        """Commit at the master what was committed here and is further; the table has it then."""
+        noted = self._state.offsets.take_noted()
+        try:
+            while noted:
+                place = group, topic, queue_id = next(iter(noted))
+                queues = table.offset_table.setdefault(f"{topic}{SEPARATOR}{group}", {})
+                if noted[place] > queues.get(queue_id, -1):
+                    await self._commit(master, place, noted[place])
+                    queues[queue_id] = noted[place]
+                del noted[place]
+        finally:
+            self._state.offsets.note_again(noted)
+
+    async def _commit(self, master: str, place: tuple[str, str, int], offset: int) -> None:
+        group, topic, queue_id = place
+        header = UpdateConsumerOffset(
+            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
+        )
+        try:
+            await self._ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        except BrokerRefused as error:
+            log.warning("the master does not take the offset of %s in %s: %s", group, topic, error)
 
     async def _store_offsets(self, table: ConsumerOffsets) -> None:
         places = iter(table.offset_table.items())
@@ -140,12 +166,11 @@ class TableCopy:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, kind.from_file, body)
 
-    async def _ask(self, master: str, code: RequestCode) -> bytes | None:
+    async def _ask(
+        self, master: str, code: RequestCode, header: Header | None = None
+    ) -> bytes | None:
         """The body of an answer; None where the master has no such table."""
-        command = request(code)
-        if self._inner is not None:
-            command = self._inner.sign(command)
-        answer = await self._outgoing.call(master, command, COPY_MS)
+        answer = await self._outgoing.call(master, request(code, header), COPY_MS)
         if answer.code == ResponseCode.SUCCESS:
             return answer.body
         if code in _OPTIONAL and answer.code in _ABSENT:

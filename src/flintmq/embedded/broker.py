@@ -347,8 +347,9 @@ class EmbeddedBroker(EmbeddedClients):
         return _Running(servers, thread, directory, temporary)
 
     async def _start_servers(self, directory: Path) -> Servers:
-        name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
-        name_servers = [name_server] * self._name_server_count
+        acting = self._config.acting_master
+        config = NameServerConfig(listen=self._namesrv_listen, support_acting_master=acting)
+        name_servers = [NameServerPlan(config=config)] * self._name_server_count
         return await Servers.start(
             self._plans(directory),
             name_servers,

@@ -31,6 +31,9 @@ from flintmq.metrics.families import (
     histogram,
 )
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
+from flintmq.metrics.run_counts import FAMILIES as RUN_FAMILIES
+from flintmq.metrics.run_counts import RunCounts
+from flintmq.metrics.run_reports import PATH, encode_reports
 from flintmq.net.address import Address
 
 SEND_BOUNDS_MS: Final = (1, 5, 10, 20, 50, 200, 500)
@@ -100,6 +103,9 @@ FAMILIES: tuple[Family, ...] = (
 
 SERIES_OF_A_CLIENT_MAX: Final = 2_000
 """Topics that one producer may have series for: a program may make up any number of them."""
+
+RUNS_MAX: Final = 100
+"""Queries of Spark that are remembered; of those that ended, the oldest make room."""
 
 PENDING_MAX: Final = 4_096
 """Times that wait to be put into buckets: half a megabyte."""
@@ -208,6 +214,7 @@ class ClientMetrics:
         require_prometheus()
         self._lock = threading.Lock()
         self._clients: list[ProducerCounts | ConsumerCounts] = []
+        self._runs: dict[tuple[str, str], RunCounts] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: MetricsServer | None = None
@@ -219,6 +226,20 @@ class ClientMetrics:
     def consumer(self, group: str) -> ConsumerCounts:
         """For a consumer that was made with these metrics."""
         return self._add(ConsumerCounts(group))
+
+    def spark_run(self, name: str, kind: str, now_ms: int) -> RunCounts:
+        """For a query of Spark; one that begins anew goes on counting where it was."""
+        with self._lock:
+            found = self._runs.pop((name, kind), None)
+            if found is None:
+                found = RunCounts(name, kind, now_ms)
+            else:
+                found.began(now_ms)
+            self._runs[name, kind] = found
+            over = [key for key, each in self._runs.items() if not each.is_active]
+            for key in over[: max(0, len(self._runs) - RUNS_MAX)]:
+                del self._runs[key]
+        return found
 
     def _add(self, counts: T) -> T:
         with self._lock:
@@ -245,8 +266,9 @@ class ClientMetrics:
         )
         self._thread.start()
         source = Source(dict, self._samples, list)
+        pages = {PATH: self._reports}
         starting = asyncio.run_coroutine_threadsafe(
-            serve_metrics(Address.parse(listen), [source]), loop
+            serve_metrics(Address.parse(listen), [source], pages), loop
         )
         try:
             self._server = starting.result()
@@ -271,10 +293,15 @@ class ClientMetrics:
         return Snapshot({}, [samples for samples in self._samples() if samples is not None])
 
     def _samples(self) -> Work:
-        samples = {family: Samples(family) for family in FAMILIES}
+        samples = {family: Samples(family) for family in (*FAMILIES, *RUN_FAMILIES)}
         with self._lock:
-            clients = list(self._clients)
+            clients = [*self._clients, *self._runs.values()]
         for client in clients:
             client.fill(samples)
             yield None
         yield from samples.values()
+
+    def _reports(self) -> bytes:
+        with self._lock:
+            runs = list(self._runs.values())
+        return encode_reports([each.report() for each in runs])

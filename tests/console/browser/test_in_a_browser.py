@@ -59,6 +59,7 @@ def paths(visitor: Visitor) -> list[str]:
         "/dead-letters",
         "/dead-letters/group?name=billing",
         "/dead-letters/replay?name=billing",
+        "/spark",
         "/access",
         "/history",
         "/topics/new",
@@ -70,6 +71,7 @@ def paths(visitor: Visitor) -> list[str]:
         ("/topic/messages?name=hostile", "/message?"),
         ("/group?name=billing", "/group/member?"),
         ("/dead-letters/group?name=billing", "/dead-letters/letter?"),
+        ("/spark", "/spark/run?"),
     ):
         links = [tag.attributes.get("href") or "" for tag in Tags.of(visitor.text(page), "a")]
         found[next(link for link in links if link.startswith(start))] = None

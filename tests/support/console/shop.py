@@ -9,6 +9,7 @@ from typing import Any
 from flintmq import DeadLetter, Message, ReceivedMessage
 from flintmq.embedded.broker import EmbeddedBroker
 from support.console.browsing import PATIENCE_S, Visitor, visiting
+from support.console.spark_driver import spark_driver
 
 ORDERS = 120
 TOPICS = ("orders", "payments", "shipments", "stock-levels", "mail.outgoing")
@@ -22,7 +23,8 @@ def shop(**console: Any) -> Iterator[tuple[EmbeddedBroker, Visitor]]:
     with EmbeddedBroker(brokers=2) as broker:
         _create_topics(broker)
         with (
-            visiting(broker.namesrv, **console) as visitor,
+            spark_driver() as (_, driver),
+            visiting(broker.namesrv, spark_runs=[driver], **console) as visitor,
             broker.push_consumer("billing", _bill, start_from="first", trace=True).subscribe(
                 "orders", tags="paid || open"
             ),
