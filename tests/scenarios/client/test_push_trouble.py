@@ -117,7 +117,7 @@ def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
         wait_for(lambda: stored(own_broker, "SCHEDULE_TOPIC_XXXX"))
         own_broker.advance(15)
         ear.wait_for(2)
-        assert consumer.status().listeners[0].running_ms >= 1_000
+        wait_for(lambda: consumer.status().listeners[0].running_ms >= 1_000)  # it still runs
         wait_for(lambda: _settled(consumer) == 1)  # the queue went on without it
         gate.set()
 
