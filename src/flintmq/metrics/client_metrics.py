@@ -31,6 +31,8 @@ from flintmq.metrics.families import (
     histogram,
 )
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
+from flintmq.metrics.pull_counts import FAMILIES as PULL_FAMILIES
+from flintmq.metrics.pull_counts import PullCounts
 from flintmq.metrics.run_counts import FAMILIES as RUN_FAMILIES
 from flintmq.metrics.run_counts import RunCounts
 from flintmq.metrics.run_reports import PATH, encode_reports
@@ -95,6 +97,7 @@ FAMILIES: tuple[Family, ...] = (
     PROCESS_TIME,
     CONSUMED,
     SENT_BACK,
+    *PULL_FAMILIES,
     CACHED_MESSAGES,
     CACHED_BYTES,
     QUEUES,
@@ -168,20 +171,26 @@ class ConsumerCounts:
         self.cached: Callable[[], Iterable[tuple[str, int, int, int]]] | None = None
         """Topic, queues, messages and bytes cached; None while it does not run."""
         self.bad_count = 0
+        self.pulls = PullCounts()
+        """Of a consumer that pulls by itself."""
         self._times: dict[tuple[str, bool], Distribution] = {}
         self._messages: dict[tuple[str, bool], int] = {}
         self._sent_back: dict[tuple[str, str], int] = {}
 
     def called(self, topic: str, well: int, failed: int, took_ns: int) -> None:
         """A listener ended, and some of its messages, or none, have to come again."""
-        times = self._times.get((topic, not failed))
-        if times is None:
-            times = self._times[topic, not failed] = Distribution(PROCESS_BOUNDS_MS)
-        times.add(took_ns / 1e6)
+        self.function_ended(topic, took_ns, is_well=not failed)
         for is_well, count in ((True, well), (False, failed)):
             if count:
                 key = (topic, is_well)
                 self._messages[key] = self._messages.get(key, 0) + count
+
+    def function_ended(self, topic: str, took_ns: int, *, is_well: bool) -> None:
+        """The function of a scheduled pull ended."""
+        times = self._times.get((topic, is_well))
+        if times is None:
+            times = self._times[topic, is_well] = Distribution(PROCESS_BOUNDS_MS)
+        times.add(took_ns / 1e6)
 
     def sent_back(self, topic: str, target: str) -> None:
         key = (topic, target)
@@ -201,6 +210,7 @@ class ConsumerCounts:
                 samples[QUEUES].add(queues, topic, *who)
                 samples[CACHED_MESSAGES].add(messages, topic, *who)
                 samples[CACHED_BYTES].add(size_bytes, topic, *who)
+        self.pulls.fill(samples, who)
         samples[BAD_RECORDS].add(self.bad_count, *who)
 
 
