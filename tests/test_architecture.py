@@ -49,6 +49,7 @@ MAY_DO_IO = {
     "broker/listening.py",
     "metrics/client_metrics.py",
     "metrics/pages.py",
+    "metrics/producer_counts.py",
     "metrics/pull_counts.py",
     "metrics/run_counts.py",
     "nameserver/server.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -196,3 +197,16 @@ def test_a_provider_is_set_up_once_in_a_process(traces: Traces) -> None:
     assert len(made) == 1
     with pytest.raises(InvalidSetting):
         OpenTelemetry(TracerProvider(), setup=provider)
+
+
+def test_functions_that_differ_in_their_values_make_providers_of_their_own() -> None:
+    made: list[str] = []
+
+    def named(place: str) -> TracerProvider:
+        made.append(place)
+        return TracerProvider()
+
+    for place in ("a", "b", "a"):
+        OpenTelemetry(setup=partial(named, place)).begin_send(Message("t", b"x")).ended(None)
+
+    assert made == ["a", "b"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from opentelemetry import context as contexts
@@ -253,11 +254,27 @@ _providing = threading.Lock()
 
 def _provider_of(setup: Setup) -> trace.TracerProvider:
     """The provider of this process; a task that is sent the function anew finds the same."""
-    name = f"{setup.__module__}.{getattr(setup, '__qualname__', repr(setup))}"
+    name = _name_of(setup)
     with _providing:
         if name not in _providers:
             _providers[name] = setup()
         return _providers[name]
+
+
+def _name_of(setup: Setup) -> str:
+    """What tells one function from another, also after it was sent: its name, and the plain values
+    that it has from where it was defined, such as the address of a collector.
+    """
+    bare: Any = setup
+    given: list[object] = []
+    while isinstance(bare, partial):
+        given += [*bare.args, *sorted(bare.keywords.items())]
+        bare = bare.func
+    cells = getattr(bare, "__closure__", None) or ()
+    given += [cell.cell_contents for cell in cells]
+    given += getattr(bare, "__defaults__", None) or ()
+    values = [each for each in given if isinstance(each, str | int | float | bytes | tuple)]
+    return f"{bare.__module__}.{getattr(bare, '__qualname__', type(bare).__qualname__)} {values}"
 
 
 def _remade(setup: Setup | None) -> OpenTelemetry:
