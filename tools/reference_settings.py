@@ -116,6 +116,10 @@ PULL: Final = {
     "unit_mode": "For RocketMQ's deployments in units.",
     "on_bad_record": "A message that cannot be decoded: `skip` passes it over, `stop` ends the "
     "queue with `UndecodableRecord`.",
+    "consume_hooks": "See each pull or poll that brought messages, and what is committed and sent "
+    "back: [traces](../metrics.md#traces).",
+    "metrics": "Count messages and time pulls in this `ClientMetrics`, see "
+    "[metrics](../metrics.md#producers-and-consumers).",
     "offset_store": "A store of your own for offsets.",
     "offsets_dir": "Where a broadcasting consumer keeps its file.",
 }
