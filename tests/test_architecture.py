@@ -97,6 +97,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"config", "requests"},
         {"counters", "limits", "stepping"},
         {"tables"},
+        {"pops"},
         {"scheduled"},
         {"state"},
         {"send", "consume"},
@@ -170,7 +171,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"replication"},
         {"body_limits", "command", "records"},
         {"header_binary", "header_json", "headers", "bodies", "signature"},
-        {"wire"},
+        {"pop", "wire"},
         {"connection", "typed_request"},
     ],
     "spark": [
