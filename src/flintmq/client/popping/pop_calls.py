@@ -10,13 +10,16 @@ does not know it, as those before 5.1, is remembered and gets one request for ea
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from flintmq.client.engine.broker_calls import master_of
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.ask import refusal
+from flintmq.core.bad_record_rule import KIND, OnBadRecord
 from flintmq.core.group.actions import MEMBERS_TIMEOUT_MS, SEND_BACK_TIMEOUT_MS, DeadLetterRecord
+from flintmq.core.group.rebalance import Assigned
 from flintmq.core.group.requests import dead_letter_request
 from flintmq.core.pop.pop_request import (
     POP_PATIENCE_MS,
@@ -32,10 +35,11 @@ from flintmq.core.pop.pop_request import (
     read_hidden,
     read_popped,
 )
+from flintmq.core.pop.simple_actions import BadPopped
 from flintmq.errors import FlintError
 from flintmq.model.bad_record import BadRecord
-from flintmq.model.queue import QueueRef
-from flintmq.protocol.bodies.pop import Assignment, Assignments, QueryAssignment
+from flintmq.model.queue import PopSource, QueueRef
+from flintmq.protocol.bodies.pop import POP_MODE, Assignments, QueryAssignment
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.pop.receipts import ReceiptHandle
@@ -93,8 +97,21 @@ class PopCalls:
         reply = await self._engine.call(address, asked, SETTLE_TIMEOUT_MS)
         return read_hidden(reply, handle, address)
 
-    async def dead_letter(self, topic: str, bad: BadRecord, tries_max: int) -> None:
-        """Have a record that cannot be decoded stored as a dead letter."""
+    async def lay_aside(self, laid: BadPopped, rule: OnBadRecord, tries_max: int) -> None:
+        """A record that cannot be decoded: a dead letter, then done.  What fails comes again."""
+        bad, handle = laid.popped
+        fate = "comes again" if handle is None else "skipped"
+        try:
+            if handle is not None and rule == "dead_letter":
+                await self._dead_letter(laid.topic, bad, tries_max)
+                fate = "goes to the dead letters"
+            if handle is not None:
+                await self.ack(laid.topic, handle)
+        except FlintError as error:
+            fate = f"comes again: {error}"
+        self._engine.events.add(KIND, laid.topic, f"{bad}; {fate}", logging.ERROR)
+
+    async def _dead_letter(self, topic: str, bad: BadRecord, tries_max: int) -> None:
         queue = QueueRef(topic, bad.broker, bad.queue_id)
         address = await master_of(self._engine, queue)
         asked = dead_letter_request(DeadLetterRecord(queue, bad, 0, None), self._group, tries_max)
@@ -102,7 +119,7 @@ class PopCalls:
         if reply.code != ResponseCode.SUCCESS:
             raise refusal(reply, address)
 
-    async def assignment(self, topic: str) -> tuple[Assignment, ...] | None:
+    async def assignment(self, topic: str) -> list[Assigned] | None:
         """What a broker of the topic assigns to us (QUERY_ASSIGNMENT, 400); None: no change."""
         address = await self._engine.some_broker(topic)
         body = QueryAssignment(
@@ -112,7 +129,17 @@ class PopCalls:
         reply = await self._engine.call(address, asked, MEMBERS_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise pop_refusal(reply, address)
-        return Assignments.from_body(reply.body).message_queue_assignments
+        given = Assignments.from_body(reply.body).message_queue_assignments
+        if given is None:
+            return None
+        return [
+            Assigned(
+                PopSource(topic, each.message_queue.broker_name, each.message_queue.queue_id),
+                each.mode == POP_MODE,
+            )
+            for each in given
+            if each.message_queue.topic == topic
+        ]
 
     async def _outcome(self, topic: str, handle: ReceiptHandle) -> FlintError | None:
         try:

@@ -7,7 +7,6 @@ was made for: what it brings is handed to the next receive, or returned.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -15,7 +14,7 @@ from typing import Final
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.machine_driver import Actions, MachineDriver, known_error
 from flintmq.client.popping.pop_calls import PopCalls
-from flintmq.core.bad_record_rule import KIND, OnBadRecord
+from flintmq.core.bad_record_rule import OnBadRecord
 from flintmq.core.group.consumer_settings import RETRY_MAX
 from flintmq.core.pop.pop_request import Pop
 from flintmq.core.pop.simple_actions import (
@@ -136,21 +135,7 @@ class SimpleDriver(MachineDriver):
                 return
 
     def _bad_popped(self, laid: BadPopped) -> None:
-        self.begin(laid, self._lay_aside(laid))
-
-    async def _lay_aside(self, laid: BadPopped) -> None:
-        """A record that cannot be decoded: dead letter, then done.  What fails comes again."""
-        bad, handle = laid.popped
-        fate = "comes again" if handle is None else "skipped"
-        try:
-            if handle is not None and self._on_bad == "dead_letter":
-                await self._pop_calls.dead_letter(laid.topic, bad, RETRY_MAX)
-                fate = "goes to the dead letters"
-            if handle is not None:
-                await self._pop_calls.ack(laid.topic, handle)
-        except FlintError as error:
-            fate = f"comes again: {error}"
-        self._engine.events.add(KIND, laid.topic, f"{bad}; {fate}", logging.ERROR)
+        self.begin(laid, self._pop_calls.lay_aside(laid, self._on_bad, RETRY_MAX))
 
 
 def with_receipt(message: ReceivedMessage, handle: ReceiptHandle) -> ReceivedMessage:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.engine.setting_names import StartFrom
 from flintmq.core.bad_record_rule import OnBadRecord, check_rule
-from flintmq.core.pop.pop_settings import pop_start_mode
+from flintmq.core.pop.pop_settings import check_pop_start, pop_start_mode
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import ConsumeFromWhere
 from flintmq.model.start_point import StartPoint
@@ -30,7 +30,7 @@ class SimpleConfig:
     """What becomes of a record that cannot be decoded: dead_letter or skip."""
 
     def __post_init__(self) -> None:
-        pop_start_mode(self.start_from)
+        check_pop_start(self.start_from)
         check_rule(self.on_bad_record)
         if self.on_bad_record == "stop":
             reason = "no queue is this consumer's own to stop: use dead_letter or skip"

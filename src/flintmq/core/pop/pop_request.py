@@ -25,7 +25,7 @@ from flintmq.errors import BrokerRefused, MalformedRecord
 from flintmq.model import properties as names
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import ReceivedMessage
-from flintmq.protocol.bodies.common_bodies import ANY_QUEUE_ID
+from flintmq.model.queue import PopSource
 from flintmq.protocol.bodies.pop import BatchAck, BatchAcks, pack_bits
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
@@ -68,18 +68,6 @@ _EMPTY: Final = frozenset(
 )
 
 
-class PopSource(NamedTuple):
-    """Where messages are popped: one queue, or every queue of a topic on one broker."""
-
-    topic: str
-    broker: str
-    queue_id: int = ANY_QUEUE_ID
-
-    def __str__(self) -> str:
-        queue = "any" if self.queue_id == ANY_QUEUE_ID else self.queue_id
-        return f"{self.topic}/{self.broker}/{queue}"
-
-
 class Pop(msgspec.Struct, frozen=True, eq=False):
     """One pop.  ``hold_ms`` above 0 lets the broker wait that long for a message."""
 
@@ -104,12 +92,14 @@ class PopFound:
     """The messages of a pop, each with its receipt; ``is_full``: the broker holds no more pops.
 
     ``fault`` tells that the rest of the answer could not be read; it comes back by itself.
+    ``unwanted`` are messages that hooks of the program left out.
     """
 
     messages: list[ReceivedMessage] = field(default_factory=list)
     bad: list[PoppedBad] = field(default_factory=list)
     fault: MalformedRecord | None = None
     is_full: bool = False
+    unwanted: list[ReceivedMessage] = field(default_factory=list)
 
 
 def pop_request(pop: Pop, group: str) -> Command:

@@ -9,9 +9,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from flintmq.core.group.actions import ReportEvent
-from flintmq.core.pop.pop_request import Pop, PoppedBad, PopSource
+from flintmq.core.pop.pop_request import Pop, PoppedBad
 from flintmq.errors import FlintError
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import PopSource
 
 
 @dataclass(slots=True, eq=False)

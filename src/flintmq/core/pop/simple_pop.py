@@ -34,7 +34,6 @@ from flintmq.core.pop.pop_request import (
     START_AT_END,
     Pop,
     PopFound,
-    PopSource,
     is_without_pop,
 )
 from flintmq.core.pop.simple_actions import (
@@ -48,6 +47,7 @@ from flintmq.core.pop.simple_actions import (
 from flintmq.core.refusals import is_access_refusal
 from flintmq.errors import BrokerRefused, FlintError, NoRoute
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import PopSource
 from flintmq.protocol.codes import ResponseCode
 
 HOLD_MS_MAX: Final = 5_000
