@@ -21,8 +21,8 @@ from flintmq.client.push.consume_stats import ConsumerStats
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.actions import AskAssignment
-from flintmq.core.pop.in_flight import AckPopped, HidePopped, HideWhy
 from flintmq.core.pop.pop_request import Pop, PopFound
+from flintmq.core.pop.popped_message import AckPopped, HidePopped, HideWhy
 from flintmq.core.pop.simple_actions import BadPopped
 from flintmq.errors import Unreachable
 from flintmq.model.queue import QueueRef

@@ -15,7 +15,7 @@ from flintmq.client.push.listeners import Work
 from flintmq.client.push.thread_pool import RunningJob
 from flintmq.core.consumer.consumer_status import AssignedQueueStatus as Waiting
 from flintmq.core.consumer.consumer_status import GroupStatus
-from flintmq.core.pop.pop_table import PopPlace
+from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
@@ -75,7 +75,7 @@ class ConsumerStatus:
     rates: Mapping[str, TopicRates]
     bad_count: int = 0
     """Records that could not be decoded, of all queues since the start."""
-    pops: tuple[PopPlace, ...] = ()
+    pops: tuple[PopStatus, ...] = ()
     """Where messages are popped, instead of queues of one's own."""
 
 

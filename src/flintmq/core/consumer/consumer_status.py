@@ -18,7 +18,7 @@ from flintmq.core.consumer.assigned_queue import (
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.pull_loop import Awaiting, PullLoop, Reason
 from flintmq.core.consumer.settle_orderly import OrderlySettling, Suspended
-from flintmq.core.pop.pop_table import PopPlace
+from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
@@ -69,7 +69,7 @@ class GroupStatus:
     queues: tuple[AssignedQueueStatus, ...]
     troubles: Mapping[str, str]
     bad_count: int = 0
-    pops: tuple[PopPlace, ...] = ()
+    pops: tuple[PopStatus, ...] = ()
     """Where messages are popped."""
 
 

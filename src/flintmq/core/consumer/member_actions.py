@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from flintmq.core.group.actions import Action as PullAction
-from flintmq.core.pop.pop_queue import PopAction
+from flintmq.core.pop.popped_queue import PopAction
 
 Action: TypeAlias = PullAction | PopAction

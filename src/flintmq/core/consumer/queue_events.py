@@ -40,10 +40,10 @@ from flintmq.core.group.listener_results import Verdict, outcomes_of
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
-from flintmq.core.pop.in_flight import AckPopped, HidePopped
-from flintmq.core.pop.pop_queue import PopQueue
 from flintmq.core.pop.pop_request import Pop, PopFound
 from flintmq.core.pop.pop_table import PopTable
+from flintmq.core.pop.popped_message import AckPopped, HidePopped
+from flintmq.core.pop.popped_queue import PoppedQueue
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.bad_record import BadRecord
@@ -139,7 +139,7 @@ class QueueWork(ABC):
     def started(self, batch: Deliver, now_ms: int) -> bool:
         """A listener is about to begin.  False: do not call it, the batch is not ours any more."""
         home = batch.home
-        if isinstance(home, PopQueue):
+        if isinstance(home, PoppedQueue):
             return home.settling.started(batch, now_ms)
         assert isinstance(home, AssignedQueue)
         if not isinstance(home.stage, Working):
@@ -166,7 +166,7 @@ class QueueWork(ABC):
     def consumed(self, batch: Deliver, result: object, now_ms: int) -> Actions:
         """A listener ended, with what it returned or the exception it raised."""
         home = batch.home
-        if isinstance(home, PopQueue):
+        if isinstance(home, PoppedQueue):
             return self._consumed_popped(home, batch, result, now_ms)
         assert isinstance(home, AssignedQueue)
         home.consumed_ms = now_ms
@@ -181,7 +181,7 @@ class QueueWork(ABC):
         return self._settled(home, out, now_ms)
 
     def _consumed_popped(
-        self, home: PopQueue, batch: Deliver, result: object, now_ms: int
+        self, home: PoppedQueue, batch: Deliver, result: object, now_ms: int
     ) -> Actions:
         verdict = outcomes_of(result, len(batch.messages))
         out: list[Action] = [*self._pops.consumed(home, batch, verdict, now_ms)]
@@ -202,7 +202,7 @@ class QueueWork(ABC):
 
     def sent_back(self, ask: SendBack, now_ms: int) -> Actions:
         home = ask.home
-        if isinstance(home, PopQueue):
+        if isinstance(home, PoppedQueue):
             return self._end([*self._pops.dead_letter_stored(ask, now_ms)], now_ms)
         assert isinstance(home, AssignedQueue)
         if not home.counts:
@@ -212,7 +212,7 @@ class QueueWork(ABC):
 
     def send_back_failed(self, ask: SendBack, reason: str, now_ms: int) -> Actions:
         home = ask.home
-        if isinstance(home, PopQueue):
+        if isinstance(home, PoppedQueue):
             return self._end([*self._pops.dead_letter_failed(ask, reason, now_ms)], now_ms)
         assert isinstance(home, AssignedQueue)
         if not home.counts:

@@ -16,16 +16,16 @@ from flintmq.core.group.consumer_settings import ConsumerSettings
 from flintmq.core.group.listener_results import Verdict
 from flintmq.core.group.rebalance import Share
 from flintmq.core.group.subscriptions import Subscriptions
-from flintmq.core.pop.in_flight import AckPopped, HidePopped
-from flintmq.core.pop.pop_queue import PopAction, PopQueue
 from flintmq.core.pop.pop_request import Pop, PopFound
+from flintmq.core.pop.popped_message import AckPopped, HidePopped
+from flintmq.core.pop.popped_queue import PopAction, PoppedQueue
 from flintmq.errors import FlintError
 from flintmq.model.queue import PopSource
 from flintmq.protocol.pop.receipts import ReceiptHandle
 
 
 @dataclass(frozen=True, slots=True)
-class PopPlace:
+class PopStatus:
     """What a member does at one place that it pops from."""
 
     source: PopSource
@@ -46,10 +46,10 @@ class PopTable:
     def __init__(self, settings: ConsumerSettings, subscriptions: Subscriptions) -> None:
         self._settings = settings
         self._subscriptions = subscriptions
-        self._queues: dict[PopSource, PopQueue] = {}
+        self._queues: dict[PopSource, PoppedQueue] = {}
         self.is_paused = False
 
-    def __iter__(self) -> Iterator[PopQueue]:
+    def __iter__(self) -> Iterator[PoppedQueue]:
         return iter(list(self._queues.values()))
 
     def __len__(self) -> int:
@@ -73,10 +73,10 @@ class PopTable:
             out += self._advance(home, now_ms)
         return out, has_changed
 
-    def _gain(self, source: PopSource, now_ms: int) -> PopQueue:
+    def _gain(self, source: PopSource, now_ms: int) -> PoppedQueue:
         wish = self._subscriptions.find(source.topic)
         assert wish is not None
-        home = self._queues[source] = PopQueue(source, self._settings, wish, now_ms)
+        home = self._queues[source] = PoppedQueue(source, self._settings, wish, now_ms)
         return home
 
     # Events
@@ -98,7 +98,7 @@ class PopTable:
         return out
 
     def consumed(
-        self, home: PopQueue, batch: Deliver, verdict: Verdict, now_ms: int
+        self, home: PoppedQueue, batch: Deliver, verdict: Verdict, now_ms: int
     ) -> list[PopAction]:
         out: list[PopAction] = [*home.settling.consumed(batch, verdict, now_ms)]
         return out + self._advance(home, now_ms)
@@ -156,9 +156,9 @@ class PopTable:
     def still_running(self) -> list[Deliver]:
         return [batch for home in self for batch in home.settling.running]
 
-    def places(self) -> tuple[PopPlace, ...]:
+    def places(self) -> tuple[PopStatus, ...]:
         return tuple(
-            PopPlace(
+            PopStatus(
                 home.source,
                 home.is_ours,
                 home.pop is not None,
@@ -173,17 +173,17 @@ class PopTable:
 
     # Inside
 
-    def _advance(self, home: PopQueue, now_ms: int) -> list[PopAction]:
+    def _advance(self, home: PoppedQueue, now_ms: int) -> list[PopAction]:
         out = home.next_pop(now_ms, is_paused=self.is_paused)
         self._forget(home)
         return out
 
-    def _forget(self, home: PopQueue) -> None:
+    def _forget(self, home: PoppedQueue) -> None:
         """A place that is not ours is gone with the last of its messages."""
         if not home.is_ours and home.is_idle and home.pop is None:
             self._queues.pop(home.source, None)
 
 
-def _home(home: object) -> PopQueue:
-    assert isinstance(home, PopQueue)
+def _home(home: object) -> PoppedQueue:
+    assert isinstance(home, PoppedQueue)
     return home

@@ -1,7 +1,7 @@
 """What becomes of popped messages: acknowledged, hidden for a delay, renewed, dead letters.
 
-`core.pop.in_flight` has the life of a message.  What cannot be settled within its invisible time
-comes again by itself: that is reported, and nothing else is done.
+`core.pop.popped_message` has the life of a message.  What cannot be settled within its invisible
+time comes again by itself: that is reported, and nothing else is done.
 
 Invariant: a message leaves the table when the broker knows its fate, or when its invisible time is
 over and the broker decides it alone.
@@ -26,7 +26,7 @@ from flintmq.core.group.listener_results import (
 )
 from flintmq.core.group.redelivery import redelivery_delay
 from flintmq.core.group.retry_copy import FIRST_LEVEL
-from flintmq.core.pop.in_flight import AckPopped, HidePopped, HideWhy, InFlight
+from flintmq.core.pop.popped_message import AckPopped, HidePopped, HideWhy, PoppedMessage
 from flintmq.model import properties as names
 from flintmq.model.delay_levels import delay_ms
 from flintmq.model.group import without_namespace
@@ -47,7 +47,7 @@ class PoppedSettling:
         self.source = source
         self.trouble = ""
         """Why the broker was not reached last, or nothing."""
-        self.entries: dict[str, InFlight] = {}
+        self.entries: dict[str, PoppedMessage] = {}
         """By the receipt that the message came with."""
         self.running: dict[Deliver, None] = {}
         self.is_stopping = False
@@ -57,27 +57,27 @@ class PoppedSettling:
         self._tries_max = settings.tries_max(ordered=False)
         self.due_ms: int | None = None
 
-    def add(self, message: ReceivedMessage, now_ms: int) -> InFlight:
+    def add(self, message: ReceivedMessage, now_ms: int) -> PoppedMessage:
         """A message was popped just now."""
         receipt = message.properties[names.POP_CK]
         topic = without_namespace(self._settings.namespace, message.topic)
         seen = message if topic == message.topic else message._replace(topic=topic)
         invisible_ms = self._settings.invisible_ms
-        entry = InFlight(
+        entry = PoppedMessage(
             seen, ReceiptHandle.parse(receipt), now_ms + invisible_ms, now_ms + invisible_ms // 2
         )
         self.entries[receipt] = entry
         self._due(entry.renew_ms)
         return entry
 
-    def refuse(self, entry: InFlight) -> Outcome | None:
+    def refuse(self, entry: PoppedMessage) -> Outcome | None:
         """What becomes of a message that no listener may get; None where one may."""
         times = entry.message.reconsume_times
         if times > self._tries_max:
             return Dead(f"delivered {times} times and never settled")
         return None
 
-    def give_back(self, entry: InFlight) -> HidePopped:
+    def give_back(self, entry: PoppedMessage) -> HidePopped:
         """Show a message to others again."""
         return self._hide(entry, 0, HideWhy.RETURN)
 
@@ -224,26 +224,26 @@ class PoppedSettling:
 
     # Inside
 
-    def _is_returned(self, entry: InFlight) -> bool:
+    def _is_returned(self, entry: PoppedMessage) -> bool:
         """Whether nobody is to consume it here any more."""
         if entry.is_refused or self._is_abandoned:
             return True
         return self.is_stopping and entry.started_ms is None
 
-    def _find(self, message: ReceivedMessage) -> InFlight | None:
+    def _find(self, message: ReceivedMessage) -> PoppedMessage | None:
         return self.entries.get(message.properties[names.POP_CK])
 
-    def _drop(self, entry: InFlight) -> None:
+    def _drop(self, entry: PoppedMessage) -> None:
         entry.under_way = None
         self.entries.pop(entry.message.properties[names.POP_CK], None)
 
     def _queue_of(self, message: ReceivedMessage) -> QueueRef:
         return QueueRef(self.source.topic, self.source.broker, message.queue_id)
 
-    def settle(self, entries: Iterable[InFlight], now_ms: int) -> list[SettlePopped]:
+    def settle(self, entries: Iterable[PoppedMessage], now_ms: int) -> list[SettlePopped]:
         """Do what follows from outcomes, where nothing else is under way."""
         out: list[SettlePopped] = []
-        acks: list[InFlight] = []
+        acks: list[PoppedMessage] = []
         for entry in entries:
             if entry.under_way is not None:
                 continue
@@ -265,10 +265,10 @@ class PoppedSettling:
             out.append(ack)
         return out
 
-    def _is_given_up(self, entry: InFlight) -> bool:
+    def _is_given_up(self, entry: PoppedMessage) -> bool:
         return entry.message.reconsume_times >= self._tries_max
 
-    def _bury(self, entry: InFlight, outcome: Outcome) -> SendBack:
+    def _bury(self, entry: PoppedMessage, outcome: Outcome) -> SendBack:
         reason = outcome.reason if isinstance(outcome, Again | Dead) else ""
         message = entry.message
         ask = SendBack(
@@ -277,12 +277,12 @@ class PoppedSettling:
         entry.under_way = ask
         return ask
 
-    def _hide(self, entry: InFlight, invisible_ms: int, why: HideWhy) -> HidePopped:
+    def _hide(self, entry: PoppedMessage, invisible_ms: int, why: HideWhy) -> HidePopped:
         ask = HidePopped(self.source.topic, entry, invisible_ms, why, self._home)
         entry.under_way = ask
         return ask
 
-    def _renew(self, entry: InFlight, now_ms: int) -> list[SettlePopped]:
+    def _renew(self, entry: PoppedMessage, now_ms: int) -> list[SettlePopped]:
         started_ms = entry.started_ms
         timeout_ms = self._settings.consume_timeout_ms
         if started_ms is None or now_ms - started_ms < timeout_ms:
@@ -297,17 +297,17 @@ class PoppedSettling:
         )
         return [ReportEvent("retry", str(self.source), text, logging.WARNING)]
 
-    def _renewed(self, entry: InFlight, now_ms: int) -> None:
+    def _renewed(self, entry: PoppedMessage, now_ms: int) -> None:
         entry.expires_ms = now_ms + self._settings.invisible_ms
         entry.renew_ms = now_ms + self._settings.invisible_ms // 2
         self._due(entry.renew_ms)
 
-    def _later(self, entry: InFlight, now_ms: int) -> None:
+    def _later(self, entry: PoppedMessage, now_ms: int) -> None:
         entry.under_way = None
         entry.again_ms = now_ms + AGAIN_MS
         self._due(entry.again_ms)
 
-    def _lose(self, entry: InFlight) -> list[SettlePopped]:
+    def _lose(self, entry: PoppedMessage) -> list[SettlePopped]:
         """Its invisible time is over: the broker gives it to somebody again."""
         self._drop(entry)
         what = "no listener began it" if entry.started_ms is None else "it was not settled"
@@ -320,7 +320,7 @@ class PoppedSettling:
         if self.due_ms is None or due_ms < self.due_ms:
             self.due_ms = due_ms
 
-    def _due_of(self, entry: InFlight, now_ms: int) -> None:
+    def _due_of(self, entry: PoppedMessage, now_ms: int) -> None:
         """When to look at a message again; one that something is under way for needs no look."""
         if entry.under_way is not None:
             return

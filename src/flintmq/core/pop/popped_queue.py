@@ -43,7 +43,7 @@ QUICK_REST_MS: Final = 200
 PopAction: TypeAlias = Pop | Deliver | SettlePopped | BadPopped
 
 
-class PopQueue:
+class PoppedQueue:
     """One place to pop from.  ``source`` has wire names."""
 
     def __init__(
@@ -65,7 +65,7 @@ class PopQueue:
         self.bad_count = 0
 
     def __repr__(self) -> str:
-        return f"<PopQueue {self.source}, {len(self.settling.entries)} under way>"
+        return f"<PoppedQueue {self.source}, {len(self.settling.entries)} under way>"
 
     @property
     def is_idle(self) -> bool:

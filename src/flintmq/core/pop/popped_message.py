@@ -32,7 +32,7 @@ class HideWhy(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class InFlight:
+class PoppedMessage:
     """One popped message.  ``message`` is as listeners see it."""
 
     message: ReceivedMessage
@@ -56,7 +56,7 @@ class AckPopped(msgspec.Struct, frozen=True, eq=False):
 
     topic: str
     broker: str
-    entries: tuple[InFlight, ...]
+    entries: tuple[PoppedMessage, ...]
     home: object
 
 
@@ -64,7 +64,7 @@ class HidePopped(msgspec.Struct, frozen=True, eq=False):
     """CHANGE_MESSAGE_INVISIBLETIME (200053)."""
 
     topic: str
-    entry: InFlight
+    entry: PoppedMessage
     invisible_ms: int
     why: HideWhy
     home: object
