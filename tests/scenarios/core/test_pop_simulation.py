@@ -25,8 +25,8 @@ from support.core.popping_members import PoppingMember
 from support.core.simulated_broker import START_MS, Clock, Faults, SimulatedBroker
 from support.core.simulated_members import Truth
 
-SEEDS = 25
-STOP_SEEDS = 15
+SEEDS = 12
+STOP_SEEDS = 8
 HEAVY_SEEDS = 500
 
 GROUP = "billing"
