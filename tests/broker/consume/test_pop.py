@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.config.pop_config import PopConfig
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import Permission
@@ -30,13 +28,14 @@ from support.broker.popping import (
     offset_of,
     pop,
     pop_header,
+    pop_world,
+    send,
     timer_records,
 )
 from support.broker.pulling import add_topic, store
-from support.broker.world import SMALL_STORE, World
+from support.broker.world import World
 
 ONE_QUEUE = "topic:[T] topicConfig.readQueueNums:[1] consumer:[/127.0.0.1:40000]"
-NO_RETRY_FIRST = BrokerConfig(store=SMALL_STORE, pop=PopConfig(retry_first_percent=0))
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +47,8 @@ def no_wait_for_the_medium(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with World(tmp_path, NO_RETRY_FIRST) as made:
-        add_topic(made, TOPIC, 1)
+    with pop_world(tmp_path) as made:
         yield made
-
-
-def send(world: World, *bodies: bytes, **more: Any) -> None:
-    for body in bodies:
-        world.send(TOPIC, body, **more)
 
 
 def test_the_worked_example(world: World) -> None:

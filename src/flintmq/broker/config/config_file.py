@@ -32,6 +32,7 @@ from flintmq.broker.config.metrics_settings import (
     read_labels,
     show_labels,
 )
+from flintmq.broker.config.pop_config import read_mode
 from flintmq.broker.config.replication_config import REPLICAS_MAX
 from flintmq.errors import InvalidSetting
 from flintmq.model.broker_role import BrokerRole
@@ -256,14 +257,14 @@ SETTINGS: Mapping[str, Setting] = {
     "useServerSideResetOffset": truth("config.server_side_reset", live=True),
     "flushConsumerOffsetInterval": number("config.save_offsets_ms", 100),
     # pops
-    "enableRetryTopicV2": truth("config.pop.retry_topic_v2", live=True),
-    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100, live=(0, 100)),
-    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000, live=(1, 1_000_000)),
-    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000, live=(1_000, 10_000_000)),
+    "enableRetryTopicV2": truth("config.pop.retry_topic_v2"),
+    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100),
+    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000),
+    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000),
     "reviveQueueNum": number("config.pop.revive_queues", 1, 999),
-    "defaultMessageRequestMode": words("config.pop.default_mode"),
-    "defaultPopShareQueueNum": number("config.pop.default_share", -1, 65_536, live=(-1, 65_536)),
-    "serverLoadBalancerEnable": truth("config.pop.assigns_queues", live=True),
+    "defaultMessageRequestMode": Setting("config.pop.default_mode", read_mode),
+    "defaultPopShareQueueNum": number("config.pop.default_share", 0, 65_536),
+    "serverLoadBalancerEnable": truth("config.pop.assigns_queues"),
     # the store
     "storePathRootDir": Setting("directory", Path),
     "flushDiskType": Setting(

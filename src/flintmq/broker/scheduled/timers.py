@@ -37,6 +37,7 @@ from flintmq.broker.scheduled.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -61,11 +62,6 @@ READ_RECORDS = 1_000
 BLOCK = 1_024
 """Queue offsets that are counted together, to know the first that still waits."""
 
-OFFSET_BITS = 44
-"""Of a heap's key, for the queue offset; the time is above them."""
-
-_OFFSETS = (1 << OFFSET_BITS) - 1
-
 
 class Timers:
     """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
@@ -85,7 +81,7 @@ class Timers:
         self._under_way: list[int] = []
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
-        self._done = _key(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
         self._next = QueueOffset(saved.low_offset if saved else 0)
         self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
         self._unwritten = 0
@@ -205,7 +201,7 @@ class Timers:
         """
         if not self._is_ready:
             return self._copied
-        late = _up_to(self._heap, self._done)
+        late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
         lows = [self._next if first is None else first * BLOCK]
@@ -213,8 +209,8 @@ class Timers:
             lows.append(low)
         return TimerPositions(
             delivered_ms=self._done >> OFFSET_BITS,
-            delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
-            late=tuple(sorted(key & _OFFSETS for key in late)),
+            delivered_offset=self._done & OFFSETS if self._done >= 0 else -1,
+            late=tuple(sorted(key & OFFSETS for key in late)),
             low_offset=min(lows),
             next_offset=self._next,
         )
@@ -288,7 +284,7 @@ class Timers:
         due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
         if target is None:
             due_ms = rules.due_ms(properties, noted, record.store_ms)
-        key = _key(due_ms, offset)
+        key = key_of(due_ms, offset)
         if self._was_delivered(key, offset, noted):
             return
         if target is not None:
@@ -306,7 +302,7 @@ class Timers:
         saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
-        return key <= _key(saved.delivered_ms, saved.delivered_offset)
+        return key <= key_of(saved.delivered_ms, saved.delivered_offset)
 
     def _was_delivered_by_rocketmq(self, offset: QueueOffset, noted: int) -> bool:
         return offset < self._progress.queue_offset and noted < self._progress.read_ms
@@ -315,7 +311,7 @@ class Timers:
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
     ) -> int:
         """Append the message of a key, unless it is cancelled; return its size."""
-        offset = QueueOffset(key & _OFFSETS)
+        offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
@@ -364,7 +360,7 @@ class Timers:
         self._is_failing = False
         self._done = max(self._done, keys[-1])
         for key in keys:
-            block = (key & _OFFSETS) // BLOCK
+            block = (key & OFFSETS) // BLOCK
             self._waiting[block] -= 1
             if not self._waiting[block]:
                 del self._waiting[block]
@@ -393,19 +389,3 @@ def _illegal(delay_ms_max: int) -> Refusal:
         f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
         "current time",
     )
-
-
-def _key(due_ms: int, offset: int) -> int:
-    return (due_ms << OFFSET_BITS) | (offset & _OFFSETS)
-
-
-def _up_to(heap: list[int], last: int) -> list[int]:
-    """The keys of a heap that are not above ``last``; no others are looked at."""
-    found = []
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(heap) and heap[place] <= last:
-            found.append(heap[place])
-            places += (2 * place + 1, 2 * place + 2)
-    return found
