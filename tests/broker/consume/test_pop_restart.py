@@ -20,7 +20,6 @@ from support.broker.popping import (
     send,
     started_again,
 )
-from support.broker.world import World
 
 
 @pytest.fixture(autouse=True)

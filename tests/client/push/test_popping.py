@@ -218,7 +218,10 @@ def test_the_broker_s_mode_decides_and_may_change(servers: EmbeddedBroker) -> No
         ear.wait_for(2)
         (setting,) = [each for each in admin.consume_modes() if each.group == "switched"]
         assert (setting.topic, setting.mode, setting.brokers) == ("switched", "pop", ("broker-a",))
+        wait_for(lambda: unacked(consumer) == 0 and is_popping(consumer))
         admin.set_consume_mode("switched", "switched", "pull")
+        wait_for(lambda: not any(place.is_ours for place in consumer.status().pops))
+        servers.advance(16)  # until the last pop is not held any more
         wait_for(lambda: len(consumer.queues()) >= 4)
         with servers.producer("switched") as producer:
             producer.send(Message("switched", b"pulled again"))

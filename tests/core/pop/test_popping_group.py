@@ -13,6 +13,7 @@ from flintmq.core.group.actions import (
     AskAssignment,
     AskMembers,
     AskStartOffset,
+    CommitOffset,
     Deliver,
     QueuesChanged,
     SendBack,
@@ -25,6 +26,7 @@ from flintmq.core.pop.pop_request import START_AT_FIRST, Pop, PopFound, PoppedBa
 from flintmq.core.pop.popped_message import AckPopped, HidePopped, HideWhy
 from flintmq.core.pop.popped_queue import REST_MS
 from flintmq.core.pop.simple_actions import BadPopped
+from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, InvalidSetting, Unreachable
 from flintmq.model.group import ConsumeFromWhere, MessageModel
 from flintmq.model.queue import PopSource, QueueOffset
@@ -97,19 +99,30 @@ def test_a_member_that_always_pops_does_so_whatever_the_broker_is_set_to(
     assert made.one(Pop).source == ANY
 
 
-def test_the_broker_s_mode_is_followed() -> None:
+def test_the_broker_s_mode_is_followed_and_what_was_begun_ends_first() -> None:
     made = Consuming(mode="broker").introduced()
     assign(made, [Assigned(PopSource("orders", "broker-a", 0), False)])
-    assert made.one(AskStartOffset).queue == Q0
-    assert made.take(Pop) == []
+    made.located()
+    (batch,) = made.found(0)
+    made.take(Pull)
+    start(made, batch)
 
     assign(made.to(20_000), [Assigned(ANY, True)])
-    assert made.one(Pop).source == ANY
-    assert made.machine.status().queues == ()
+    assert made.take(Pop) == []
+    made.do(made.machine.consumed(batch, None, made.now_ms))
+    (commit,) = [each for each in made.take(CommitOffset) if each.is_urgent]
+    made.do(made.machine.committed(commit, made.now_ms))
+    assign(made, [Assigned(ANY, True)])
+    pop = made.one(Pop)
+    assert (pop.source, made.machine.status().queues) == (ANY, ())
 
-    assign(made.to(40_000), [Assigned(PopSource("orders", "broker-a", 1), False)])
+    back = [Assigned(PopSource("orders", "broker-a", 1), False)]
+    assign(made.to(40_000), back)
+    assert made.take(AskStartOffset) == []
+    made.do(made.machine.popped(pop, PopFound(), made.now_ms))
+    assign(made, back)
     assert made.one(AskStartOffset).queue == QUEUES[1]
-    assert [place.is_ours for place in made.machine.status().pops] == [False]
+    assert made.machine.status().pops == ()
 
 
 def test_a_broker_that_says_nothing_changes_nothing() -> None:
