@@ -277,7 +277,7 @@ class EmbeddedBroker(EmbeddedClients):
         """Messages that wait for a delay level or for a time; retries are among them."""
         return sum(self._of_each_broker(delayed_in))
 
-    def wait_for(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 30.0) -> None:
         """Wait until something is so; `TimeoutError` when it does not come true."""
         deadline_s = time.monotonic() + timeout_s
         while not condition():
