@@ -204,7 +204,7 @@ class Offsets:
         return noted
 
     def note_again(self, noted: Mapping[tuple[str, str, int], int]) -> None:
-        """The master could not be told; what was committed meanwhile counts more."""
+        """Keep offsets that did not reach the master for the next attempt; later commits win."""
         self._noted = {**noted, **self._noted}
 
     def clone(self, source: str, target: str, topics: Iterable[str]) -> None:

@@ -220,7 +220,7 @@ class Story:
             self._look(step)
 
     def _look(self, step: str) -> None:
-        """Take a sample; print a line at each new step and every few seconds."""
+        """Take a sample of the counts; print a line at each new step and every few seconds."""
         self._check_spark()
         self.tally.update()
         topics = (*QUEUES, retry_topic(GROUP))

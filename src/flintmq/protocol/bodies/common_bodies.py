@@ -96,7 +96,7 @@ class KvTable(Body, frozen=True, kw_only=True):
 
 
 class KvConfig(Body, frozen=True, kw_only=True):
-    """Everything a name server was told to remember, by namespace and key."""
+    """The settings kept by a name server, by namespace and key."""
 
     config_table: dict[str, dict[str, str]] = {}
 

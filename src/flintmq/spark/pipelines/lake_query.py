@@ -141,7 +141,7 @@ def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> di
 
 
 def by_day(frame: DataFrame) -> DataFrame:
-    """With a column ``day`` more: the UTC day of the store time."""
+    """The frame with a column ``day``: the UTC day of the store time."""
     return frame.withColumn(DAY, day_of(f.col(STORE_TIME)))
 
 
@@ -214,5 +214,5 @@ class Lake(WatchedQuery):
         return rested
 
     def _close(self) -> None:
-        """Let others write to the directory."""
+        """Unlock the directory."""
         self._release()
