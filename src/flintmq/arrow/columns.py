@@ -230,11 +230,11 @@ class Columns:
 
     def _with_rule(self, source: _Source, bad: Sequence[BadRecord | None]) -> _Source:
         """Only the rows that the rule for bad records leaves."""
-        rows, take = source.rows, self._bad_records.take
+        rows, apply_rule = source.rows, self._bad_records.apply_rule
         place = repeat(0) if rows.place is None else rows.place.tolist()
         stays = np.fromiter(
             (
-                one is None or take(one, rows.queues[at])
+                one is None or apply_rule(one, rows.queues[at])
                 for one, at in zip(bad, place, strict=False)
             ),
             np.bool_,
@@ -256,7 +256,7 @@ class Columns:
         }
 
     def _same_of(self, queue: QueueRef) -> dict[str, pa.Array]:
-        """The same for as many rows as a batch may have.  A queue has many batches in a row."""
+        """The constant columns of a queue, as long as the largest batch; kept for the next ones."""
         if queue != self._same_queue:
             self._same_queue = queue
             values = self._constant[queue]

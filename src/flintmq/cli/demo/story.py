@@ -161,7 +161,7 @@ class Story:
             leaving.result()
             with suppress(StepTooLong):  # the checks say what is missing
                 self._until("threads finish what is left", self._is_settled)
-        self._look("all is stopped")
+        self._take_sample("all is stopped")
 
     def evidence(self, ledger: Path, table_rows: int) -> Evidence:
         """What each side says now."""
@@ -197,7 +197,7 @@ class Story:
             self.sent += zip(batch, (each.message_id for each in receipts), strict=True)
             due_s += len(batch) / rate
             if time.monotonic() - looked_s > LOOK_S:
-                self._look(step)
+                self._take_sample(step)
                 looked_s = time.monotonic()
             time.sleep(max(0.0, due_s - time.monotonic()))
         self._until(step, lambda: self.tally.by[runner] > 0)
@@ -209,14 +209,14 @@ class Story:
 
     def _until(self, step: str, condition: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + STEP_S
-        self._look(step)
+        self._take_sample(step)
         while not condition():
             if time.monotonic() > deadline_s:
                 raise StepTooLong("the demo", "stuck", f"waited {STEP_S:g} s: {step}")
             time.sleep(LOOK_S)
-            self._look(step)
+            self._take_sample(step)
 
-    def _look(self, step: str) -> None:
+    def _take_sample(self, step: str) -> None:
         """Take a sample of the counts; print a line at each new step and every few seconds."""
         self._check_spark()
         self.tally.update()
