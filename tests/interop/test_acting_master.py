@@ -11,6 +11,7 @@ import pytest
 
 from flintmq import Admin, Message, Producer
 from flintmq.model.queue import QueueRef
+from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.offset import MaxOffset, OffsetAnswer, QueryConsumerOffset
 from support.embedded.asking import ask
@@ -44,6 +45,12 @@ def send(namesrv: str, bodies: list[bytes], slave: str) -> None:
         ]
     end = receipts[-1].queue_offset + 1
     wait_until("the slave to have all", lambda: stored_to(slave) == end, PATIENCE_S)
+    wait_until("the slave to know the topic", lambda: TOPIC in topics(slave), PATIENCE_S)
+
+
+def topics(broker: str) -> set[str]:
+    body = ask(broker, RequestCode.GET_ALL_TOPIC_CONFIG).body
+    return {*TopicTable.from_body(body).topic_config_table}
 
 
 def stored_to(broker: str) -> int:

@@ -103,6 +103,15 @@ class Announcer:
                 reason = f"{other} is its master: start this one as a slave, or stop that one"
                 raise InvalidSetting("brokerName", name, reason)
 
+    async def ask_any(self, command: Command, timeout_ms: int) -> Command | None:
+        """What the first name server says that answers; None when none does."""
+        for namesrv in self._namesrv:
+            try:
+                return await self._outgoing.call(namesrv, self._signed(command), timeout_ms)
+            except FlintError as error:
+                log.info("name server %s: request %d failed: %s", namesrv, command.code, error)
+        return None
+
     async def _ask(self, address: str, code: RequestCode) -> bytes:
         answer = await self._outgoing.call(address, request(code), UNREGISTER_MS)
         if answer.code != ResponseCode.SUCCESS:

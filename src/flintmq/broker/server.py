@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -270,7 +269,7 @@ class BrokerServer:
         if channel is not None and not channel.is_closed:
             channel.send_oneway_now(request)
 
-    def ask_client(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
+    def ask_client(self, peer: Peer | None, request: Command, timeout_ms: int, then: Then) -> None:
         if len(self._tasks) < ASKS_MAX:
             self._spawn(self._ask(peer, request, timeout_ms, then))
         else:
@@ -282,14 +281,15 @@ class BrokerServer:
             log.info("%s: closed, %s", peer.address, reason)
             channel.abort(reason)
 
-    async def _ask(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
-        channel = self._channels.get(peer)
+    async def _ask(self, peer: Peer | None, asked: Command, timeout_ms: int, then: Then) -> None:
         reply = None
-        if channel is not None:
+        if peer is None:
+            reply = await self._announcer.ask_any(asked, timeout_ms)
+        elif (channel := self._channels.get(peer)) is not None:
             try:
-                reply = await channel.call(request, timeout_ms)
+                reply = await channel.call(asked, timeout_ms)
             except FlintError as error:
-                log.info("%s: request %d failed: %s", peer.address, request.code, error)
+                log.info("%s: request %d failed: %s", peer.address, asked.code, error)
         then(reply)
         self.turn_is_due()
 
@@ -364,15 +364,6 @@ class BrokerServer:
         self._timer_ms = min(due_ms, *(task.due_ms for task in self._periodic))
         delay_ms = max(0, self._timer_ms - now_ms)
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
-
-    # The disk
-
-    def retain(self, now_ms: int) -> None:
-        hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
-        try:
-            self.state.log.retain(now_ms, due=hour == self.state.config.retain_hour)
-        except DiskFailed as failure:
-            log.error("old files cannot be removed: %s", failure)  # noqa: TRY400
 
     # Name servers and the master
 

@@ -2,7 +2,8 @@
 
     topics 21, groups 201           replaced as a whole when the version of the master is another
     consumer offsets 43             stored over the slave's own, none beyond the end of its queue
-    delay levels 45, timers 61, 60  where the next master goes on with its deliveries
+    delay levels 45, timers 61, 60  where the next master goes on with its deliveries; not before
+                                    the log has all that the master had then (28)
 
 The requests are RocketMQ's, so the master may be one of Java; what a 4.9 master does not know is
 left out.  A slave that may act as the master first commits there (UPDATE_CONSUMER_OFFSET 15) what
@@ -26,8 +27,10 @@ from flintmq.broker.tables.attributes import keeps_batches
 from flintmq.broker.tables.offsets import SEPARATOR
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
 from flintmq.logs import logger
+from flintmq.model.queue import LogOffset
 from flintmq.net.channels.channel_pool import Channels
 from flintmq.protocol.bodies.body import Body
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.group import GroupTable
 from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
 from flintmq.protocol.bodies.replica import TimerCheckPoint, TimerMetrics
@@ -41,6 +44,12 @@ log = logger(__name__)
 
 COPY_MS = 3_000
 """How long the master may take to answer; what RocketMQ's slaves allow."""
+
+CATCH_UP_MS = 2_000
+"""How long a copy of positions waits for the log to come that they belong to."""
+
+LOOK_MS = 10
+"""How often it is looked whether it has come."""
 
 PART_PLACES = 200
 """Topics of groups whose offsets are stored before others have their turn: a millisecond."""
@@ -61,6 +70,7 @@ class TableCopy:
         thread: Executor,
         clock: Callable[[], int],
         registered: asyncio.Event | None = None,
+        catch_up_ms: int = CATCH_UP_MS,
     ) -> None:
         self.copied_ms: int | None = None
         """When the last copy ended well."""
@@ -69,6 +79,7 @@ class TableCopy:
         self._thread = thread  # large tables are read there
         self._now_ms = clock
         self._registered = registered  # only then it is known where the master is
+        self._catch_up_ms = catch_up_ms
         self._lock = asyncio.Lock()
         self._is_failing = False
 
@@ -99,6 +110,14 @@ class TableCopy:
             await self._copy(self._state.master_address)
 
     async def _copy(self, master: str) -> None:
+        await self._copy_names(master)
+        await self._copy_positions(master)
+        offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
+        if offsets is not None:
+            await self._hand_over(master, offsets)
+            await self._store_offsets(offsets)
+
+    async def _copy_names(self, master: str) -> None:
         state = self._state
         topics = await self._fetch(master, RequestCode.GET_ALL_TOPIC_CONFIG, TopicTable)
         if topics is not None:
@@ -106,16 +125,33 @@ class TableCopy:
         groups = await self._fetch(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GroupTable)
         if groups is not None:
             state.groups.copy_from(groups)
+
+    async def _copy_positions(self, master: str) -> None:
+        """Copy up to where delayed messages are delivered, once the log has what was delivered.
+
+        Else a slave that becomes the master would take messages for delivered that it lacks.
+        """
         delays = await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
-        if delays is not None:
-            state.delays.copy_from(delays)
         timers = await self._timer_positions(master)
+        figures = await self._fetch(master, RequestCode.GET_BROKER_RUNTIME_INFO, KvTable)
+        text = "" if figures is None else figures.table.get("commitLogMaxOffset", "")
+        if not text.isdecimal() or not await self._has_log_to(LogOffset(int(text))):
+            log.info("the positions of delays are not copied: the log is behind that of the master")
+            return
+        if delays is not None:
+            self._state.delays.copy_from(delays)
         if timers is not None:
-            state.timers.copy_from(timers)
-        offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
-        if offsets is not None:
-            await self._hand_over(master, offsets)
-            await self._store_offsets(offsets)
+            self._state.timers.copy_from(timers)
+
+    async def _has_log_to(self, end: LogOffset) -> bool:
+        """Whether the log reaches as far as the master's did, now or soon."""
+        left_ms = self._catch_up_ms
+        while self._state.log.end_offset < end:
+            if left_ms <= 0:
+                return False
+            left_ms -= LOOK_MS
+            await asyncio.sleep(LOOK_MS / 1000)
+        return True
 
     async def _timer_positions(self, master: str) -> TimerPositions | None:
         """Exactly, from a master of ours; to the second, from a Java one that has timers."""

@@ -137,7 +137,7 @@ def test_a_commit_is_stored_when_it_comes_back(broker: EmbeddedBroker) -> None:
 def test_an_update_counts_at_once_and_is_stored_at_the_end(broker: EmbeddedBroker) -> None:
     fill(broker, "updates", 5)
     queue = QueueRef("updates", BROKER, 0)
-    with PullConsumer("updaters", namesrv=broker.namesrv) as consumer:
+    with PullConsumer("updaters", namesrv=broker.namesrv, commit_interval_ms=600_000) as consumer:
         consumer.commit(queue, 1)
 
         consumer.update_offset(queue, 3)

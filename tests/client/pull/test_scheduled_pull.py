@@ -147,7 +147,7 @@ def test_a_function_that_fails_runs_again_after_a_second(broker: EmbeddedBroker)
 
     with ScheduledPull("fails", namesrv=broker.namesrv) as schedule:
         schedule.register("fails", pull)
-        wait_for(lambda: len(runs) == 3)
+        wait_for(lambda: len(runs) >= 3)
 
         assert "RuntimeError: not yet" in schedule.events("function")[0].text
     assert runs[1] - runs[0] >= 0.99

@@ -16,6 +16,7 @@ from flintmq import Admin, EmbeddedBroker, Message, Producer, PushConsumer
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.embedded.embedded_users import EmbeddedUser
+from flintmq.embedded.servers import Servers
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.route import TopicRoute
@@ -97,13 +98,13 @@ def test_brokers_that_may_act_are_gone_after_seconds_of_silence_not_after_minute
 ) -> None:
     (server,) = pair.call(lambda servers: servers.name_servers)
     pair.wait_for(lambda: server.state.served[RequestCode.BROKER_HEARTBEAT] >= 2, PATIENCE_S)
-    before = pair.call(lambda servers: servers.clock())
 
-    def silent() -> dict[int, str]:
-        server.tick(before + 2 * CONFIG.not_active_ms + 5_000)  # as if no heartbeat had come since
+    def silent(servers: Servers) -> dict[int, str]:
+        """As if no heartbeat had come for so long."""
+        server.tick(servers.clock() + 2 * CONFIG.not_active_ms + 5_000)
         return dict(server.state.routes.members("DefaultCluster", "broker-a").broker_addrs)
 
-    assert pair.call(lambda _: silent()) == {}
+    assert pair.call(silent) == {}
 
 
 def test_a_broker_that_a_name_server_has_lost_registers_after_the_next_heartbeats() -> None:

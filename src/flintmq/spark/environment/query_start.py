@@ -19,7 +19,7 @@ from flintmq.logs import logger
 
 log = logger("flintmq.spark")
 
-STARTS_MAX: Final = 3
+STARTS_MAX: Final = 5
 """A machine that is busy for longer than this needs somebody who looks at it."""
 
 LOOK_S: Final = 0.02
