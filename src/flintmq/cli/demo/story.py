@@ -27,7 +27,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.cli.demo.demo_report import FILES, Ending, Sample, draw, progress_line
+from flintmq.cli.demo.demo_report import FILES, DemoSample, Ending, draw, progress_line
 from flintmq.cli.demo.evidence import Evidence, Tally, check_all, write_orders
 from flintmq.cli.demo.orders import (
     DIRECTORY,
@@ -131,7 +131,7 @@ class Story:
     ) -> None:
         self.tally = tally
         self.sent: list[tuple[Planned, str]] = []  # what the broker acknowledged, with its id
-        self.samples: list[Sample] = []
+        self.samples: list[DemoSample] = []
         self.marks: dict[str, float] = {}  # words of the picture, with their time
         self.began_s = time.time()
         self.first_s = self.began_s  # of the first message
@@ -225,7 +225,7 @@ class Story:
         self.tally.update()
         topics = (*QUEUES, retry_topic(GROUP))
         lag = sum(self._broker.lag(GROUP, topic) for topic in topics)
-        now = Sample(time.time(), len(self.sent), lag, self._broker.delayed())
+        now = DemoSample(time.time(), len(self.sent), lag, self._broker.delayed())
         self.samples.append(now)
         if step != self._step or time.monotonic() - self._printed_s > LINE_EVERY_S:
             self._step, self._printed_s = step, time.monotonic()
