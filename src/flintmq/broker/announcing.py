@@ -107,7 +107,7 @@ class Announcer:
         """What the first name server says that answers; None when none does."""
         for namesrv in self._namesrv:
             try:
-                return await self._outgoing.call(namesrv, self._signed(command), timeout_ms)
+                return await self._outgoing.call(namesrv, command, timeout_ms)
             except FlintError as error:
                 log.info("name server %s: request %d failed: %s", namesrv, command.code, error)
         return None
