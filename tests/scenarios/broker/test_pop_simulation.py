@@ -1,4 +1,4 @@
-"""Whatever is lost, expires or is killed: popped messages are delivered until they are acknowledged,
+"""Whatever is lost, expires or is killed: popped messages are delivered until they are acked,
 none whose acknowledgement was answered in time comes back, and ordered queues stay in order.
 
 Members pop from the real broker engine on a directory; answers get lost, handles expire, groups
