@@ -173,7 +173,7 @@ def timer_records(world: World) -> list[tuple[str, bytes]]:
     for unit in world.state.log.lookup.entries(TIMER_TOPIC, 0, QueueOffset(0), 10_000):
         record = world.state.log.lookup.record_at(unit.log_offset)
         assert record is not None
-        found.append((parse_properties(record.properties)["TAGS"], record.body))
+        found.append((parse_properties(record.properties).get("TAGS", ""), record.body))
     return found
 
 
