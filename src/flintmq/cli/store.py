@@ -58,10 +58,14 @@ def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
     with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
         report = check_store(disk, directory, StoreConfig(), tell)
+        popped = show_store(disk, directory, StoreConfig()).popped if report.is_good else []
+    in_flight = sum(each.messages for each in popped)
     if output is Output.JSON:
-        print_json(_check_facts(report))
+        print_json(_check_facts(report) | {"messages_in_flight": in_flight})
     else:
         _print_report(report)
+        if in_flight:
+            say(f"{in_flight} messages were popped and are not acknowledged: they come back")
     if not report.is_good:
         raise typer.Exit(NOT_GOOD)
 
@@ -69,7 +73,7 @@ def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
 @app.command()
 @with_json
 def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
-    """List topics, queues, offsets, sizes, groups and delayed messages.
+    """List topics, queues, offsets, sizes, groups, delayed messages and messages in flight.
 
     Examples:
         flintmq store show /var/lib/flintmq --json
@@ -210,6 +214,14 @@ def _print_listing(listing: Listing) -> None:
             (
                 (one.group, one.topic, one.queue_id, one.committed, one.lag)
                 for one in listing.groups
+            ),
+        )
+    if listing.popped:
+        print_table(
+            ("group", "topic", "in flight", "first back at"),
+            (
+                (each.group, each.topic, each.messages, when(each.next_due_ms))
+                for each in listing.popped
             ),
         )
     if listing.delays:
