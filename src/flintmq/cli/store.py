@@ -75,15 +75,19 @@ def check(
     with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
         report = check_store(disk, directory, StoreConfig(), tell)
+        popped = show_store(disk, directory, StoreConfig()).popped if report.is_good else []
         if against is not None and report.log_end is not None:
             place = str(Address.parse(against))
             read = partial(read_log, place)
             compared = compare_store(disk, directory, StoreConfig(), report.log_end, read)
+    in_flight = sum(each.messages for each in popped)
     if output is Output.JSON:
-        facts = _check_facts(report)
+        facts = _check_facts(report) | {"messages_in_flight": in_flight}
         print_json(facts if compared is None else facts | {"against": _compared_facts(compared)})
     else:
         _print_report(report)
+        if in_flight:
+            say(f"{in_flight} messages were popped and are not acknowledged: they come back")
         if compared is not None:
             _print_comparison(compared, str(against))
     if not report.is_good or (compared is not None and not compared.is_same):
@@ -93,7 +97,7 @@ def check(
 @app.command()
 @with_json
 def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
-    """List topics, queues, offsets, sizes, groups and delayed messages.
+    """List topics, queues, offsets, sizes, groups, delayed messages and messages in flight.
 
     Examples:
         flintmq store show /var/lib/flintmq --json
@@ -265,6 +269,14 @@ def _print_listing(listing: Listing) -> None:
             (
                 (one.group, one.topic, one.queue_id, one.committed, one.lag)
                 for one in listing.groups
+            ),
+        )
+    if listing.popped:
+        print_table(
+            ("group", "topic", "in flight", "first back at"),
+            (
+                (each.group, each.topic, each.messages, when(each.next_due_ms))
+                for each in listing.popped
             ),
         )
     if listing.delays:

@@ -36,6 +36,7 @@ public final class Play {
         SCENARIOS.put("retry", Pushes::retry);
         SCENARIOS.put("orderly-dead-letter", Pushes::orderlyDeadLetter);
         SCENARIOS.put("broadcast", Pushes::broadcast);
+        SCENARIOS.put("pop", Pops::pop);
         SCENARIOS.put("membership", Groups::membership);
         SCENARIOS.put("orderly-membership", Groups::orderlyMembership);
         SCENARIOS.put("reset", Groups::reset);
