@@ -44,6 +44,7 @@ def consuming(pair: EmbeddedBroker, ear: Ear) -> PushConsumer:
         pull_error_delay_ms=20,
         route_ms=200,
         heartbeat_ms=200,
+        threads_max=1,  # messages are looked at in their order
     )
     return consumer.subscribe(TOPIC, sql=WANTED)
 
