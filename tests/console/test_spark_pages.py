@@ -39,7 +39,7 @@ def test_a_list_has_all_runs_and_a_page_has_one(
     address = Address.parse(driver.serve("127.0.0.1:0"))
     with visiting(broker.namesrv, spark_runs=[address]) as visitor:
         visitor.sign_in()
-        every = visitor.text("/spark")
+        every = visitor.until("running", "/spark")
         (link,) = [
             tag.attributes["href"]
             for tag in Tags.of(every, "a")
@@ -66,7 +66,7 @@ def test_the_last_figures_stay_when_the_program_is_gone(
     address = Address.parse(driver.serve("127.0.0.1:0"))
     with visiting(broker.namesrv, spark_runs=[address]) as visitor:
         visitor.sign_in()
-        assert "running" in visitor.text("/spark")
+        visitor.until("running", "/spark")
         driver.close()
         page = visitor.until("does not answer", "/spark")
 

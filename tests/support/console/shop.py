@@ -31,7 +31,7 @@ def shop(**console: Any) -> Iterator[tuple[EmbeddedBroker, Visitor]]:
             broker.push_consumer("warehouse", _accept, start_from="first").subscribe("orders"),
         ):
             send_orders(broker, ORDERS)
-            broker.wait_for(lambda: broker.lag("warehouse") == 0, PATIENCE_S)
+            broker.wait_for(lambda: broker.lag("warehouse", "orders") == 0, PATIENCE_S)
             broker.wait_for(lambda: len(broker.messages("%DLQ%billing")) == BROKEN, PATIENCE_S)
             _leave_behind(broker)
             visitor.sign_in()

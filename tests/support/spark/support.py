@@ -22,6 +22,7 @@ from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.topic import TopicTable
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.listeners.listener_run import Run
 from flintmq.spark.listeners.listener_run import run as spark_run
 from flintmq.spark.session import spark_session
@@ -37,13 +38,6 @@ BROKER = "broker-a"
 PAGES_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that PySpark makes with its first error.  They pass nothing on, so pytest adds its
 handler to them, and they give that handler a format of their own: for all tests that come later."""
-
-STARTS_MAX = 3
-TOO_SLOW = ("failed to connect back", "CANNOT_OPEN_SOCKET")
-"""What Spark says of a process of its own that did not come up in ten seconds."""
-
-INITIALIZING = "Initializing"
-"""How Spark's words for a query begin that does not work yet."""
 
 
 class Reachable(Protocol):
@@ -226,35 +220,14 @@ def start(frame: DataFrame, checkpoint: str, sink: Sink, **trigger: Any) -> Stre
     """A query into a sink."""
     writer = frame.writeStream.foreachBatch(sink.take).option("checkpointLocation", checkpoint)
     writer = writer.trigger(**trigger) if trigger else writer
-    for _ in range(STARTS_MAX - 1):
-        query = writer.start()
-        if not _was_too_slow(query):
-            return query
-    return writer.start()
+    return start_query(writer)
 
 
 def run_to_end(app: App, spark: SparkSession, **options: Any) -> Run:
-    """Run listeners over all there is now; again where Spark gave its processes too little time."""
-    for number in range(STARTS_MAX):
-        run = spark_run(app, spark, available_now=True, **options)
-        try:
-            assert run.await_termination(PATIENCE_S), "the run did not end"
-        except Exception as error:
-            if number == STARTS_MAX - 1 or not any(each in str(error) for each in TOO_SLOW):
-                raise
-        else:
-            return run
-    raise AssertionError("one of them returned or raised")
-
-
-def _was_too_slow(query: StreamingQuery) -> bool:
-    """Whether the process of its source did not come up in the ten seconds that Spark gives it.
-
-    No setting of Spark makes them more, and on a machine that is very busy they are not enough.
-    """
-    wait_for(lambda: not query.isActive or not query.status["message"].startswith(INITIALIZING))
-    error = query.exception()
-    return error is not None and any(each in str(error) for each in TOO_SLOW)
+    """Run listeners over all there is now."""
+    run = spark_run(app, spark, available_now=True, **options)
+    assert run.await_termination(PATIENCE_S), "the run did not end"
+    return run
 
 
 def forgetful(**settings: int) -> EmbeddedBroker:

@@ -9,7 +9,8 @@ from the first message that may still wait, and nothing is delivered before that
                                     └──────────────────────────────┘
 
 A message may cancel another one, by topic and unique id, if it has the same time; neither is
-delivered then.  A record that cannot be read, or may not go where it says (see
+delivered then.  Records of the journal of pops are read for `PopJournal` and stay where they are:
+nothing delivers them.  A record that cannot be read, or may not go where it says (see
 `destinations`), is skipped, counted and logged.
 
 Invariant: a message of the queue that was read is in the heap, under way, or done with; and
@@ -18,15 +19,16 @@ Invariant: a message of the queue that was read is in the heap, under way, or do
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from flintmq.broker.counters.message_counts import DELAY
+from flintmq.broker.pops.in_flight import TIMER_SOURCE
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled import timer_rules as rules
 from flintmq.broker.scheduled.append import append
 from flintmq.broker.scheduled.destinations import Undeliverable, destination
+from flintmq.broker.scheduled.pop_journal import PopJournal, is_journal
 from flintmq.broker.scheduled.redelivery import (
     RETRY_MS,
     Allowance,
@@ -35,6 +37,8 @@ from flintmq.broker.scheduled.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
+from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -59,18 +63,17 @@ READ_RECORDS = 1_000
 BLOCK = 1_024
 """Queue offsets that are counted together, to know the first that still waits."""
 
-OFFSET_BITS = 44
-"""Of a heap's key, for the queue offset; the time is above them."""
-
-_OFFSETS = (1 << OFFSET_BITS) - 1
-
 
 class Timers:
     """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
 
     def __init__(
-        self, saved: TimerPositions | None = None, progress: TimerProgress | None = None
+        self,
+        saved: TimerPositions | None = None,
+        progress: TimerProgress | None = None,
+        journal: PopJournal | None = None,
     ) -> None:
+        self._journal = journal
         self._saved = saved
         self._copied: TimerPositions | None = None
         self._late = frozenset(saved.late) if saved else frozenset()
@@ -78,11 +81,10 @@ class Timers:
         self._heap: list[int] = []
         self._under_way: list[int] = []
         self._leaving: list[str] = []  # their topics
-        self.waiting_topics: Counter[str] = Counter()
-        """Messages that wait in memory, by the topic they go to."""
+        self.waiting_topics = WaitingTopics()
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
-        self._done = _key(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
         self._next = QueueOffset(saved.low_offset if saved else 0)
         self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
         self._unwritten = 0
@@ -204,14 +206,17 @@ class Timers:
         """
         if not self._is_ready:
             return self._copied
-        late = _up_to(self._heap, self._done)
+        late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
+        lows = [self._next if first is None else first * BLOCK]
+        if self._journal is not None and (low := self._journal.low_offset()) is not None:
+            lows.append(low)
         return TimerPositions(
             delivered_ms=self._done >> OFFSET_BITS,
-            delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
-            late=tuple(sorted(key & _OFFSETS for key in late)),
-            low_offset=self._next if first is None else first * BLOCK,
+            delivered_offset=self._done & OFFSETS if self._done >= 0 else -1,
+            late=tuple(sorted(key & OFFSETS for key in late)),
+            low_offset=min(lows),
             next_offset=self._next,
         )
 
@@ -220,7 +225,7 @@ class Timers:
         self._copied = positions
 
     def progress(self, now_ms: int) -> TimerProgress:
-        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
         if not self._is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
@@ -228,6 +233,14 @@ class Timers:
         first_ms = (min(waiting) >> OFFSET_BITS) - rules.STEP_MS if waiting else now_ms
         read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
         return TimerProgress(read_ms, self._next)
+
+    def finish_reading(self, state: BrokerTables) -> None:
+        """Read at once what was there at the start: pops must know what is in flight."""
+        while not self._is_ready:
+            before = self._next
+            self._read(state)
+            if self._next == before and not self._is_ready:
+                return  # its units cannot be read now
 
     # Inside
 
@@ -238,38 +251,51 @@ class Timers:
     def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
+        was_ready = self._is_ready
         if self._ready_at is None:
             self._ready_at = stop
             self._next = QueueOffset(min(self._next, stop))
+            if self._journal is not None:
+                self._journal.read_revive_topic(state)
         self._next = max(self._next, state.log.min_offset(TIMER_TOPIC, 0))
         left = READ_RECORDS
         while left and self._next < stop:
             units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
             for unit in units:
-                record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
-                self._schedule_record(record, self._next)
+                if self._journal is None or not self._journal.is_own(self._next):
+                    record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
+                    self._schedule_record(state, record, self._next)
                 self._next = QueueOffset(self._next + 1)
             left -= len(units)
             if not units:
                 break
+        if self._is_ready and not was_ready and self._journal is not None:
+            self._journal.settle(state)
 
-    def _schedule_record(self, record: Record | None, offset: QueueOffset) -> None:
+    def _schedule_record(
+        self, state: BrokerTables, record: Record | None, offset: QueueOffset
+    ) -> None:
         properties = {} if record is None else parse_properties(record.properties)
         noted = rules.noted_ms(properties)
-        if record is None or noted is None or noted < 0 or home_of(properties) is None:
+        home = home_of(properties)
+        if record is None or noted is None or noted < 0 or home is None:
             self._skip(offset, "cannot be read")
+            return
+        if is_journal(home.topic) and self._journal is not None:
+            if not self._was_delivered_by_rocketmq(offset, noted):
+                self._journal.take(state, record, properties, TIMER_SOURCE, offset)
             return
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
         if target is None:
             due_ms = rules.due_ms(properties, noted, record.store_ms)
-        key = _key(due_ms, offset)
+        key = key_of(due_ms, offset)
         if self._was_delivered(key, offset, noted):
             return
         if target is not None:
             self._cancels[target] = offset
         heappush(self._heap, key)
-        self.waiting_topics[properties.get(names.REAL_TOPIC, "")] += 1
+        self.waiting_topics.come(properties.get(names.REAL_TOPIC, ""))
         block = offset // BLOCK
         self._waiting[block] = self._waiting.get(block, 0) + 1
 
@@ -277,18 +303,21 @@ class Timers:
         """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
         if self._ready_at is None or offset >= self._ready_at:
             return False
-        if offset < self._progress.queue_offset and noted < self._progress.read_ms:
+        if self._was_delivered_by_rocketmq(offset, noted):
             return True
         saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
-        return key <= _key(saved.delivered_ms, saved.delivered_offset)
+        return key <= key_of(saved.delivered_ms, saved.delivered_offset)
+
+    def _was_delivered_by_rocketmq(self, offset: QueueOffset, noted: int) -> bool:
+        return offset < self._progress.queue_offset and noted < self._progress.read_ms
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
     ) -> tuple[int, str]:
         """Append the message of a key, unless it is cancelled; its size, and where it wanted to."""
-        offset = QueueOffset(key & _OFFSETS)
+        offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
@@ -336,10 +365,10 @@ class Timers:
             self._note_failure(failure, now_ms)
             return
         self._is_failing = False
-        self._count_gone(topics)
+        self.waiting_topics.leave(topics, is_last=not self._heap)
         self._done = max(self._done, keys[-1])
         for key in keys:
-            block = (key & _OFFSETS) // BLOCK
+            block = (key & OFFSETS) // BLOCK
             self._waiting[block] -= 1
             if not self._waiting[block]:
                 del self._waiting[block]
@@ -349,15 +378,6 @@ class Timers:
             state.stats.counts.add_alike(topic, DELAY, count, size_bytes)
             state.stats.counts.timers_went(topic, count)
             state.stats.add(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms, count=count)
-
-    def _count_gone(self, topics: list[str]) -> None:
-        waiting = self.waiting_topics
-        waiting.subtract(topics)
-        for topic in set(topics):
-            if waiting[topic] <= 0:
-                del waiting[topic]
-        if not self._heap:
-            waiting.clear()  # a record that became unreadable does not say where it wanted to
 
     def _skip(self, offset: QueueOffset, reason: str) -> None:
         self.unreadable_count += 1
@@ -377,19 +397,3 @@ def _illegal(delay_ms_max: int) -> Refusal:
         f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
         "current time",
     )
-
-
-def _key(due_ms: int, offset: int) -> int:
-    return (due_ms << OFFSET_BITS) | (offset & _OFFSETS)
-
-
-def _up_to(heap: list[int], last: int) -> list[int]:
-    """The keys of a heap that are not above ``last``; no others are looked at."""
-    found = []
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(heap) and heap[place] <= last:
-            found.append(heap[place])
-            places += (2 * place + 1, 2 * place + 2)
-    return found

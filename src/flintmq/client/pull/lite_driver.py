@@ -145,7 +145,7 @@ class LiteDriver(MachineDriver):
     # Messages
 
     async def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
-        """One batch; polls of several tasks wait for each other."""
+        """The next batch of messages; polls of several tasks wait for each other."""
         deadline_ms = self._clock() + timeout_ms
         async with self._polling:
             while True:
@@ -196,7 +196,7 @@ class LiteDriver(MachineDriver):
             return batch, actions, self._machine.auto_commit(now_ms)
 
     def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:
-        """What follows from a batch that a thread took."""
+        """Carry out the actions that follow from a batch that a thread took."""
         if self.is_open:
             self._remember(settled)
             self.event(actions)

@@ -368,7 +368,7 @@ class LitePullConsumer(AsyncClient):
         return tuple(wish.to_wire(self._versions[topic]) for topic, wish in self._wishes.items())
 
     async def _reset(self, offsets: Mapping[QueueRef, int]) -> None:
-        """Somebody reset the group: go there, whatever is being worked on."""
+        """Continue at the offsets of a reset, whatever is being processed."""
         for queue, offset in offsets.items():
             if queue in self._puller.queues:
                 self._puller.seek(queue, QueueOffset(offset))

@@ -85,7 +85,7 @@ class PullConsumer(AsyncClient):
 
     @property
     def engine(self) -> ClientEngine:
-        """For what is built on it."""
+        """The engine, for clients that are built on this consumer."""
         return self._client.engine
 
     def function_ended(self, queue: QueueRef, took_ns: int, *, is_well: bool) -> None:
@@ -393,6 +393,6 @@ class PullConsumer(AsyncClient):
         return self._client.keeper.store.clone(topic)
 
     def _reset(self, offsets: Mapping[QueueRef, int]) -> None:
-        """Where to pull is the program's to say, so only what is remembered is corrected."""
+        """Correct the remembered offsets after a reset; the program decides where to pull."""
         for queue, offset in offsets.items():
             self._client.keeper.update(queue, QueueOffset(offset))

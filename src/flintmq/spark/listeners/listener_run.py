@@ -34,6 +34,7 @@ from flintmq.errors import InvalidSetting, WrongState
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
 from flintmq.reports.report_output import require_plots
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
     MAX_MESSAGES,
@@ -135,7 +136,7 @@ def run(
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        query = writer.start()
+        query = start_query(writer)
     except BaseException:
         cleanup.close()
         raise

@@ -132,7 +132,7 @@ class OutcomeColumns:
         *,
         is_call: bool = True,
     ) -> None:
-        """The messages of one call; all of them consumed, unless their fates are told.
+        """Add the messages of one call; all of them consumed, unless ``fates`` says otherwise.
 
         Without ``is_call`` no listener was called with them.
         """

@@ -30,6 +30,7 @@ from flintmq.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
@@ -120,7 +121,7 @@ def lake(
         )
         when = f"{round(every_s * 1000)} milliseconds"
         trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": when}
-        query = writer.trigger(**trigger).start()
+        query = start_query(writer.trigger(**trigger))
     except BaseException:
         cleanup.close()
         raise
@@ -140,7 +141,7 @@ def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> di
 
 
 def by_day(frame: DataFrame) -> DataFrame:
-    """With a column ``day`` more: the UTC day of the store time."""
+    """The frame with a column ``day``: the UTC day of the store time."""
     return frame.withColumn(DAY, day_of(f.col(STORE_TIME)))
 
 
@@ -213,5 +214,5 @@ class Lake(WatchedQuery):
         return rested
 
     def _close(self) -> None:
-        """Let others write to the directory."""
+        """Unlock the directory."""
         self._release()
