@@ -9,13 +9,12 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pyspark.sql import SparkSession
 
-import flintmq.spark
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.otel import OpenTelemetry
 from support.interop.javaclient import NEW, OLD
 from support.interop.jvm import JAVA_SOURCES, compile_java, fetched, jars, run_java
 from support.spark.spans import gather, is_child, one, passing_on, provider_into
-from support.spark.support import PATIENCE_S, create_topic, session
+from support.spark.support import create_topic, run_to_end, session
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -51,8 +50,7 @@ def test_javas_trace_goes_through_spark(
 
     file, exporter = tmp_path / "spans", InMemorySpanExporter()
     app = passing_on(broker.namesrv, source, target, OpenTelemetry(setup=provider_into(file)))
-    run = flintmq.spark.run(app, spark, available_now=True)
-    assert run.await_termination(PATIENCE_S), "the run did not end"
+    run_to_end(app, spark)
     gather(file, exporter)
 
     processed, sent = one(exporter, f"process {source}"), one(exporter, f"send {target}")

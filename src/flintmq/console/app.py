@@ -64,6 +64,7 @@ from flintmq.embedded.audit_log import AuditLog
 from flintmq.errors import FlintError
 from flintmq.net.address import Address
 from flintmq.net.clock import wall_ms
+from flintmq.net.tls import ServerTls
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -85,6 +86,8 @@ class ConsoleSettings:
     audit: Path | None = None
     """Where changes are written down; without it nothing can be changed."""
     shows_bodies: bool = True
+    tls: ServerTls | None = None
+    """How it speaks HTTPS; None is HTTP."""
     spark_runs: Iterable[Address] = ()
     """Where programs with Spark queries serve their metrics."""
     live_s: float = LIVE_S
@@ -113,6 +116,7 @@ def make_app(settings: ConsoleSettings) -> Starlette:
         may_change=audit is not None,
         audit=audit,
         shows_bodies=settings.shows_bodies,
+        is_secure=settings.tls is not None,
         wall=settings.wall,
         live_s=settings.live_s,
     )

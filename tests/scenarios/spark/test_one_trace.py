@@ -11,13 +11,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pyspark.sql import SparkSession
 
-import flintmq.spark
 from flintmq import Message
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.otel import OpenTelemetry
 from support.spark.spans import gather, is_child, one, passing_on, provider_into, trace_id
-from support.spark.support import PATIENCE_S, create_topic
+from support.spark.support import PATIENCE_S, create_topic, run_to_end
 
 
 def accept(_messages: Sequence[ReceivedMessage]) -> None:
@@ -38,8 +37,7 @@ def test_a_trace_is_whole_from_end_to_end(
         producer.send(Message(source, b"o-1"))
 
     app = passing_on(broker.namesrv, source, target, OpenTelemetry(setup=provider_into(file)))
-    run = flintmq.spark.run(app, spark, available_now=True)
-    assert run.await_termination(PATIENCE_S), "the run did not end"
+    run_to_end(app, spark)
     with broker.push_consumer("last", accept, start_from="first", consume_hooks=(here,)).subscribe(
         target
     ):

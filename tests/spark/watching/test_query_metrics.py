@@ -16,10 +16,10 @@ from flintmq.metrics.client_metrics import ClientMetrics
 from flintmq.metrics.run_reports import PATH, RunReport, decode_reports
 from support.metrics.scraping import Scrape, page, scrape
 from support.spark.support import (
-    PATIENCE_S,
     Sink,
     create_topic,
     read_stream,
+    run_to_end,
     run_until_now,
     send,
     wait_for,
@@ -58,8 +58,7 @@ def test_a_run_of_listeners_counts_outcomes_and_calls(
         return None
 
     address = metrics.serve("127.0.0.1:0")
-    run = flintmq.spark.run(app, spark, available_now=True)
-    assert run.await_termination(PATIENCE_S), "the run did not end"
+    run_to_end(app, spark)
     found, told = scrape(address), reports(address)["counted-run"]
 
     who = {"run": "counted-run", "kind": "listeners"}

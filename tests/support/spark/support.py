@@ -16,12 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.spark.environment.query_start import start_query
+from flintmq.spark.listeners.listener_run import Run
+from flintmq.spark.listeners.listener_run import run as spark_run
 from flintmq.spark.session import spark_session
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -218,6 +221,13 @@ def start(frame: DataFrame, checkpoint: str, sink: Sink, **trigger: Any) -> Stre
     writer = frame.writeStream.foreachBatch(sink.take).option("checkpointLocation", checkpoint)
     writer = writer.trigger(**trigger) if trigger else writer
     return start_query(writer)
+
+
+def run_to_end(app: App, spark: SparkSession, **options: Any) -> Run:
+    """Run listeners over all there is now."""
+    run = spark_run(app, spark, available_now=True, **options)
+    assert run.await_termination(PATIENCE_S), "the run did not end"
+    return run
 
 
 def forgetful(**settings: int) -> EmbeddedBroker:

@@ -142,6 +142,12 @@ TIMER_SNAPSHOT: Final = gauge(
     "timer_bound_s",
     *_STORAGE,
 )
+TIMING_MESSAGES: Final = gauge(
+    "rocketmq_timing_messages",
+    "Timer messages that wait for their time, by the topic they go to.",
+    "topic",
+    *_STORAGE,
+)
 TIMER_ENQUEUES: Final = counter("rocketmq_timer_enqueue_total", "Timer messages taken.", "topic")
 TIMER_DEQUEUES: Final = counter(
     "rocketmq_timer_dequeue_total", "Timer messages delivered.", "topic"

@@ -38,6 +38,7 @@ from flintmq.broker.scheduled.redelivery import (
     waits_until,
 )
 from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
+from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -79,6 +80,8 @@ class Timers:
         self._progress = progress or TimerProgress(0, QueueOffset(0))
         self._heap: list[int] = []
         self._under_way: list[int] = []
+        self._leaving: list[str] = []  # their topics
+        self.waiting_topics = WaitingTopics()
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
         self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
@@ -174,10 +177,12 @@ class Timers:
         heap = self._heap
         while heap and heap[0] >> OFFSET_BITS <= now_ms and not allowance.is_spent:
             try:
-                allowance.spend(self._deliver_one(state, heap[0], sent, now_ms))
+                size_bytes, topic = self._deliver_one(state, heap[0], sent, now_ms)
             except (DiskFailed, Overloaded, BodyTooLarge) as failure:
                 self._note_failure(failure, now_ms)
                 break
+            allowance.spend(size_bytes)
+            self._leaving.append(topic)
             self._under_way.append(heappop(heap))
         if self._under_way:
             state.after_write.append(lambda failure: self._settle(state, sent, failure, now_ms))
@@ -299,6 +304,7 @@ class Timers:
         if target is not None:
             self._cancels[target] = offset
         heappush(self._heap, key)
+        self.waiting_topics.come(properties.get(names.REAL_TOPIC, ""))
         block = offset // BLOCK
         self._waiting[block] = self._waiting.get(block, 0) + 1
 
@@ -318,40 +324,40 @@ class Timers:
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
-    ) -> int:
-        """Append the message of a key, unless it is cancelled; return its size."""
+    ) -> tuple[int, str]:
+        """Append the message of a key, unless it is cancelled; its size, and where it wanted to."""
         offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
-        home = home_of(properties)
+        home, topic = home_of(properties), properties.get(names.REAL_TOPIC, "")
         if record is None or home is None:
             self._skip(offset, "cannot be read any more")
-            return 0
+            return 0, topic
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         if target is not None:
             if self._cancels.get(target) == offset:
                 del self._cancels[target]
-            return 0
+            return 0, topic
         if self._cancels and rules.cancel_key(properties) in self._cancels:
-            return 0
+            return 0, topic
         try:
             home = destination(state, home, now_ms)
         except Refusal as refusal:
             self.unreadable_count += 1
             self._undeliverable.log_first(home, f"queue offset {offset}", refusal)
-            return 0
+            return 0, topic
         properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
         properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
         try:
             stored = append(state, rebuilt(record, properties, *home), now_ms)
         except (Refusal, InvalidName) as error:
             self._skip(offset, f"cannot be stored: {error}")
-            return 0
+            return 0, topic
         counts = sent.setdefault(home.topic, [0, 0])
         counts[0] += 1
         counts[1] += stored.size_bytes
-        return stored.size_bytes
+        return stored.size_bytes, topic
 
     def _settle(
         self,
@@ -361,12 +367,14 @@ class Timers:
         now_ms: int,
     ) -> None:
         keys, self._under_way = self._under_way, []
+        topics, self._leaving = self._leaving, []
         if failure is not None:
             for key in keys:
                 heappush(self._heap, key)
             self._note_failure(failure, now_ms)
             return
         self._is_failing = False
+        self.waiting_topics.leave(topics, is_last=not self._heap)
         self._done = max(self._done, keys[-1])
         for key in keys:
             block = (key & OFFSETS) // BLOCK

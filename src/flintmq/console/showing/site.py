@@ -56,6 +56,8 @@ class Site:
     namesrv: str
     may_change: bool
     shows_bodies: bool
+    is_secure: bool = False
+    """Whether browsers reach it by TLS: then cookies go no other way."""
     wall: Callable[[], int]
     audit: AuditLog | None = None
     """Where changes are written down; None where nothing may be changed."""
