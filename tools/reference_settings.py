@@ -235,6 +235,7 @@ BROKER: Final = {
     "enabledAppendPropCRC": "Give every record a checksum over all of it, 20 bytes.",
     "maxHashSlotNum": "Slots of an index file.",
     "maxIndexNum": "Entries of an index file.",
+    "scrubBytesPerSecond": "How much of the log is checked again each second; 0 is none.",
     "fileReservedTime": "How long files of the log are kept, hours.",
     "deleteWhen": "The hour of the day at which expired files are deleted.",
     "diskMaxUsedSpaceRatio": "Disk use, percent, above which expired files are deleted at once.",

@@ -28,7 +28,7 @@ def test_a_copy_of_a_real_store_is_compared_with_its_broker(version: str, tmp_pa
             shutil.copytree(rocketmq.store, copy)
             equal = CliRunner().invoke(app, ["store", "check", str(copy), "--against", ha_port])
             producer.send(Message("orders", b"one more"))
-        path = sorted((copy / "commitlog").iterdir())[0]
+        path = min((copy / "commitlog").iterdir())
         content = bytearray(path.read_bytes())
         content[300] ^= 1
         path.write_bytes(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from flintmq.broker.scrubbing import PERIOD_MS, Scrubber
 from flintmq.broker.state.broker_state import BrokerState
 
 HELD_MS = 1_000
@@ -51,6 +52,9 @@ class Upkept(Protocol):
 
     def copy_tables(self) -> None: ...
 
+    @property
+    def scrubber(self) -> Scrubber: ...
+
 
 def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     """The periodic tasks of a server."""
@@ -66,4 +70,6 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     ]
     if not config.role.is_master:
         tasks.append(PeriodicTask(config.copy_tables_ms, lambda _: server.copy_tables(), now_ms))
+    if config.scrub_bytes_per_s:
+        tasks.append(PeriodicTask(PERIOD_MS, lambda _: server.scrubber.begin(), now_ms))
     return tasks

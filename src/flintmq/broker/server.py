@@ -3,8 +3,7 @@
     frames of all connections ─► engine ─► one turn ─► one write ─► answers
                                               └─► sync in a worker thread ─► answers
 
-Everything happens on one event loop.  Two things do not: a sync, and the saving of tables,
-because both wait for the disk; each has one thread that does nothing else.
+Everything happens on one event loop, but for what waits for the disk: syncs, and saves and scrubs.
 
 Positions are saved as they were before a sync that has ended.  So a table on disk never speaks
 of records that a crash could still lose.  Topics and groups are saved as soon as they
@@ -36,6 +35,7 @@ from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.role_switch import RoleSwitch
+from flintmq.broker.scrubbing import Scrubber
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_copy import TableCopy
@@ -125,6 +125,8 @@ class BrokerServer:
             state, self._outgoing, self._saver.thread, clock, inner, self.registered
         )
         self.roles = RoleSwitch(state, tables.role, self.copy, self._saver.thread)
+        thread = self._saver.thread
+        self.scrubber = Scrubber(state, self.namesrv, self._outgoing, thread, inner, self._spawn)
         self._periodic = upkeep(self, clock())
         self._stopped = False
         self.guard = broker_guard(self.engine, clock, auditor)
@@ -195,7 +197,6 @@ class BrokerServer:
 
     async def _begin(self, asked: Address) -> None:
         """Replicate, register, and do what falls due; ``asked`` is where it was told to listen."""
-        config = self.state.config
         try:
             await self._announcer.require_no_other_master()
             await self.replication.start(asked, self.address)
@@ -204,9 +205,9 @@ class BrokerServer:
             raise
         self.clock_moved()
         self.announce_all()
-        if not config.role.is_master:
+        if not self.state.config.role.is_master:
             self.copy_tables()
-        if config.property_filter:
+        if self.state.config.property_filter:
             self._saver.thread.submit(load_parser)  # the first filter must not hold up the loop
 
     @property
@@ -365,8 +366,7 @@ class BrokerServer:
         if self._stopped:
             return
         self._timer_ms = min(due_ms, *(task.due_ms for task in self._periodic))
-        delay_ms = max(0, self._timer_ms - now_ms)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+        self._timer = self._loop.call_later(max(0, self._timer_ms - now_ms) / 1000, self._tick)
 
     # The disk
 

@@ -36,11 +36,12 @@ from flintmq.protocol.records.record import (
     record_size,
 )
 from flintmq.protocol.records.record_checksum import has_wrong_checksum
-from flintmq.store.files.layout import FILL_UNIT
+from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, FILL_UNIT
 from flintmq.store.queues.consume_queue import GAP_UNITS_MAX
 from flintmq.store.queues.dispatch import QUEUED_TYPES, QueueGrowth, delivery_code, keys_of
 from flintmq.store.recovery.log_columns import inner_count
 from flintmq.store.recovery.parts import StoreParts
+from flintmq.store.scrub import LogScrub
 
 _ROLLBACK = int(TransactionType.ROLLBACK)
 _STORE_MS = list(FIELDS).index("store_ms")  # among what `measure_record` gives
@@ -59,6 +60,7 @@ class RawLog:
         self._dispatch = parts.dispatch
         self._parts = parts
         self._require_room = require_room
+        self.scrub = LogScrub(parts.log, parts.queues, parts.directory / COMMIT_LOG_DIRECTORY)
 
     @property
     def file_bytes(self) -> int:

@@ -270,6 +270,7 @@ SETTINGS: Mapping[str, Setting] = {
     "mappedFileSizeConsumeQueueExt": number("config.store.extension_file_bytes", 1_024),
     "enableConsumeQueueExt": truth("config.store.extended_queues"),
     "enabledAppendPropCRC": truth("config.store.record_checksums"),
+    "scrubBytesPerSecond": number("config.scrub_bytes_per_s", 0, INT64_MAX),
     "maxHashSlotNum": number("config.store.index_slots", 1),
     "maxIndexNum": number("config.store.index_entries", 2),
     "fileReservedTime": number("config.store.retention_hours", 0),
