@@ -29,18 +29,18 @@ from flintmq.broker.engine_port import Request
 from flintmq.broker.guard import broker_guard
 from flintmq.broker.listening import Listeners, Port, listen_at_all
 from flintmq.broker.log_syncs import LogSyncs
-from flintmq.broker.periodic import upkeep
 from flintmq.broker.replication.replication import Replication
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.role_switch import RoleSwitch
-from flintmq.broker.scrubbing import Scrubber
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_copy import TableCopy
 from flintmq.broker.table_saver import TableSaver
 from flintmq.broker.tables.registration import register_parts
+from flintmq.broker.upkeep.periodic import upkeep
+from flintmq.broker.upkeep.scrubbing import Scrubber
 from flintmq.core.account import Account
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.filter.sql_eval import load_parser

@@ -203,8 +203,7 @@ def broker(
             metrics=metrics,
         )
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-        given = None if namesrv is None else parse_addresses(namesrv)
-        servers = given or chosen.namesrv or (NAMESRV_HERE,)
+        servers = parse_addresses(namesrv) if namesrv else chosen.namesrv or (NAMESRV_HERE,)
         client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key, "--namesrv")
         plan = choose_accounts(
             acl,

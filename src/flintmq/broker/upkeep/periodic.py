@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from flintmq.broker.scrubbing import PERIOD_MS, Scrubber
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.upkeep.scrubbing import PERIOD_MS, Scrubber
 
 HELD_MS = 1_000
 """How often units of queues and keys that are held in memory are written."""
