@@ -183,11 +183,11 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"log", "index"},
         {"queues"},
         {"append_patterned", "record_lookup", "recovery", "scrub"},
+        {"light_queues"},
         {
             "batch_topics",
             "capacity",
             "check",
-            "light_queues",
             "mending",
             "move_aside",
             "raw_log",

@@ -241,7 +241,7 @@ def test_light_queues_are_named_where_they_are_not_served(tmp_path: Path) -> Non
 
     assert "%LMQ%one" in look(tmp_path).complaints[0]
     served = replace(SMALL, light_queues=True, multi_dispatch=True)
-    assert survey(Disk(), tmp_path, served).complaints == []
+    assert survey(Disk(), tmp_path, served).complaints == ()
 
 
 def test_compaction_topics_are_named(tmp_path: Path) -> None:
