@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -99,10 +98,10 @@ class BrokerServer:
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
-        self._outgoing = Channels(tls=client_tls)
-        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock, inner)
+        self._outgoing = Channels(tls=client_tls, account=inner)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
         self.registered = self._announcer.registered
-        self._turn_due = False
+        self._turn_due = self._stopped = False
         self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -121,14 +120,11 @@ class BrokerServer:
         self._syncs.when_synced = self.replication.grown
         self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
         self.save_soon = self._saver.save_soon
-        self.copy = TableCopy(
-            state, self._outgoing, self._saver.thread, clock, inner, self.registered
-        )
+        self.copy = TableCopy(state, self._outgoing, self._saver.thread, clock, self.registered)
         self.roles = RoleSwitch(state, tables.role, self.copy, self._saver.thread)
         thread = self._saver.thread
         self.scrubber = Scrubber(state, self.namesrv, self._outgoing, thread, inner, self._spawn)
         self._periodic = upkeep(self, clock())
-        self._stopped = False
         self.guard = broker_guard(self.engine, clock, auditor)
         self.listeners: Listeners
 
@@ -274,7 +270,7 @@ class BrokerServer:
         if channel is not None and not channel.is_closed:
             channel.send_oneway_now(request)
 
-    def ask_client(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
+    def ask_client(self, peer: Peer | None, request: Command, timeout_ms: int, then: Then) -> None:
         if len(self._tasks) < ASKS_MAX:
             self._spawn(self._ask(peer, request, timeout_ms, then))
         else:
@@ -286,14 +282,15 @@ class BrokerServer:
             log.info("%s: closed, %s", peer.address, reason)
             channel.abort(reason)
 
-    async def _ask(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
-        channel = self._channels.get(peer)
+    async def _ask(self, peer: Peer | None, asked: Command, timeout_ms: int, then: Then) -> None:
         reply = None
-        if channel is not None:
+        if peer is None:
+            reply = await self._announcer.ask_any(asked, timeout_ms)
+        elif (channel := self._channels.get(peer)) is not None:
             try:
-                reply = await channel.call(request, timeout_ms)
+                reply = await channel.call(asked, timeout_ms)
             except FlintError as error:
-                log.info("%s: request %d failed: %s", peer.address, request.code, error)
+                log.info("%s: request %d failed: %s", peer.address, asked.code, error)
         then(reply)
         self.turn_is_due()
 
@@ -368,21 +365,15 @@ class BrokerServer:
         self._timer_ms = min(due_ms, *(task.due_ms for task in self._periodic))
         self._timer = self._loop.call_later(max(0, self._timer_ms - now_ms) / 1000, self._tick)
 
-    # The disk
-
-    def retain(self, now_ms: int) -> None:
-        hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
-        try:
-            self.state.log.retain(now_ms, due=hour == self.state.config.retain_hour)
-        except DiskFailed as failure:
-            log.error("old files cannot be removed: %s", failure)  # noqa: TRY400
-
     # Name servers and the master
 
     def announce_all(self) -> None:
         if self.state.is_fenced:
             return  # another master takes its place
         self._spawn(self._announcer.register(register_parts(self.state, None, self.now_ms())))
+
+    def beat(self) -> None:
+        self._spawn(self._announcer.beat(self.announce_all))
 
     def copy_tables(self) -> None:
         self._spawn(self.copy.run())

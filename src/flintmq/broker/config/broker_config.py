@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flintmq.access.quotas import Quota
+from flintmq.broker.config.pop_config import PopConfig
 from flintmq.broker.config.replication_config import ReplicationConfig
 from flintmq.model.broker_role import BrokerRole
 from flintmq.model.topic import READ_WRITE, Permission
@@ -62,6 +63,7 @@ class BrokerConfig:
     ha_master_address: str | None = None
     """host:port of the master's HA port.  None: a slave is told it by its name servers."""
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    pop: PopConfig = field(default_factory=PopConfig)
     region: str = "DefaultRegion"
     topics_max: int = TOPICS_MAX
     groups_max: int = GROUPS_MAX
@@ -115,6 +117,12 @@ class BrokerConfig:
     """A reader that is far behind is sent to a slave."""
     offset_check_in_slave: bool = False
     """A slave tells readers another offset, as a master does, where it has none at theirs."""
+    acting_master: bool = False
+    """A slave may take the place of its master for consumers while that is gone."""
+    heartbeat_ms: int = 1_000
+    """How often such brokers tell their name servers that they live."""
+    not_active_ms: int = 10_000
+    """How long such a broker may be silent before its name servers take it for gone."""
     lite_pull: bool = True
     pull_count_max: int = 32
     """Records in one answer, whatever a client asks for …"""
@@ -169,6 +177,8 @@ class BrokerConfig:
             "hold_sweep_ms",
             "short_polling_ms",
             "register_ms",
+            "heartbeat_ms",
+            "not_active_ms",
             "copy_tables_ms",
             "transaction_check_ms",
         ):

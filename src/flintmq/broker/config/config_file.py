@@ -32,6 +32,7 @@ from flintmq.broker.config.metrics_settings import (
     read_labels,
     show_labels,
 )
+from flintmq.broker.config.pop_config import read_mode
 from flintmq.broker.config.replication_config import REPLICAS_MAX
 from flintmq.errors import InvalidSetting
 from flintmq.model.broker_role import BrokerRole
@@ -184,6 +185,9 @@ SETTINGS: Mapping[str, Setting] = {
     "inSyncReplicas": number("config.replication.in_sync_replicas", 1, REPLICAS_MAX),
     "slaveReadEnable": truth("config.slave_read", live=True),
     "offsetCheckInSlave": truth("config.offset_check_in_slave", live=True),
+    "enableSlaveActingMaster": truth("config.acting_master"),
+    "brokerHeartbeatInterval": number("config.heartbeat_ms", 100, 60_000),
+    "brokerNotActiveTimeoutMillis": number("config.not_active_ms", 1_000, DAY_S * 1_000),
     # metrics
     "metricsExporterType": Setting(
         "metrics", read_exporter, lambda is_on: "PROM" if is_on else "DISABLE"
@@ -255,6 +259,15 @@ SETTINGS: Mapping[str, Setting] = {
     "channelExpiredTimeout": number("config.client_timeout_ms", 1_000),
     "useServerSideResetOffset": truth("config.server_side_reset", live=True),
     "flushConsumerOffsetInterval": number("config.save_offsets_ms", 100),
+    # pops
+    "enableRetryTopicV2": truth("config.pop.retry_topic_v2"),
+    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100),
+    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000),
+    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000),
+    "reviveQueueNum": number("config.pop.revive_queues", 1, 999),
+    "defaultMessageRequestMode": Setting("config.pop.default_mode", read_mode),
+    "defaultPopShareQueueNum": number("config.pop.default_share", 0, 65_536),
+    "serverLoadBalancerEnable": truth("config.pop.assigns_queues"),
     # the store
     "storePathRootDir": Setting("directory", Path),
     "flushDiskType": Setting(
@@ -292,6 +305,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "duplicationEnable": ("false",),
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
+    "popConsumerKVServiceInit": ("false",),
     "storeType": ("default",),
 }
 """Settings of RocketMQ that are served with these values and no others."""
@@ -309,6 +323,7 @@ UNUSED = frozenset(
     {
         "brokerIP2",
         "compressedRegister",
+        "enablePopBufferMerge",
         "endTransactionThreadPoolNums",
         "flushIntervalCommitLog",
         "flushIntervalConsumeQueue",

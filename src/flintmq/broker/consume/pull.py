@@ -148,7 +148,7 @@ def _pull(
     else:
         result = _read(state, header, wanted)
         code, remark = _verdict(result, header.queue_offset)
-        if is_first and header.sys_flag & _COMMIT_OFFSET and not state.is_read_only:
+        if is_first and header.sys_flag & _COMMIT_OFFSET and state.takes_commits_of_pulls:
             offsets.commit(group_name, topic_name, queue_id, header.commit_offset, peer.address)
     suggested = _suggested_broker(state, group, result)
     next_offset: int = result.next_offset
@@ -156,7 +156,7 @@ def _pull(
         code, next_offset, suggested = RETRY, header.queue_offset, group.broker_id
     offsets.note_pull(group_name, topic_name, queue_id, next_offset)
     if code == SUCCESS:
-        _count_found(state, header, result, now_ms)
+        count_found(state, (group_name, topic_name, queue_id), result, now_ms)
         if state.quotas.consumes:
             taken = result.record_count, result.size_bytes
             state.quotas.pay(QuotaUse.CONSUME, peer.account, group_name, *taken, now_ms)
@@ -197,7 +197,8 @@ def _limited(
     may_hold = is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer)
     hold_ms = _hold_ms(state, header) if may_hold else None
     limited = over_quota(header, state, peer, now_ms, wanted, hold_ms, is_first=is_first)
-    if limited is not None and is_first and header.sys_flag & _COMMIT_OFFSET:
+    commits = is_first and header.sys_flag & _COMMIT_OFFSET and state.takes_commits_of_pulls
+    if limited is not None and commits:
         place = header.consumer_group, header.topic, header.queue_id
         state.offsets.commit(*place, header.commit_offset, peer.address)
     return limited
@@ -284,8 +285,10 @@ def _hold_ms(state: BrokerState, header: PullMessage) -> int:
     return min(wish_ms, HOLD_MS_MAX) if wish_ms > 0 else config.hold_sweep_ms
 
 
-def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, now_ms: int) -> None:
-    """Statistics of an answer with records, and how far behind its reader is.
+def count_found(
+    state: BrokerState, place: tuple[str, str, int], result: ReadResult, now_ms: int
+) -> None:
+    """Statistics of records for a group, topic and queue, and how far behind their reader is.
 
     Behind in bytes is what the log has after the last record, behind in time the age of the
     oldest one in the last run of records.
@@ -296,7 +299,7 @@ def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, no
     store_ms = _STORE_MS.unpack_from(last, store_at)[0]
     fall_bytes = state.log.end_offset - log_offset - len(last)
     state.stats.found_behind(
-        (header.consumer_group, header.topic, header.queue_id),
+        place,
         result.record_count,
         result.size_bytes,
         max(fall_bytes, 0),

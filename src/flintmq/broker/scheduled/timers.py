@@ -9,7 +9,8 @@ from the first message that may still wait, and nothing is delivered before that
                                     └──────────────────────────────┘
 
 A message may cancel another one, by topic and unique id, if it has the same time; neither is
-delivered then.  A record that cannot be read, or may not go where it says (see
+delivered then.  Records of the journal of pops are read for `PopJournal` and stay where they are:
+nothing delivers them.  A record that cannot be read, or may not go where it says (see
 `destinations`), is skipped, counted and logged.
 
 Invariant: a message of the queue that was read is in the heap, under way, or done with; and
@@ -22,10 +23,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from flintmq.broker.counters.message_counts import DELAY
+from flintmq.broker.pops.in_flight import TIMER_SOURCE
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled import timer_rules as rules
 from flintmq.broker.scheduled.append import append
 from flintmq.broker.scheduled.destinations import Undeliverable, destination
+from flintmq.broker.scheduled.pop_journal import PopJournal, is_journal
 from flintmq.broker.scheduled.redelivery import (
     RETRY_MS,
     Allowance,
@@ -34,6 +37,7 @@ from flintmq.broker.scheduled.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -58,18 +62,17 @@ READ_RECORDS = 1_000
 BLOCK = 1_024
 """Queue offsets that are counted together, to know the first that still waits."""
 
-OFFSET_BITS = 44
-"""Of a heap's key, for the queue offset; the time is above them."""
-
-_OFFSETS = (1 << OFFSET_BITS) - 1
-
 
 class Timers:
     """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
 
     def __init__(
-        self, saved: TimerPositions | None = None, progress: TimerProgress | None = None
+        self,
+        saved: TimerPositions | None = None,
+        progress: TimerProgress | None = None,
+        journal: PopJournal | None = None,
     ) -> None:
+        self._journal = journal
         self._saved = saved
         self._copied: TimerPositions | None = None
         self._late = frozenset(saved.late) if saved else frozenset()
@@ -78,7 +81,7 @@ class Timers:
         self._under_way: list[int] = []
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
-        self._done = _key(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
         self._next = QueueOffset(saved.low_offset if saved else 0)
         self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
         self._unwritten = 0
@@ -198,14 +201,17 @@ class Timers:
         """
         if not self._is_ready:
             return self._copied
-        late = _up_to(self._heap, self._done)
+        late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
+        lows = [self._next if first is None else first * BLOCK]
+        if self._journal is not None and (low := self._journal.low_offset()) is not None:
+            lows.append(low)
         return TimerPositions(
             delivered_ms=self._done >> OFFSET_BITS,
-            delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
-            late=tuple(sorted(key & _OFFSETS for key in late)),
-            low_offset=self._next if first is None else first * BLOCK,
+            delivered_offset=self._done & OFFSETS if self._done >= 0 else -1,
+            late=tuple(sorted(key & OFFSETS for key in late)),
+            low_offset=min(lows),
             next_offset=self._next,
         )
 
@@ -214,7 +220,7 @@ class Timers:
         self._copied = positions
 
     def progress(self, now_ms: int) -> TimerProgress:
-        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
         if not self._is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
@@ -222,6 +228,14 @@ class Timers:
         first_ms = (min(waiting) >> OFFSET_BITS) - rules.STEP_MS if waiting else now_ms
         read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
         return TimerProgress(read_ms, self._next)
+
+    def finish_reading(self, state: BrokerTables) -> None:
+        """Read at once what was there at the start: pops must know what is in flight."""
+        while not self._is_ready:
+            before = self._next
+            self._read(state)
+            if self._next == before and not self._is_ready:
+                return  # its units cannot be read now
 
     # Inside
 
@@ -232,32 +246,45 @@ class Timers:
     def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
+        was_ready = self._is_ready
         if self._ready_at is None:
             self._ready_at = stop
             self._next = QueueOffset(min(self._next, stop))
+            if self._journal is not None:
+                self._journal.read_revive_topic(state)
         self._next = max(self._next, state.log.min_offset(TIMER_TOPIC, 0))
         left = READ_RECORDS
         while left and self._next < stop:
             units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
             for unit in units:
-                record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
-                self._schedule_record(record, self._next)
+                if self._journal is None or not self._journal.is_own(self._next):
+                    record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
+                    self._schedule_record(state, record, self._next)
                 self._next = QueueOffset(self._next + 1)
             left -= len(units)
             if not units:
                 break
+        if self._is_ready and not was_ready and self._journal is not None:
+            self._journal.settle(state)
 
-    def _schedule_record(self, record: Record | None, offset: QueueOffset) -> None:
+    def _schedule_record(
+        self, state: BrokerTables, record: Record | None, offset: QueueOffset
+    ) -> None:
         properties = {} if record is None else parse_properties(record.properties)
         noted = rules.noted_ms(properties)
-        if record is None or noted is None or noted < 0 or home_of(properties) is None:
+        home = home_of(properties)
+        if record is None or noted is None or noted < 0 or home is None:
             self._skip(offset, "cannot be read")
+            return
+        if is_journal(home.topic) and self._journal is not None:
+            if not self._was_delivered_by_rocketmq(offset, noted):
+                self._journal.take(state, record, properties, TIMER_SOURCE, offset)
             return
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
         if target is None:
             due_ms = rules.due_ms(properties, noted, record.store_ms)
-        key = _key(due_ms, offset)
+        key = key_of(due_ms, offset)
         if self._was_delivered(key, offset, noted):
             return
         if target is not None:
@@ -270,18 +297,21 @@ class Timers:
         """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
         if self._ready_at is None or offset >= self._ready_at:
             return False
-        if offset < self._progress.queue_offset and noted < self._progress.read_ms:
+        if self._was_delivered_by_rocketmq(offset, noted):
             return True
         saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
-        return key <= _key(saved.delivered_ms, saved.delivered_offset)
+        return key <= key_of(saved.delivered_ms, saved.delivered_offset)
+
+    def _was_delivered_by_rocketmq(self, offset: QueueOffset, noted: int) -> bool:
+        return offset < self._progress.queue_offset and noted < self._progress.read_ms
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
     ) -> int:
         """Append the message of a key, unless it is cancelled; return its size."""
-        offset = QueueOffset(key & _OFFSETS)
+        offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
@@ -330,7 +360,7 @@ class Timers:
         self._is_failing = False
         self._done = max(self._done, keys[-1])
         for key in keys:
-            block = (key & _OFFSETS) // BLOCK
+            block = (key & OFFSETS) // BLOCK
             self._waiting[block] -= 1
             if not self._waiting[block]:
                 del self._waiting[block]
@@ -359,19 +389,3 @@ def _illegal(delay_ms_max: int) -> Refusal:
         f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
         "current time",
     )
-
-
-def _key(due_ms: int, offset: int) -> int:
-    return (due_ms << OFFSET_BITS) | (offset & _OFFSETS)
-
-
-def _up_to(heap: list[int], last: int) -> list[int]:
-    """The keys of a heap that are not above ``last``; no others are looked at."""
-    found = []
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(heap) and heap[place] <= last:
-            found.append(heap[place])
-            places += (2 * place + 1, 2 * place + 2)
-    return found

@@ -29,8 +29,10 @@ from flintmq.protocol.bodies.offset import (
     LightOffsets,
     TimerPositions,
 )
+from flintmq.protocol.bodies.pop import RequestModes
 from flintmq.protocol.bodies.replica import SavedRole
 from flintmq.protocol.bodies.topic import TopicTable
+from flintmq.protocol.pop.order_bodies import OrderedPops
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import CONFIG_DIRECTORY
 
@@ -118,5 +120,7 @@ class Tables:
         self.light_offsets = Table(disk, config / "lmqConsumerOffset.json", LightOffsets)
         self.delay_offsets = Table(disk, config / "delayOffset.json", DelayOffsets)
         self.filters = Table(disk, config / "consumerFilter.json", FilterTable)
+        self.ordered_pops = Table(disk, config / "consumerOrderInfo.json", OrderedPops)
+        self.request_modes = Table(disk, config / "messageRequestMode.json", RequestModes)
         self.timers = Table(disk, config / "flintmqTimers.json", TimerPositions)
         self.role = Table(disk, config / "flintmqRole.json", SavedRole)
