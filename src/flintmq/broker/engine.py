@@ -27,7 +27,6 @@ from flintmq.broker.counters.message_counts import FIFO, NORMAL
 from flintmq.broker.engine_port import Port, Request
 from flintmq.broker.failures import PULLS, failure_answer, unsupported
 from flintmq.broker.parked_sends import AnyParked, Parked, ParkedSends
-from flintmq.broker.periodic import PeriodicTask
 from flintmq.broker.pops.held_pops import HeldPop, HeldPops
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.outcome import Answer, Ask, Hold, HoldPop, Outcome, Steps, Stored
@@ -37,6 +36,7 @@ from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.stepping import SteppedRequest, Stepping
 from flintmq.broker.tables.held_pulls import HeldPull
+from flintmq.broker.upkeep.periodic import PeriodicTask
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode, ResponseCode

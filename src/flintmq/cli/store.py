@@ -27,6 +27,7 @@ from flintmq.cli.shared.options import Yes
 from flintmq.cli.shared.output import Output, OutputOption, print_json, say, shown, when, with_json
 from flintmq.cli.shared.tables import print_table
 from flintmq.errors import FlintError
+from flintmq.model.light_queue import is_light
 from flintmq.net.address import Address
 from flintmq.net.blocking.log_stream import read_log
 from flintmq.printable import printable
@@ -36,7 +37,11 @@ from flintmq.store.check.show_store import Listing, show_store
 from flintmq.store.check.store_check import CheckReport, check_store
 from flintmq.store.check.store_check import Progress as Tell
 from flintmq.store.files.disk import Disk
-from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
+from flintmq.store.files.layout import (
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+)
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.move_aside import move_aside
 
@@ -74,12 +79,13 @@ def check(
     compared: LogComparison | None = None
     with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
-        report = check_store(disk, directory, StoreConfig(), tell)
-        popped = show_store(disk, directory, StoreConfig()).popped if report.is_good else []
+        config = _config(directory)
+        report = check_store(disk, directory, config, tell)
+        popped = show_store(disk, directory, config).popped if report.is_good else []
         if against is not None and report.log_end is not None:
             place = str(Address.parse(against))
             read = partial(read_log, place)
-            compared = compare_store(disk, directory, StoreConfig(), report.log_end, read)
+            compared = compare_store(disk, directory, config, report.log_end, read)
     in_flight = sum(each.messages for each in popped)
     if output is Output.JSON:
         facts = _check_facts(report) | {"messages_in_flight": in_flight}
@@ -104,7 +110,7 @@ def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
     """
     with _exit_on_errors(), Disk() as disk:
         _require_store(directory)
-        listing = show_store(disk, directory, StoreConfig())
+        listing = show_store(disk, directory, _config(directory))
     if output is Output.JSON:
         print_json(msgspec.to_builtins(listing))
     else:
@@ -141,6 +147,13 @@ def _exit_on_errors() -> Iterator[None]:
     except FlintError as error:
         say(str(error))
         raise typer.Exit(NOT_LOOKED_AT) from None
+
+
+def _config(directory: Path) -> StoreConfig:
+    """Settings for looking: with light queues where the directory has some."""
+    queues = directory / CONSUME_QUEUE_DIRECTORY
+    has_light = queues.is_dir() and any(is_light(path.name) for path in queues.iterdir())
+    return StoreConfig(light_queues=has_light, multi_dispatch=has_light)
 
 
 def _require_store(directory: Path) -> None:

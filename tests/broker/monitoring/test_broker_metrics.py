@@ -40,8 +40,12 @@ ELSEWHERE = {
     "rocketmq_producer_connections",
     "flintmq_slave_behind_bytes",
     "flintmq_following",
+    "flintmq_scrub_bytes_total",
+    "flintmq_scrub_found_total",
+    "flintmq_scrub_healed_total",
+    "flintmq_scrub_damaged_places",
 }
-"""Metrics that `test_group_metrics` and `test_replica_metrics` look at."""
+"""Metrics that `test_group_metrics`, `test_replica_metrics` and `test_scrubbing` look at."""
 
 
 @pytest.fixture(scope="module")

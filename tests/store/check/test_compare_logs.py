@@ -128,6 +128,18 @@ def test_a_record_that_differs_is_named_on_both_sides(
     assert f": {what}; 1 bytes differ" in str(difference)
 
 
+def test_the_first_record_of_a_log_is_named_too(log: MessageLog, tmp_path: Path) -> None:
+    flip(tmp_path, 100)
+
+    found = compared(tmp_path, OtherLog(tmp_path, log.end_offset).read)  # the same flip: equal
+    other = OtherLog(tmp_path, log.end_offset)
+    other.octets[100] ^= 1
+    (difference,) = compared(tmp_path, other.read).differences
+
+    assert found.verdict is Verdict.EQUAL
+    assert "damaged in the directory; the broker has message 0 of 'T'/0" in str(difference)
+
+
 def test_logs_that_have_diverged_are_told_by_their_first_records(tmp_path: Path) -> None:
     ends = []
     for name in ("one", "other"):

@@ -161,6 +161,9 @@ class BrokerConfig:
     retain_hour: int = 4
     """The hour of the day at which expired files are deleted."""
 
+    scrub_bytes_per_s: int = 0
+    """How much of the log is checked again each second; 0 is none."""
+
     def __post_init__(self) -> None:
         if not self.broker_name or not self.cluster:
             raise ValueError("broker_name and cluster must not be empty")

@@ -283,6 +283,10 @@ SETTINGS: Mapping[str, Setting] = {
     "mappedFileSizeConsumeQueueExt": number("config.store.extension_file_bytes", 1_024),
     "enableConsumeQueueExt": truth("config.store.extended_queues"),
     "enabledAppendPropCRC": truth("config.store.record_checksums"),
+    "enableLmq": truth("config.store.light_queues"),
+    "enableMultiDispatch": truth("config.store.multi_dispatch"),
+    "maxLmqConsumeQueueNum": number("config.store.light_queues_max", 1, 1_000_000),
+    "scrubBytesPerSecond": number("config.scrub_bytes_per_s", 0, INT64_MAX),
     "maxHashSlotNum": number("config.store.index_slots", 1),
     "maxIndexNum": number("config.store.index_entries", 2),
     "fileReservedTime": number("config.store.retention_hours", 0),
@@ -301,7 +305,6 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "duplicationEnable": ("false",),
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
-    "enableLmq": ("false",),
     "popConsumerKVServiceInit": ("false",),
     "storeType": ("default",),
 }

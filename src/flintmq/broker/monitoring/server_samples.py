@@ -69,6 +69,7 @@ def broker_samples(
     yield _one(names.GROUP_NUMBER, len(state.groups))
     yield from _store_samples(state, now_ms)
     yield from _replica_samples(state)
+    yield from _scrub_samples(state)
     yield _one(names.READY, 0 if why_not_ready else 1)
     yield _one(names.CONNECTIONS, connections)
     yield _one(names.HELD_PULLS, len(state.held))
@@ -123,6 +124,20 @@ def _replica_samples(state: BrokerState) -> Work:
     if not state.config.role.is_master:
         following.add(1 if state.following.phase is Following.FOLLOWING else 0)
     yield following
+
+
+def _scrub_samples(state: BrokerState) -> Work:
+    scrub, is_on = state.log.raw.scrub, bool(state.config.scrub_bytes_per_s)
+    for family, value in (
+        (names.SCRUB_BYTES, scrub.checked_bytes),
+        (names.SCRUB_FOUND, scrub.found_count),
+        (names.SCRUB_HEALED, scrub.healed_count),
+        (names.SCRUB_DAMAGED, len(scrub.damages)),
+    ):
+        samples = Samples(family)
+        if is_on:
+            samples.add(value)
+        yield samples
 
 
 def _one(family: Family, value: Value, *labels: str) -> Samples:

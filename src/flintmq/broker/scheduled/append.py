@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.scheduled.light_messages import number_light
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import LocalProtocolError
 from flintmq.model import properties as names
@@ -80,17 +81,22 @@ def append(
     count = 1
     if message.sys_flag & INNER_BATCH:
         count, encoded = _number_batch(state, message), None
+    light: list[str] = []
+    if state.log.raw.light.is_on:
+        light = number_light(state, message.topic, properties)
+        encoded = None if light else encoded
     bit_map = b""
     if state.config.bit_map_filter:
         bit_map = state.filters.bit_map(message.topic, properties)
+    code = tags_code(properties.get(names.TAGS))
     try:
-        return state.log.append(
+        appended = state.log.append(
             _pattern(message),
             message.body,
             unlike_checksummed(encode_properties(properties)) if encoded is None else encoded,
             message.born_ms,
             packed_host(message.born_host),
-            tags_code=tags_code(properties.get(names.TAGS)),
+            tags_code=code,
             keys=keys_of(properties),
             delay_level=delay_level,
             bit_map=bit_map,
@@ -99,6 +105,10 @@ def append(
         )
     except LocalProtocolError:
         raise illegal(state) from None
+    if light:
+        place = appended.log_offset, appended.size_bytes
+        state.log.raw.light.add(light, *place, code, now_ms)
+    return appended
 
 
 def _pattern(message: NewMessage) -> RecordPattern:

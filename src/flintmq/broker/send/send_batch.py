@@ -175,6 +175,8 @@ def split_checked(
 
     ``common`` is what the properties of all end with.  Raises `MalformedBody`.
     """
+    if config.serves_light and _LIGHT_NAME in body:  # records of a batch are in no light queue
+        return None
     parts = split_batch(body)
     common_bytes = len(common) + CHECKSUM_BYTES * config.record_checksums
     each_bytes = RECORD_BYTES_MIN + len(topic) + common_bytes
@@ -188,6 +190,9 @@ def split_checked(
     if max(map(len, texts)) + common_bytes > PROPERTIES_BYTES_MAX:
         return None
     return parts
+
+
+_LIGHT_NAME = names.INNER_MULTI_QUEUE_OFFSET.encode()
 
 
 def _ended(text: bytes) -> bytes:

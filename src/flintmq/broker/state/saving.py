@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import DiskFailed
 from flintmq.model.queue import QueueOffset
+from flintmq.protocol.bodies.offset import LightOffsets
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.recovery.survey import TimerProgress, write_timer_progress
 
@@ -81,7 +82,11 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> TableSnap
     has_offsets = state.offsets.is_dirty
     if has_offsets:
         offsets = state.offsets.table(now_ms)
-        saves.append(lambda: tables.consumer_offsets.save(offsets))
+        if state.config.store.serves_light:
+            light = LightOffsets.of(offsets)
+            saves.append(lambda: tables.light_offsets.save(light))
+        else:
+            saves.append(lambda: tables.consumer_offsets.save(offsets))
     delays = state.delays.table()
     saves.append(lambda: tables.delay_offsets.save(delays))
     state.filters.forget_dead(now_ms)

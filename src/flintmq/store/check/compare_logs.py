@@ -234,6 +234,8 @@ def _bytes_of(start: LogOffset, read: Read) -> bytes:
         while heartbeats < HEARTBEATS_WITHOUT_DATA:
             piece = next(pieces)
             heartbeats += not piece.octets
+            if not octets:  # byte 0 of a log cannot be asked for: the first one of a size, always 0
+                octets += bytes(max(0, piece.start - start))
             octets += piece.octets
             if len(octets) >= FILLER_BYTES_MIN and len(octets) >= record_size(octets, 0):
                 break

@@ -85,7 +85,7 @@ class LogScan:
             segment = self._segments[index]
             at = max(at, segment.start)
             base = at
-            columns = _good(scan_records(window(segment, at)), base)
+            columns = good_records(scan_records(window(segment, at)), base)
             if len(columns):
                 self.last_store_ms = int(columns.store_ms[-1])
                 yield base, columns
@@ -195,7 +195,7 @@ def _is_closed(segment: Segment, at: LogOffset, kind: EndKind) -> bool:
     )
 
 
-def _good(columns: RecordColumns, base: LogOffset) -> RecordColumns:
+def good_records(columns: RecordColumns, base: LogOffset) -> RecordColumns:
     """The records before the first one that is not what the format lets us verify."""
     checks = (
         (columns.log_offset == columns.start + base, "it names another place as its own"),
