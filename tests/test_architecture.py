@@ -166,7 +166,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"replication"},
         {"body_limits", "command", "records"},
         {"header_binary", "header_json", "headers", "bodies", "signature"},
-        {"wire"},
+        {"pop", "wire"},
         {"connection", "typed_request"},
     ],
     "spark": [
