@@ -43,13 +43,13 @@ class SharedConsumer:
     def notified(self) -> None:
         """No queue belongs to a client: there is nothing to rebalance."""
 
-    def reset_offsets(self, topic: str, offsets: Mapping[QueueRef, int]) -> None:
+    def reset_offsets(self, _topic: str, _offsets: Mapping[QueueRef, int]) -> None:
         """Popping goes on where the broker says: it has reset itself."""
 
-    def consume_status(self, topic: str) -> Mapping[QueueRef, int]:
+    def consume_status(self, _topic: str) -> Mapping[QueueRef, int]:
         return {}
 
-    def running_info(self, *, with_stacks: bool) -> RunningConsumer:
+    def running_info(self, *, with_stacks: bool) -> RunningConsumer:  # noqa: ARG002  # there are none
         return RunningConsumer(
             properties={CONSUME_TYPE: self.type.value},
             subscription_set=self.heartbeat().subscription_data_set,
@@ -69,6 +69,6 @@ class TopicProducers:
     def check_transaction(self, check: TransactionCheck) -> None:
         self._check(self.group, check)
 
-    def take_reply(self, correlation_id: str, reply: ReceivedMessage) -> bool:
+    def take_reply(self, _correlation_id: str, _reply: ReceivedMessage) -> bool:
         """The service has no requests that wait for a reply."""
         return False

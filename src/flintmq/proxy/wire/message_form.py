@@ -23,7 +23,12 @@ def type_of(message: ReceivedMessage) -> MessageType:
 
 
 def form_of(
-    message: ReceivedMessage, topic: str, *, now_ms: int, handle: str | None = None, attempt: int = 1
+    message: ReceivedMessage,
+    topic: str,
+    *,
+    now_ms: int,
+    handle: str | None = None,
+    attempt: int = 1,
 ) -> Any:
     """The message as it is delivered to a client that asked for ``topic``.
 

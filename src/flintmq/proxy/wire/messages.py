@@ -64,4 +64,6 @@ def service_methods() -> dict[str, tuple[Any, Any]]:
 
 def enum_values(name: str) -> dict[str, int]:
     """The values of an enum by name."""
-    return {value.name: value.number for value in _POOL.FindEnumTypeByName(f"{PACKAGE}.{name}").values}
+    return {
+        value.name: value.number for value in _POOL.FindEnumTypeByName(f"{PACKAGE}.{name}").values
+    }

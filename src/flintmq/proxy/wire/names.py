@@ -39,7 +39,9 @@ def group_of(resource: Any) -> str:
             f"the specified group is longer than group max length {GROUP_CHARACTERS_MAX}."
         )
     if not NAME_PATTERN.fullmatch(name):
-        raise _illegal_group(f"the specified group[{name}] contains illegal characters, {_ALPHABET}")
+        raise _illegal_group(
+            f"the specified group[{name}] contains illegal characters, {_ALPHABET}"
+        )
     if is_system_group(name):
         raise _illegal_group("cannot use system consumer group")
     return name
