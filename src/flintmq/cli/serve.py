@@ -54,11 +54,13 @@ from flintmq.cli.shared.server_process import (
 )
 from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls, option
 from flintmq.embedded.account_files import AccountPlan
+from flintmq.embedded.grpc_door import GrpcPlan
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls, TlsMode
+from flintmq.proxy.server_settings import require_grpc
 
 SETTINGS_FILE = "namesrv/kvConfig.json"
 """In the data directory: what people put over the wire into the name server."""
@@ -80,6 +82,15 @@ ConsoleToken = Annotated[
         "TOKEN",
         "What people sign in with at the console; without it one is made. With access "
         "control they use accounts.",
+    ),
+]
+GrpcListen = Annotated[
+    str | None,
+    option(
+        "--grpc",
+        "FLINTMQ_SERVE_GRPC",
+        "HOST:PORT",
+        "Also serve RocketMQ's gRPC clients there, as 127.0.0.1:8081.",
     ),
 ]
 
@@ -106,6 +117,7 @@ def serve(
     audit: Audit = None,
     audit_all: AuditAll = False,
     is_open: Open = False,
+    grpc: GrpcListen = None,
     console: ConsoleListen = None,
     console_token: ConsoleToken = None,
     log_level: Level = LogLevel.INFO,
@@ -114,6 +126,7 @@ def serve(
 
     Examples:
         flintmq serve
+        flintmq serve --grpc 127.0.0.1:8081
         flintmq serve --data /var/lib/flintmq --broker-listen 0.0.0.0:10911 --advertise mq.example
     """
     try:
@@ -143,15 +156,28 @@ def serve(
             audit=audit,
             audits_all=audit_all,
         )
-        listens = [namesrv, *chosen.listens, *(() if admins is None else (admins,))]
+        door = _grpc_plan(grpc, chosen, tls)
+        others = (each for each in (admins, door and door.listen) if each is not None)
+        listens = [namesrv, *chosen.listens, *others]
         refuse_if_open(listens, tls, plan, is_open=is_open)
         shown = _console_listen(console, console_token, tls, plan)
     except FlintError as error:
         exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
-    where = _Where(namesrv, admins, shown)
+    where = _Where(namesrv, admins, shown, door)
     serve_until_told(_serve(chosen, where, tls, plan, console_token), log_level)
+
+
+def _grpc_plan(text: str | None, chosen: Chosen, tls: ServerTls | None) -> GrpcPlan | None:
+    """Where gRPC clients are served, if they are."""
+    if text is None:
+        return None
+    require_grpc()
+    host = None if chosen.advertise is None else chosen.advertise.host
+    return GrpcPlan(
+        listen=Address.parse(text), tls=tls, advertise=host, cluster=chosen.config.cluster
+    )
 
 
 def _console_listen(
@@ -177,6 +203,7 @@ class _Where(NamedTuple):
     namesrv: Address
     namesrv_admins: Address | None
     console: Address | None
+    grpc: GrpcPlan | None
 
 
 async def _serve(
@@ -210,6 +237,7 @@ async def _serve(
         tls=tls,
         accounts=plan,
         metrics=chosen.metrics,
+        grpc=listens.grpc,
     )
     try:
         ((name, broker),) = servers.brokers.items()
@@ -221,6 +249,8 @@ async def _serve(
         ready = (
             f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
         )
+        if servers.grpc is not None:
+            ready += f" grpc={servers.grpc.address}"
         asked = servers.name_servers[0].admin_at or str(where)
         at = broker.listeners.admin_at
         async with _console(listens.console, token, asked, at, guarded=plan is not None):

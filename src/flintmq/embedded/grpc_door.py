@@ -7,6 +7,8 @@ only listens, and proves nothing.  Clients without TLS are served on the same po
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,15 +64,14 @@ async def open_door(
     plan: GrpcPlan, client: ClientConfig, accounts: Accounts | None = None
 ) -> GrpcDoor:
     """Start a proxy.  ``client`` is how it speaks to brokers, ``accounts`` whom it serves."""
-    require_grpc()
-    from flintmq.proxy.server import ProxyServer
-
+    start = await asyncio.to_thread(_loaded)  # it takes a while
     made, tls = None, plan.tls
     if tls is None:
         made = TemporaryDirectory(prefix="flintmq-grpc-")
     try:
         if made is not None:
-            tls = self_made_tls(Path(made.name), plan.advertise or plan.listen.host)
+            host = plan.advertise or plan.listen.host
+            tls = await asyncio.to_thread(self_made_tls, Path(made.name), host)
         settings = ProxySettings(
             listen=plan.listen,
             client=client,
@@ -78,11 +79,18 @@ async def open_door(
             advertise=plan.advertise,
             cluster=plan.cluster,
         )
-        return GrpcDoor(await ProxyServer.start(settings, accounts), made)
+        return GrpcDoor(await start(settings, accounts), made)
     except BaseException:
         if made is not None:
             made.cleanup()
         raise
+
+
+def _loaded() -> Callable[[ProxySettings, Accounts | None], Awaitable[ProxyServer]]:
+    require_grpc()
+    from flintmq.proxy.server import ProxyServer
+
+    return ProxyServer.start
 
 
 def self_made_tls(directory: Path, host: str) -> ServerTls:
