@@ -157,8 +157,8 @@ def serve(
             audits_all=audit_all,
         )
         door = _grpc_plan(grpc, chosen, tls)
-        others = (each for each in (admins, door and door.listen) if each is not None)
-        listens = [namesrv, *chosen.listens, *others]
+        others = (admins, None if door is None else door.listen)
+        listens = [namesrv, *chosen.listens, *(each for each in others if each is not None)]
         refuse_if_open(listens, tls, plan, is_open=is_open)
         shown = _console_listen(console, console_token, tls, plan)
     except FlintError as error:
