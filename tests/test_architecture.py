@@ -93,6 +93,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"config", "requests"},
         {"counters", "limits", "stepping"},
         {"tables"},
+        {"pops"},
         {"scheduled"},
         {"state"},
         {"send", "consume"},

@@ -5,7 +5,8 @@
                         │                       └─► admin     topics, groups, figures, resets
                         │                                │
                         │     state ◄────────────────────┘    all that a processor may use
-                        │       ├─► scheduled    delay levels, timers, half messages
+                        │       ├─► scheduled    delay levels, timers, half messages, revival
+                        │       ├─► pops         messages in flight, held pops, ordered queues
                         │       └─► tables       topics, groups, offsets, clients, held pulls, locks
                         ▼
                       store     one write for each turn

@@ -29,7 +29,14 @@ from flintmq.protocol.headers.catalogue import REQUEST_HEADERS
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.protocol.wire import decode_command
 
-_PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_PULLS = (
+    RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.PEEK_MESSAGE,
+    RequestCode.NOTIFICATION,
+    RequestCode.POLLING_INFO,
+)
 _served = processors()
 _headers = {code: kind for code, kind in REQUEST_HEADERS.items() if code in _served}
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
+from flintmq.broker.consume.held_requests import AT_LAST, PASSES
 from flintmq.broker.consume.pull import pull_again
 from flintmq.broker.counters.call_times import CallTimes
 from flintmq.broker.counters.message_counts import FIFO, NORMAL
@@ -27,8 +28,9 @@ from flintmq.broker.engine_port import Port, Request
 from flintmq.broker.failures import PULLS, failure_answer, unsupported
 from flintmq.broker.parked_sends import AnyParked, Parked, ParkedSends
 from flintmq.broker.periodic import PeriodicTask
+from flintmq.broker.pops.held_pops import HeldPop, HeldPops
 from flintmq.broker.processor_table import processors
-from flintmq.broker.requests.outcome import Answer, Ask, Hold, Outcome, Steps, Stored
+from flintmq.broker.requests.outcome import Answer, Ask, Hold, HoldPop, Outcome, Steps, Stored
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.fast_send import QuickSends
 from flintmq.broker.send.sent_group import SentGroup
@@ -37,7 +39,7 @@ from flintmq.broker.stepping import SteppedRequest, Stepping
 from flintmq.broker.tables.held_pulls import HeldPull
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
-from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command
 
 log = logger(__name__)
@@ -61,6 +63,7 @@ class BrokerEngine:
         self.deadlines_moved = True
         """Whether `next_due_ms` may be earlier than when it was last asked for."""
         self._due_ms = 0  # what it said then
+        self._holds = (state.held_pops, state.held_notices)
         config, started_ms = state.config, state.started_ms
         self._periodic = (
             PeriodicTask(config.hold_sweep_ms, self._sweep, started_ms),
@@ -120,6 +123,8 @@ class BrokerEngine:
     def lost(self, peer: Peer, now_ms: int) -> None:
         """A connection was lost."""
         self.state.held.drop(peer)
+        for held in self._holds:
+            held.drop(peer)
         self.stepping.drop(peer)
         connection_lost(self.state, peer, now_ms)
         self._drain_outbox()
@@ -141,6 +146,7 @@ class BrokerEngine:
         return (
             bool(self._unwritten or state.after_write or self._unannounced or state.topics.changed)
             or state.log.has_turn
+            or any(held.has_woken for held in self._holds)
         )
 
     @property
@@ -173,6 +179,10 @@ class BrokerEngine:
                     self._parked.answer(each, failure)
             for pull in state.held.grown(grown):
                 self._pull_again(pull, now_ms)
+            for held in self._holds:
+                held.grown(grown)
+                for pop in held.take_woken():
+                    self._pop_again(pop, now_ms, at_last=False)
             self._drain_outbox()
             if self._unannounced or self._creating or state.topics.changed:
                 self._announce()
@@ -212,11 +222,18 @@ class BrokerEngine:
             task.run_if_due(now_ms)
         for pull in state.held.due(now_ms):
             self._pull_again(pull, now_ms)
+        for held in self._holds:
+            for pop in held.due(now_ms):
+                self._pop_again(pop, now_ms, at_last=pop.hold.until_ms <= now_ms)
         self._parked.expire(now_ms)
+        for topic, group, queue_id in state.ordered.freed(now_ms):
+            for held in self._holds:
+                held.freed(topic, group, queue_id)
         if not state.is_read_only:
             state.delays.deliver(state, now_ms)
             state.timers.deliver(state, now_ms)
             state.halves.check(state, now_ms)
+            state.revival.run(state, now_ms)
         self._drain_outbox()
         self.end_turn(now_ms)
         return self.next_due_ms(now_ms)
@@ -226,12 +243,18 @@ class BrokerEngine:
         self.deadlines_moved = False
         state = self.state
         due_ms = min(task.due_ms for task in self._periodic)
-        others_ms = [state.held.next_due_ms(), self._parked.next_due_ms()]
+        others_ms = [
+            state.held.next_due_ms(),
+            self._parked.next_due_ms(),
+            state.ordered.next_due_ms(),
+            *(held.next_due_ms() for held in self._holds),
+        ]
         if not state.is_read_only:
             others_ms += (
                 state.delays.next_due_ms(state, now_ms),
                 state.timers.next_due_ms(state, now_ms),
                 state.halves.next_due_ms(state, now_ms),
+                state.revival.next_due_ms(),
             )
         due_ms = min([due_ms, *(other_ms for other_ms in others_ms if other_ms is not None)])
         self._due_ms = due_ms
@@ -241,6 +264,9 @@ class BrokerEngine:
         """Answer every held pull and every large answer: the broker is about to stop."""
         for pull in self.state.held.drain():
             self._pull_again(pull, now_ms)
+        for held in self._holds:
+            for pop in held.drain():
+                self._pop_again(pop, now_ms, at_last=True)
         for work in self.stepping.drain():
             answer = Answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the broker is stopping")
             self.refuse(work.request, work.peer, answer)
@@ -268,6 +294,10 @@ class BrokerEngine:
             if outcome.until_ms < self._due_ms:
                 self.deadlines_moved = True
             self.state.held.add(HeldPull(request, peer, outcome))
+        elif isinstance(outcome, HoldPop):
+            request.is_held = True
+            self.deadlines_moved = True
+            self._held_of(request).add(HeldPop(request, peer, outcome))
         elif isinstance(outcome, Ask):
             self._ask(request, peer, outcome)
         elif isinstance(outcome, Steps):
@@ -312,6 +342,19 @@ class BrokerEngine:
         except Exception as error:
             outcome = failure_answer(self.state, pull.request, pull.peer, error)
         self._settle(pull.request, pull.peer, outcome)
+
+    def _pop_again(self, pop: HeldPop, now_ms: int, *, at_last: bool) -> None:
+        """Run a request that was held; it may be held again unless its deadline has come."""
+        serve = (AT_LAST if at_last else PASSES)[pop.request.code]
+        try:
+            outcome = serve(pop.request, self.state, pop.peer, now_ms)
+        except Exception as error:
+            outcome = failure_answer(self.state, pop.request, pop.peer, error)
+        self._settle(pop.request, pop.peer, outcome)
+
+    def _held_of(self, request: Request) -> HeldPops:
+        is_pop = request.code == RequestCode.POP_MESSAGE
+        return self.state.held_pops if is_pop else self.state.held_notices
 
     def _answered(self, group: SentGroup) -> None:
         if self.calls is not None:

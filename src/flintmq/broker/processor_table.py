@@ -24,7 +24,15 @@ from flintmq.broker.admin import (
     slave_requests,
     topic_admin,
 )
-from flintmq.broker.consume import client_requests, consumer_offsets, end_transaction, pull
+from flintmq.broker.consume import (
+    ack,
+    client_requests,
+    consumer_offsets,
+    end_transaction,
+    peek,
+    pop,
+    pull,
+)
 from flintmq.broker.send import reply, send_back, send_message
 from flintmq.broker.state.broker_state import Processor
 from flintmq.protocol.codes import RequestCode
@@ -34,6 +42,9 @@ TABLES: tuple[Mapping[RequestCode, Processor], ...] = (
     reply.PROCESSORS,
     send_back.PROCESSORS,
     pull.PROCESSORS,
+    pop.PROCESSORS,
+    ack.PROCESSORS,
+    peek.PROCESSORS,
     consumer_offsets.PROCESSORS,
     message_lookup.PROCESSORS,
     client_requests.PROCESSORS,

@@ -35,6 +35,11 @@ _SENDS = (
     _C.SEND_REPLY_MESSAGE_V2,
     _C.RESUME_CHECK_HALF_MESSAGE,
 )
+_POPS = (
+    _C.ACK_MESSAGE,
+    _C.BATCH_ACK_MESSAGE,
+    _C.CHANGE_MESSAGE_INVISIBLETIME,
+)
 _CHANGES = (
     _C.UPDATE_AND_CREATE_TOPIC,
     _C.UPDATE_AND_CREATE_TOPIC_LIST,
@@ -42,10 +47,12 @@ _CHANGES = (
     _C.CLEAN_UNUSED_TOPIC,
     _C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     _C.DELETE_SUBSCRIPTIONGROUP,
+    _C.SET_MESSAGE_REQUEST_MODE,
 )
 
 REFUSALS: Final[dict[int, Refusal]] = {
     **{int(code): read_only() for code in _SENDS},
+    **{int(code): read_only() for code in _POPS},
     **{int(code): Refusal(ResponseCode.SYSTEM_ERROR, NO_CHANGES) for code in _CHANGES},
     int(_C.INVOKE_BROKER_TO_RESET_OFFSET): Refusal(ResponseCode.SYSTEM_ERROR, NO_RESETS),
     int(_C.CLONE_GROUP_OFFSET): Refusal(ResponseCode.SYSTEM_ERROR, NO_RESETS),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flintmq.access.quotas import Quota
+from flintmq.broker.config.pop_config import PopConfig
 from flintmq.broker.config.replication_config import ReplicationConfig
 from flintmq.model.broker_role import BrokerRole
 from flintmq.model.topic import READ_WRITE, Permission
@@ -62,6 +63,7 @@ class BrokerConfig:
     ha_master_address: str | None = None
     """host:port of the master's HA port.  None: a slave is told it by its name servers."""
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    pop: PopConfig = field(default_factory=PopConfig)
     region: str = "DefaultRegion"
     topics_max: int = TOPICS_MAX
     groups_max: int = GROUPS_MAX

@@ -255,6 +255,15 @@ SETTINGS: Mapping[str, Setting] = {
     "channelExpiredTimeout": number("config.client_timeout_ms", 1_000),
     "useServerSideResetOffset": truth("config.server_side_reset", live=True),
     "flushConsumerOffsetInterval": number("config.save_offsets_ms", 100),
+    # pops
+    "enableRetryTopicV2": truth("config.pop.retry_topic_v2", live=True),
+    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100, live=(0, 100)),
+    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000, live=(1, 1_000_000)),
+    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000, live=(1_000, 10_000_000)),
+    "reviveQueueNum": number("config.pop.revive_queues", 1, 999),
+    "defaultMessageRequestMode": words("config.pop.default_mode"),
+    "defaultPopShareQueueNum": number("config.pop.default_share", -1, 65_536, live=(-1, 65_536)),
+    "serverLoadBalancerEnable": truth("config.pop.assigns_queues", live=True),
     # the store
     "storePathRootDir": Setting("directory", Path),
     "flushDiskType": Setting(
@@ -288,6 +297,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
     "enableLmq": ("false",),
+    "popConsumerKVServiceInit": ("false",),
     "storeType": ("default",),
 }
 """Settings of RocketMQ that are served with these values and no others."""
@@ -305,6 +315,7 @@ UNUSED = frozenset(
     {
         "brokerIP2",
         "compressedRegister",
+        "enablePopBufferMerge",
         "endTransactionThreadPoolNums",
         "flushIntervalCommitLog",
         "flushIntervalConsumeQueue",

@@ -156,7 +156,7 @@ def _pull(
         code, next_offset, suggested = RETRY, header.queue_offset, group.broker_id
     offsets.note_pull(group_name, topic_name, queue_id, next_offset)
     if code == SUCCESS:
-        _count_found(state, header, result, now_ms)
+        count_found(state, (group_name, topic_name, queue_id), result, now_ms)
         if state.quotas.consumes:
             taken = result.record_count, result.size_bytes
             state.quotas.pay(QuotaUse.CONSUME, peer.account, group_name, *taken, now_ms)
@@ -284,8 +284,10 @@ def _hold_ms(state: BrokerState, header: PullMessage) -> int:
     return min(wish_ms, HOLD_MS_MAX) if wish_ms > 0 else config.hold_sweep_ms
 
 
-def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, now_ms: int) -> None:
-    """Statistics of an answer with records, and how far behind its reader is.
+def count_found(
+    state: BrokerState, place: tuple[str, str, int], result: ReadResult, now_ms: int
+) -> None:
+    """Statistics of records for a group, topic and queue, and how far behind their reader is.
 
     Behind in bytes is what the log has after the last record, behind in time the age of the
     oldest one in the last run of records.
@@ -296,7 +298,7 @@ def _count_found(state: BrokerState, header: PullMessage, result: ReadResult, no
     store_ms = _STORE_MS.unpack_from(last, store_at)[0]
     fall_bytes = state.log.end_offset - log_offset - len(last)
     state.stats.found_behind(
-        (header.consumer_group, header.topic, header.queue_id),
+        place,
         result.record_count,
         result.size_bytes,
         max(fall_bytes, 0),

@@ -3,6 +3,7 @@
     Answer    now
     Stored    once the turn's records are written, and with sync flush once they are durable
     Hold      later: when the queue grows, or at a deadline; then the pull runs once more
+    HoldPop   later: when something arrives, or at a deadline; it may be held again
     Ask       after a client was asked; its answer decides
     Steps     in a few turns: the answer is large and is computed in parts
     None      never: the request wants no answer, or RocketMQ gives none
@@ -66,6 +67,20 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     wanted: Selection
 
 
+class HoldPop(msgspec.Struct, frozen=True, gc=False):
+    """Nothing to hand out: wait for a message of the topic, or for one that comes back.
+
+    ``queue_id`` is -1 for any queue.  At ``wake_ms`` it runs again, whatever arrives.
+    """
+
+    topic: str
+    group: str
+    queue_id: int
+    until_ms: int
+    wanted: Selection
+    wake_ms: int | None = None
+
+
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """Ask a client first.  ``then`` gets what it said, or None when it said nothing in time."""
 
@@ -86,7 +101,7 @@ class Steps(msgspec.Struct, frozen=True, gc=False):
     work: Generator[None, None, Outcome]
 
 
-Outcome: TypeAlias = "Answer | Stored | Hold | Ask | Steps | None"
+Outcome: TypeAlias = "Answer | Stored | Hold | HoldPop | Ask | Steps | None"
 
 
 class Tell(msgspec.Struct, frozen=True, gc=False):

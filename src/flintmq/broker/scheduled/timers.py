@@ -9,7 +9,8 @@ from the first message that may still wait, and nothing is delivered before that
                                     └──────────────────────────────┘
 
 A message may cancel another one, by topic and unique id, if it has the same time; neither is
-delivered then.  A record that cannot be read, or may not go where it says (see
+delivered then.  Records of the journal of pops are read for `PopJournal` and stay where they are:
+nothing delivers them.  A record that cannot be read, or may not go where it says (see
 `destinations`), is skipped, counted and logged.
 
 Invariant: a message of the queue that was read is in the heap, under way, or done with; and
@@ -22,10 +23,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from flintmq.broker.counters.message_counts import DELAY
+from flintmq.broker.pops.in_flight import TIMER_SOURCE
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled import timer_rules as rules
 from flintmq.broker.scheduled.append import append
 from flintmq.broker.scheduled.destinations import Undeliverable, destination
+from flintmq.broker.scheduled.pop_journal import PopJournal, is_journal
 from flintmq.broker.scheduled.redelivery import (
     RETRY_MS,
     Allowance,
@@ -68,8 +71,12 @@ class Timers:
     """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
 
     def __init__(
-        self, saved: TimerPositions | None = None, progress: TimerProgress | None = None
+        self,
+        saved: TimerPositions | None = None,
+        progress: TimerProgress | None = None,
+        journal: PopJournal | None = None,
     ) -> None:
+        self._journal = journal
         self._saved = saved
         self._copied: TimerPositions | None = None
         self._late = frozenset(saved.late) if saved else frozenset()
@@ -201,11 +208,14 @@ class Timers:
         late = _up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
+        lows = [self._next if first is None else first * BLOCK]
+        if self._journal is not None and (low := self._journal.low_offset()) is not None:
+            lows.append(low)
         return TimerPositions(
             delivered_ms=self._done >> OFFSET_BITS,
             delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
             late=tuple(sorted(key & _OFFSETS for key in late)),
-            low_offset=self._next if first is None else first * BLOCK,
+            low_offset=min(lows),
             next_offset=self._next,
         )
 
@@ -223,6 +233,14 @@ class Timers:
         read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
         return TimerProgress(read_ms, self._next)
 
+    def finish_reading(self, state: BrokerTables) -> None:
+        """Read at once what was there at the start: pops must know what is in flight."""
+        while not self._is_ready:
+            before = self._next
+            self._read(state)
+            if self._next == before and not self._is_ready:
+                return  # its units cannot be read now
+
     # Inside
 
     @property
@@ -232,26 +250,39 @@ class Timers:
     def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
+        was_ready = self._is_ready
         if self._ready_at is None:
             self._ready_at = stop
             self._next = QueueOffset(min(self._next, stop))
+            if self._journal is not None:
+                self._journal.read_revive_topic(state)
         self._next = max(self._next, state.log.min_offset(TIMER_TOPIC, 0))
         left = READ_RECORDS
         while left and self._next < stop:
             units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
             for unit in units:
-                record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
-                self._schedule_record(record, self._next)
+                if self._journal is None or not self._journal.is_own(self._next):
+                    record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
+                    self._schedule_record(state, record, self._next)
                 self._next = QueueOffset(self._next + 1)
             left -= len(units)
             if not units:
                 break
+        if self._is_ready and not was_ready and self._journal is not None:
+            self._journal.settle(state)
 
-    def _schedule_record(self, record: Record | None, offset: QueueOffset) -> None:
+    def _schedule_record(
+        self, state: BrokerTables, record: Record | None, offset: QueueOffset
+    ) -> None:
         properties = {} if record is None else parse_properties(record.properties)
         noted = rules.noted_ms(properties)
-        if record is None or noted is None or noted < 0 or home_of(properties) is None:
+        home = home_of(properties)
+        if record is None or noted is None or noted < 0 or home is None:
             self._skip(offset, "cannot be read")
+            return
+        if is_journal(home.topic) and self._journal is not None:
+            if not self._was_delivered_by_rocketmq(offset, noted):
+                self._journal.take(state, record, properties, TIMER_SOURCE, offset)
             return
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
@@ -270,12 +301,15 @@ class Timers:
         """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
         if self._ready_at is None or offset >= self._ready_at:
             return False
-        if offset < self._progress.queue_offset and noted < self._progress.read_ms:
+        if self._was_delivered_by_rocketmq(offset, noted):
             return True
         saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
         return key <= _key(saved.delivered_ms, saved.delivered_offset)
+
+    def _was_delivered_by_rocketmq(self, offset: QueueOffset, noted: int) -> bool:
+        return offset < self._progress.queue_offset and noted < self._progress.read_ms
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int

@@ -19,8 +19,13 @@ from msgspec import structs
 from flintmq.access.quotas import Quotas
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.limits.name_budget import NameBudget
+from flintmq.broker.pops.in_flight import InFlight
+from flintmq.broker.pops.ordered_queues import OrderedQueues
+from flintmq.broker.pops.request_modes import ModeTable
 from flintmq.broker.scheduled.delay_levels import DelaySchedule
 from flintmq.broker.scheduled.half_messages import HalfMessages
+from flintmq.broker.scheduled.pop_journal import PopJournal
+from flintmq.broker.scheduled.revival import Revival
 from flintmq.broker.scheduled.timers import Timers
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.role_file import role_in_force
@@ -39,6 +44,7 @@ from flintmq.model.host import Host
 from flintmq.model.message_id import MonthlyIds, UniqueIds
 from flintmq.model.route import QUEUES_MAX
 from flintmq.net.refusals import Refusals
+from flintmq.protocol.bodies.offset import TimerPositions
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -46,6 +52,7 @@ from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
 from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
+from flintmq.store.recovery.survey import TimerProgress
 
 log = logger(__name__)
 
@@ -77,6 +84,9 @@ def open_state(
         refusals = refusals or Refusals()
         names = NameBudget(config.names_per_address_max)
         stats = Stats(now_ms, config.cluster)
+        timers, progress = tables.timers.load(), messages.timer_progress()
+        in_flight, ordered = InFlight(), OrderedQueues(tables.ordered_pops.load())
+        journal = PopJournal(in_flight, ordered, _saved_to(timers, progress))
         state = BrokerState(
             config=config,
             address=address,
@@ -90,8 +100,13 @@ def open_state(
             filters=ConsumerFilters(tables.filters.load(), now_ms),
             held=HeldPulls(messages),
             delays=DelaySchedule(tables.delay_offsets.load()),
-            timers=Timers(tables.timers.load(), messages.timer_progress()),
+            timers=Timers(timers, progress, journal),
             halves=HalfMessages(),
+            in_flight=in_flight,
+            ordered=ordered,
+            journal=journal,
+            revival=Revival(in_flight, journal),
+            modes=ModeTable(tables.request_modes.load()),
             stats=stats,
             put_times=PutTimes(stats.puts, now_ms),
             pick=pick,
@@ -108,6 +123,12 @@ def open_state(
         messages.close()
         raise
     return state, tables
+
+
+def _saved_to(timers: TimerPositions | None, progress: TimerProgress | None) -> int:
+    """Up to where in the timer topic the saved offsets know what was popped."""
+    ours = timers.next_offset if timers is not None else 0
+    return max(ours, progress.queue_offset if progress is not None else 0)
 
 
 def _for_slave(store: StoreConfig) -> StoreConfig:

@@ -3,8 +3,9 @@
 A snapshot is taken on the loop, where nothing changes meanwhile, and saved in a thread, where
 waiting for the disk holds up nobody.  Only what changed since the last one is in it.
 
-There are two kinds.  Names, the topics and groups, refer to no record and may be saved at any
-time.  Positions do, and must not be on disk before the records they refer to.
+There are two kinds.  Names, the topics and groups and how these take topics, refer to no record
+and may be saved at any time.  Positions do, and must not be on disk before the records they refer
+to.
 """
 
 from __future__ import annotations
@@ -51,18 +52,23 @@ def take_names(state: BrokerState, tables: Tables) -> Snapshot:
     """Topics and groups as they are now; from here on they count as unchanged."""
     saves: list[Callable[[], None]] = []
     has_topics, has_groups = state.topics.is_dirty, state.groups.is_dirty
+    has_modes = state.modes.is_dirty
     if has_topics:
         topics = state.topics.table()
         saves.append(lambda: tables.topics.save(topics))
     if has_groups:
         groups = state.groups.table()
         saves.append(lambda: tables.groups.save(groups))
-    state.topics.is_dirty = state.groups.is_dirty = False
+    if has_modes:
+        modes = state.modes.table()
+        saves.append(lambda: tables.request_modes.save(modes))
+    state.topics.is_dirty = state.groups.is_dirty = state.modes.is_dirty = False
 
     def give_back() -> None:
         state.failed_saves += 1
         state.topics.is_dirty |= has_topics
         state.groups.is_dirty |= has_groups
+        state.modes.is_dirty |= has_modes
 
     return Snapshot(saves, give_back)
 
@@ -81,14 +87,21 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
     if has_filters:
         filters = state.filters.table(now_ms)
         saves.append(lambda: tables.filters.save(filters))
+    has_ordered = state.ordered.is_dirty
+    if has_ordered:
+        ordered = state.ordered.table(
+            now_ms, lambda topic, group: topic in state.topics and group in state.groups
+        )
+        saves.append(lambda: tables.ordered_pops.save(ordered))
     timers = state.timers.table()
     if timers is not None:
         saves.append(lambda: tables.timers.save(timers))
-    state.offsets.is_dirty = state.filters.is_dirty = False
+    state.offsets.is_dirty = state.filters.is_dirty = state.ordered.is_dirty = False
 
     def give_back() -> None:
         state.failed_saves += 1
         state.offsets.is_dirty |= has_offsets
         state.filters.is_dirty |= has_filters
+        state.ordered.is_dirty |= has_ordered
 
     return Snapshot(saves, give_back)

@@ -120,6 +120,8 @@ class BrokerTables:
     """How often names or tables could not be saved."""
     stalls: Stalls = field(default_factory=Stalls)
     """How often the loop was blocked."""
+    clock_moved_ms: int = 0
+    """By how much the clock was moved since the start."""
     is_stopping: bool = False
     """No new sends: the broker is about to stop."""
     is_read_only: bool = False
@@ -138,8 +140,13 @@ class BrokerTables:
         """Whether topics or groups changed since they were last saved."""
         return self.topics.is_dirty or self.groups.is_dirty
 
+    def own_ms(self, client_ms: int) -> int:
+        """A time that a client tells, on the clock of this broker, which tests may have moved."""
+        return client_ms + self.clock_moved_ms
+
     def carry(self, delta_ms: int) -> None:
         """The clock is about to move by so much: nothing expires because of that."""
+        self.clock_moved_ms += delta_ms
         self.clients.carry(delta_ms)
         self.locks.carry(delta_ms)
         self.stats.carry(delta_ms)

@@ -36,6 +36,7 @@ from flintmq.model.topic import (
 )
 from flintmq.net.refusals import Refusals
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
+from flintmq.protocol.pop.journal import revive_topic
 
 BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16
@@ -245,6 +246,7 @@ class BrokerTopics:
             HALF_TOPIC: (1, plain),
             OP_HALF_TOPIC: (1, plain),
             TIMER_TOPIC: (1, plain),
+            revive_topic(config.cluster): (config.pop.revive_queues, plain),
         }
         if config.auto_create_topic:
             wanted[AUTO_CREATE_TOPIC] = (config.default_topic_queues, inherited)

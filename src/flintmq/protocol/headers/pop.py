@@ -11,16 +11,19 @@ from flintmq.protocol.headers.common_headers import Named
 
 
 class PopMessage(Named, frozen=True, kw_only=True):
-    """200050 POP_MESSAGE; queue -1 is any; ``init_mode`` 0 starts at the oldest, 1 at the end."""
+    """POP_MESSAGE (200050); queue -1 is any; ``init_mode`` 0 starts at the oldest, 1 at the end.
+
+    RocketMQ asks for all numbers, and takes 0 for those that are missing.
+    """
 
     consumer_group: str
     topic: str
-    queue_id: Int32
-    max_msg_nums: Int32
-    invisible_time: Int64
-    poll_time: Int64
-    born_time: Int64
-    init_mode: Int32
+    queue_id: Int32 = 0
+    max_msg_nums: Int32 = 0
+    invisible_time: Int64 = 0
+    poll_time: Int64 = 0
+    born_time: Int64 = 0
+    init_mode: Int32 = 0
     exp_type: str | None = None
     exp: str | None = None
     order: bool = False

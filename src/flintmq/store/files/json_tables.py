@@ -24,8 +24,10 @@ from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.body import FILE_BYTES_MAX, Body, wire_fields
 from flintmq.protocol.bodies.group import FilterTable, GroupTable
 from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
+from flintmq.protocol.bodies.pop import RequestModes
 from flintmq.protocol.bodies.replica import SavedRole
 from flintmq.protocol.bodies.topic import TopicTable
+from flintmq.protocol.pop.order_bodies import OrderedPops
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import CONFIG_DIRECTORY
 
@@ -112,5 +114,7 @@ class Tables:
         self.consumer_offsets = Table(disk, config / "consumerOffset.json", ConsumerOffsets)
         self.delay_offsets = Table(disk, config / "delayOffset.json", DelayOffsets)
         self.filters = Table(disk, config / "consumerFilter.json", FilterTable)
+        self.ordered_pops = Table(disk, config / "consumerOrderInfo.json", OrderedPops)
+        self.request_modes = Table(disk, config / "messageRequestMode.json", RequestModes)
         self.timers = Table(disk, config / "flintmqTimers.json", TimerPositions)
         self.role = Table(disk, config / "flintmqRole.json", SavedRole)

@@ -1,0 +1,1 @@
+"""What a broker remembers of pops: messages in flight, held pops, ordered queues, request modes."""
