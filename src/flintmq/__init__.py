@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flintmq.client.pull.threaded_schedule import ScheduledPull
     from flintmq.client.push.threaded_push import PushConsumer
     from flintmq.client.run_app import App
+    from flintmq.client.simple.threaded_simple import SimpleConsumer
     from flintmq.core.admin.dead_letters import BuriedMessage, ReplayTo
     from flintmq.core.group.allocate import (
         allocate_averagely,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         NoRoute,
         Overloaded,
         PartlySent,
+        ReceiptExpired,
         SendFailed,
         UndecodableRecord,
         Unreachable,
@@ -120,6 +122,7 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "QueueRef",
+    "ReceiptExpired",
     "ReceivedMessage",
     "RedisKeys",
     "ReplayTo",
@@ -133,6 +136,7 @@ __all__ = [
     "SendReceipt",
     "SendStatus",
     "ServerTls",
+    "SimpleConsumer",
     "SqlKeys",
     "SqliteKeys",
     "TlsMode",
@@ -196,6 +200,7 @@ _WHERE = {
     "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
+    "ReceiptExpired": "flintmq.errors",
     "RedisKeys": "flintmq.client.idempotence.redis_keys",
     "ReplayTo": "flintmq.core.admin.dead_letters",
     "RequestCode": "flintmq.protocol.codes",
@@ -208,6 +213,7 @@ _WHERE = {
     "SendReceipt": "flintmq.core.producer.receipt",
     "SendStatus": "flintmq.core.producer.receipt",
     "ServerTls": "flintmq.net.tls",
+    "SimpleConsumer": "flintmq.client.simple.threaded_simple",
     "SqlKeys": "flintmq.client.idempotence.sql_keys",
     "SqliteKeys": "flintmq.client.idempotence.sql_keys",
     "TlsMode": "flintmq.net.tls",

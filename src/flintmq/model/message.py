@@ -221,6 +221,11 @@ class ReceivedMessage(NamedTuple):
         return offset_id(self.store_host, self.log_offset)
 
     @property
+    def receipt(self) -> str | None:
+        """The receipt by which a popped message is acknowledged; None of any other."""
+        return self.properties.get(names.POP_CK)
+
+    @property
     def transaction_id(self) -> str | None:
         """The id of the transaction it was sent in, if any."""
         if self.properties.get(names.TRAN_MSG) != "true":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from flintmq.core.consumer.group_consumer import GroupConsumer, Phase
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.conversation import Conversation
 from flintmq.core.group.actions import (
     COMMIT_TIMEOUT_MS,
@@ -19,7 +20,6 @@ from flintmq.core.group.actions import (
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
     SEND_BACK_TIMEOUT_MS,
-    Action,
     AskMembers,
     AskStartOffset,
     CommitOffset,

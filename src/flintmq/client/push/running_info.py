@@ -30,10 +30,12 @@ from flintmq.protocol.bodies.client_call import (
     START_TIMESTAMP,
     THREADS,
     ConsumeRates,
+    PopQueueState,
     QueueState,
     RunningConsumer,
     queue_note,
 )
+from flintmq.protocol.bodies.common_bodies import PopQueue
 from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
 
@@ -119,6 +121,19 @@ def running_consumer(
     )
     return replace(
         described,
+        mq_pop_table={
+            PopQueue(
+                broker_name=place.source.broker,
+                queue_id=place.source.queue_id,
+                topic=place.source.topic,
+            ): PopQueueState(
+                wait_ack_count=place.unacked_count,
+                dropped=not place.is_ours,
+                last_pop_timestamp=moment(place.popped_ms),
+            )
+            for place in status.pops
+        }
+        or None,
         jstack=None if running is None else stacks_text(running),
         status_table={
             each.topic: ConsumeRates(
