@@ -71,7 +71,9 @@ GrpcAdvertise = Annotated[
 ]
 AccessKey = Annotated[
     str | None,
-    option("--access-key", "FLINTMQ_ACCESS_KEY", "KEY", "The account the brokers know the proxy by."),
+    option(
+        "--access-key", "FLINTMQ_ACCESS_KEY", "KEY", "The account the brokers know the proxy by."
+    ),
 ]
 SecretKey = Annotated[
     str | None,

@@ -35,8 +35,8 @@ from flintmq.embedded.account_files import ACCOUNTS, AccountPlan
 from flintmq.embedded.clients import EmbeddedClients
 from flintmq.embedded.embedded_users import EmbeddedUser, write_users
 from flintmq.embedded.faults import Faults, Lost
-from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.grpc_door import GrpcPlan
+from flintmq.embedded.inside import delayed_in, lag_of, messages_of
 from flintmq.embedded.plans import BROKERS_MAX, broker_plans
 from flintmq.embedded.servers import ANY_PORT, NameServerPlan, Servers
 from flintmq.errors import DiskFailed
@@ -363,7 +363,7 @@ class EmbeddedBroker(EmbeddedClients):
         return await Servers.start(
             plans,
             name_servers,
-            grpc=None if self._grpc is None else GrpcPlan(listen=self._grpc),
+            grpc=None if self._grpc is None else GrpcPlan(listen=self._grpc, tls=self._tls),
             tls=self._tls,
             metrics=self._metrics,
             faults=Faults(),

@@ -22,9 +22,9 @@ from flintmq.access.accounts import Accounts
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
+from flintmq.client.engine.client_config import ClientConfig
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.audit_log import AuditLog
-from flintmq.client.engine.client_config import ClientConfig
 from flintmq.embedded.clock import MovableClock, MovableTiming
 from flintmq.embedded.faults import Faults
 from flintmq.embedded.grpc_door import GrpcDoor, GrpcPlan, open_door

@@ -9,7 +9,6 @@ nothing is left either.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -121,14 +120,17 @@ class ProxyServer:
         if self._is_stopped:
             return
         self._is_stopped = True
-        self._relay.stop_accepting()
-        self._receiving.stop()
-        self.clients.close_streams()
         try:
-            await self._grpc.stop(self._settings.limits.stop_s)
+            await self._stop_serving()
         finally:
             await self._engine.stop()
             await self._relay.stop()
+
+    async def _stop_serving(self) -> None:
+        self._relay.stop_accepting()
+        self._receiving.stop()
+        self.clients.close_streams()
+        await self._grpc.stop(self._settings.limits.stop_s)
 
     async def _open(self) -> None:
         try:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.proxy.grpc_client import GrpcClient, new
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.route import BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import Permission
 from flintmq.proxy.calls.routing import queues_of
 from flintmq.proxy.wire.codes import Code, MessageType, QueuePermission
+from support.proxy.grpc_client import GrpcClient, new
 
 
 def asked(topic: str, *hosts: str) -> Any:

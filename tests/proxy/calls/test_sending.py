@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.proxy.grpc_client import GrpcClient, add_message, message, new
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.java_hash import java_hash
 from flintmq.proxy.calls.sending import broker_of_handle, consistent_hash
 from flintmq.proxy.wire.codes import BodyEncoding, Code
+from support.proxy.grpc_client import GrpcClient, add_message, message, new
 
 
 def test_a_message_is_stored_with_its_properties(
@@ -38,15 +38,18 @@ def test_a_message_is_stored_with_its_properties(
     )
     properties = dict(stored.properties)
     assert properties.pop("__BORNHOST").startswith("127.0.0.1:")
-    assert properties.items() >= {
-        "TAGS": "paid",
-        "KEYS": "o-1 o-2",
-        "color": "blue",
-        "PGROUP": name,
-        "RECONSUME_TIME": "0",
-        "BORN_TIMESTAMP": "1700000000123",
-        "TRACE_CONTEXT": "t",
-    }.items()
+    assert (
+        properties.items()
+        >= {
+            "TAGS": "paid",
+            "KEYS": "o-1 o-2",
+            "color": "blue",
+            "PGROUP": name,
+            "RECONSUME_TIME": "0",
+            "BORN_TIMESTAMP": "1700000000123",
+            "TRACE_CONTEXT": "t",
+        }.items()
+    )
 
 
 def test_messages_without_a_group_take_turns(
@@ -225,9 +228,7 @@ def test_a_send_waits_for_a_broker_that_is_restarted(
 
 def test_the_broker_of_a_recall_handle_is_found() -> None:
     """A handle that a running RocketMQ 5.3.3 gave."""
-    handle = (
-        "djEgRFQgYnJva2VyLWEgMTc5NDk3NjUyNDAwMSAwMTAwMDAwMDAwMDAwMDAwMDAwMDAxQTFFQ0YwMUQ4NzA1"
-    )
+    handle = "djEgRFQgYnJva2VyLWEgMTc5NDk3NjUyNDAwMSAwMTAwMDAwMDAwMDAwMDAwMDAwMDAxQTFFQ0YwMUQ4NzA1"
 
     assert broker_of_handle(handle) == "broker-a"
     assert broker_of_handle("no handle!") == ""

@@ -149,14 +149,22 @@ class GrpcClient:
                 return found
         raise AssertionError(f"{len(found)} of {count} messages of {topic} came")
 
+    def nothing_comes(self, topic: str, group: str) -> None:
+        """Nothing comes but what is sent now: a receive of nothing takes five seconds."""
+        self.send(topic, b"marker")
+        bodies: list[bytes] = []
+        while b"marker" not in bodies:
+            found = self.receive(topic, group)[1]
+            self.ack(topic, group, found)
+            bodies += [each.body for each in found]
+        assert bodies == [b"marker"]
+
     def ack(self, topic: str, group: str, messages: Iterable[Any]) -> Any:
         request = new("AckMessage")
         request.topic.name, request.group.name = topic, group
         for each in messages:
             system = each.system_properties
-            request.entries.add(
-                message_id=system.message_id, receipt_handle=system.receipt_handle
-            )
+            request.entries.add(message_id=system.message_id, receipt_handle=system.receipt_handle)
         return self.call("AckMessage", request)
 
     def hide(self, topic: str, group: str, handle: str, duration_s: float) -> Any:
@@ -222,7 +230,9 @@ def consumer_settings(group: str, *topics: str, kind: int = 2) -> Any:
     return command
 
 
-def signed(access_key: str, secret_key: str, date: str = "20200101T000000Z") -> list[tuple[str, str]]:
+def signed(
+    access_key: str, secret_key: str, date: str = "20200101T000000Z"
+) -> list[tuple[str, str]]:
     """Metadata of a signed call."""
     signature = hmac.new(secret_key.encode(), date.encode(), sha1).hexdigest().upper()
     header = (

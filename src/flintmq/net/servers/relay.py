@@ -84,7 +84,7 @@ class _Side(asyncio.Protocol):
         if other is not None and not other.is_closing():
             other.resume_reading()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, _error: Exception | None) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
         if self.other.transport is not None:

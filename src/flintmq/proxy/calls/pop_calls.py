@@ -7,28 +7,28 @@ made a dead letter.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.core.ask import refusal
 from flintmq.core.group.listener_results import DEAD_LETTER_LEVEL
-from flintmq.errors import MalformedHeader, NoRoute
+from flintmq.core.pop.pop_request import (
+    Pop,
+    PoppedBad,
+    ack_request,
+    hide_request,
+    pop_request,
+    read_hidden,
+    read_popped,
+)
+from flintmq.errors import FlintError, MalformedHeader, NoRoute
 from flintmq.logs import logger
+from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
-from flintmq.protocol.bodies.client import SQL92, TAG
-from flintmq.protocol.bodies.common_bodies import ANY_QUEUE_ID
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import SendBackHeader
-from flintmq.protocol.headers.pop import (
-    AckMessage,
-    ChangeInvisibleTime,
-    InvisibleTimeAnswer,
-    PopAnswer,
-    PopMessage,
-)
-from flintmq.protocol.pop.receipts import ReceiptHandle, receipts_of
-from flintmq.protocol.records.received import decode_messages
+from flintmq.protocol.pop.receipts import ReceiptHandle
 from flintmq.proxy.wire.codes import Code
 from flintmq.proxy.wire.statuses import JAVA_NAME, StatusRefusal
 
@@ -40,48 +40,44 @@ POP_PATIENCE_MS: Final = 5_000
 SETTLE_MS: Final = 3_000
 """How long an acknowledgement, a change or a dead letter may take."""
 
-START_AT_END: Final = 1
 
-_EMPTY: Final = frozenset(
-    {
-        int(ResponseCode.POLLING_TIMEOUT),
-        int(ResponseCode.POLLING_FULL),
-        int(ResponseCode.PULL_NOT_FOUND),
-    }
-)
+class ChosenFilter(NamedTuple):
+    """What a client wants of a topic."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopWish:
-    """One pop of all queues of a topic at one broker."""
-
-    topic: str
-    group: str
-    broker: str
-    address: str
-    count_max: int
-    invisible_ms: int
-    hold_ms: int
-    expression: str
-    is_sql: bool
-    is_ordered: bool
-    attempt_id: str | None
+    expression_type: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class PoppedMessage:
+class PopWish:
+    """One pop of a group, at the address of a broker."""
+
+    group: str
+    address: str
+    pop: Pop
+
+    @property
+    def topic(self) -> str:
+        return self.pop.source.topic
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredMessage:
     """A message and the handle of its delivery."""
 
     message: ReceivedMessage
     handle: ReceiptHandle
-    reconsume_times: int
+
+    @property
+    def reconsume_times(self) -> int:
+        return self.message.reconsume_times
 
 
 @dataclass(frozen=True, slots=True)
 class PopOutcome:
     """What a pop brought; ``is_full``: the broker holds no more pops."""
 
-    messages: list[PoppedMessage] = field(default_factory=list)
+    messages: list[DeliveredMessage] = field(default_factory=list)
     is_full: bool = False
 
 
@@ -92,58 +88,39 @@ class PopCalls:
         self._engine = engine
 
     async def pop(self, wish: PopWish) -> PopOutcome:
-        """POP_MESSAGE (200050).  The broker takes the time of its own clock."""
-        header = PopMessage(
-            consumer_group=wish.group,
-            topic=wish.topic,
-            queue_id=ANY_QUEUE_ID,
-            max_msg_nums=wish.count_max,
-            invisible_time=wish.invisible_ms,
-            poll_time=wish.hold_ms,
-            born_time=0,
-            init_mode=START_AT_END,
-            exp_type=SQL92 if wish.is_sql else TAG,
-            exp=wish.expression,
-            order=wish.is_ordered,
-            attempt_id=wish.attempt_id,
-            broker_name=wish.broker,
-        )
-        asked = request(RequestCode.POP_MESSAGE, header)
-        reply = await self._engine.call(wish.address, asked, wish.hold_ms + POP_PATIENCE_MS)
-        if reply.code in _EMPTY:
-            return PopOutcome(is_full=reply.code == ResponseCode.POLLING_FULL)
-        if reply.code != ResponseCode.SUCCESS:
-            raise refusal(reply, wish.address)
-        return _read(reply, wish)
+        """Take messages (POP_MESSAGE, 200050)."""
+        asked = pop_request(wish.pop, wish.group)
+        timeout_ms = wish.pop.hold_ms + POP_PATIENCE_MS
+        reply = await self._engine.call(wish.address, asked, timeout_ms)
+        found = read_popped(reply, wish.pop, wish.address)
+        for bad in found.bad:
+            await self._set_aside(bad, wish)
+        if found.fault is not None:
+            log.warning("%s: the rest of a pop: %s", wish.pop.source, found.fault)
+        return PopOutcome([_delivered(each) for each in found.messages], found.is_full)
+
+    async def _set_aside(self, popped: PoppedBad, wish: PopWish) -> None:
+        """Make a dead letter of a record that cannot be read: it would come back for ever."""
+        bad, handle = popped.bad, popped.handle
+        log.error("%s: a popped record is set aside: %s", wish.pop.source, bad.reason)
+        if handle is not None:
+            handle = handle._replace(log_offset=bad.log_offset)
+            try:
+                await self.bury(wish.group, wish.topic, handle, bad.offset_message_id)
+            except FlintError as error:
+                log.warning("%s: it comes back: %s", wish.pop.source, error)
 
     async def ack(self, group: str, topic: str, handle: ReceiptHandle) -> None:
-        """ACK_MESSAGE (200051).  ``topic`` is the one that was popped."""
-        header = AckMessage(
-            consumer_group=group,
-            topic=handle.topic(group, topic),
-            queue_id=handle.queue_id,
-            extra_info=_bare(handle),
-            offset=handle.queue_offset,
-            broker_name=handle.broker,
-        )
-        await self._settle(handle, topic, request(RequestCode.ACK_MESSAGE, header))
+        """Acknowledge a message (ACK_MESSAGE, 200051); ``topic`` is the one that was popped."""
+        await self._settle(handle, topic, ack_request(group, topic, _bare(handle)))
 
     async def hide(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int
     ) -> ReceiptHandle:
-        """CHANGE_MESSAGE_INVISIBLETIME (200053); the handle that counts from now on."""
-        header = ChangeInvisibleTime(
-            consumer_group=group,
-            topic=handle.topic(group, topic),
-            queue_id=handle.queue_id,
-            extra_info=_bare(handle),
-            offset=handle.queue_offset,
-            invisible_time=invisible_ms,
-            broker_name=handle.broker,
-        )
-        asked = request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        """Hide a message from now on for so long; the handle that counts from then on."""
+        asked = hide_request(group, topic, _bare(handle), invisible_ms)
         reply = await self._settle(handle, topic, asked)
-        return handle.renewed(reply.header(InvisibleTimeAnswer))
+        return read_hidden(reply, handle, handle.broker)
 
     async def bury(self, group: str, topic: str, handle: ReceiptHandle, message_id: str) -> None:
         """Make a dead letter of a message (CONSUMER_SEND_MSG_BACK, 36), then acknowledge it."""
@@ -184,24 +161,10 @@ def read_handle(text: str) -> ReceiptHandle:
         raise StatusRefusal(Code.INVALID_RECEIPT_HANDLE, f"{JAVA_NAME}{error.reason}") from None
 
 
-def _bare(handle: ReceiptHandle) -> str:
-    return handle._replace(log_offset=None).text
+def _bare(handle: ReceiptHandle) -> ReceiptHandle:
+    return handle._replace(log_offset=None)
 
 
-def _read(reply: Command, wish: PopWish) -> PopOutcome:
-    received = decode_messages(reply.body, broker=wish.broker)
-    for bad in received.bad:
-        log.warning("%s: a popped record of %s cannot be read: %s", wish.broker, wish.topic, bad)
-    if received.fault is not None:
-        log.warning("%s: the rest of a pop of %s: %s", wish.broker, wish.topic, received.fault)
-    receipts = receipts_of(reply.header(PopAnswer), received.messages, wish.broker)
-    return PopOutcome(
-        [
-            PoppedMessage(
-                message,
-                receipt.handle._replace(log_offset=message.log_offset),
-                receipt.reconsume_times,
-            )
-            for message, receipt in zip(received.messages, receipts, strict=True)
-        ]
-    )
+def _delivered(message: ReceivedMessage) -> DeliveredMessage:
+    handle = ReceiptHandle.parse(message.properties[names.POP_CK])
+    return DeliveredMessage(message, handle._replace(log_offset=message.log_offset))

@@ -21,10 +21,19 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.core.pop.pop_request import POP_COUNT_MAX, Pop
 from flintmq.errors import FlintError, InvalidExpression
 from flintmq.filter.tags import TagSubscription, parse_tags
 from flintmq.logs import logger
-from flintmq.proxy.calls.pop_calls import PopCalls, PopOutcome, PoppedMessage, PopWish
+from flintmq.model.queue import PopSource
+from flintmq.protocol.bodies.client import SQL92, TAG
+from flintmq.proxy.calls.pop_calls import (
+    ChosenFilter,
+    DeliveredMessage,
+    PopCalls,
+    PopOutcome,
+    PopWish,
+)
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.tables.cluster_facts import ClusterFacts, GroupFacts
 from flintmq.proxy.tables.kept_handles import GIVEN_BACK_MS, INVISIBLE_MS, KeptHandle
@@ -44,7 +53,6 @@ HOLD_MS_MAX: Final = 20_000
 ANSWER_MS: Final = 1_000
 """What is kept of a deadline for the answer to get back."""
 
-BATCH_MAX: Final = 32
 INVISIBLE_MS_MIN: Final = 10_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
 
@@ -70,22 +78,19 @@ class Receiving:
         group = group_of(request.group)
         invisible_ms = invisible_time(request)
         hold_ms = hold_time(request, caller)
-        is_sql, expression, tags = _filter(request.filter_expression)
+        wanted, tags = _filter(request.filter_expression)
         facts = await self._facts.group(group, topic)
         broker, address = await self._facts.master_of(topic, request.message_queue.broker.name)
-        wish = PopWish(
-            topic=topic,
-            group=group,
-            broker=broker,
-            address=address,
-            count_max=max(1, min(request.batch_size, BATCH_MAX)),
+        pop = Pop(
+            PopSource(topic, broker),
+            wanted,
+            count_max=max(1, min(request.batch_size, POP_COUNT_MAX)),
             invisible_ms=invisible_ms,
             hold_ms=hold_ms,
-            expression=expression,
-            is_sql=is_sql,
             is_ordered=facts.is_ordered,
             attempt_id=request.attempt_id or None,
         )
+        wish = PopWish(group, address, pop)
         outcome = await self._pop(wish)
         chosen = await self._sift(outcome.messages, wish, tags, facts)
         if not chosen:
@@ -128,7 +133,7 @@ class Receiving:
             return
         await self._show_again(outcome.messages, wish)
 
-    async def _show_again(self, messages: list[PoppedMessage], wish: PopWish) -> None:
+    async def _show_again(self, messages: list[DeliveredMessage], wish: PopWish) -> None:
         for popped in messages:
             try:
                 await self._pops.hide(wish.group, wish.topic, popped.handle, GIVEN_BACK_MS)
@@ -138,11 +143,11 @@ class Receiving:
 
     async def _sift(
         self,
-        messages: list[PoppedMessage],
+        messages: list[DeliveredMessage],
         wish: PopWish,
         tags: TagSubscription | None,
         facts: GroupFacts,
-    ) -> list[PoppedMessage]:
+    ) -> list[DeliveredMessage]:
         """The messages to deliver; the others are settled here."""
         chosen = []
         for popped in messages:
@@ -160,7 +165,7 @@ class Receiving:
         return chosen
 
     async def _deliver(
-        self, chosen: list[PoppedMessage], wish: PopWish, caller: Caller, *, is_kept: bool
+        self, chosen: list[DeliveredMessage], wish: PopWish, caller: Caller, *, is_kept: bool
     ) -> AsyncIterator[Any]:
         now_ms = self._engine.wall()
         left = list(chosen)
@@ -185,7 +190,7 @@ class Receiving:
                     handle=text,
                     attempt=popped.reconsume_times + 1,
                 )
-                made.system_properties.invisible_duration.FromMilliseconds(wish.invisible_ms)
+                made.system_properties.invisible_duration.FromMilliseconds(wish.pop.invisible_ms)
                 yield ReceiveMessageResponse(message=made)
                 left.pop(0)
         finally:
@@ -231,17 +236,17 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in parts)
 
 
-def _filter(expression: Any) -> tuple[bool, str, TagSubscription | None]:
-    """Whether a filter is SQL92, its text, and its tags where it is not."""
+def _filter(expression: Any) -> tuple[ChosenFilter, TagSubscription | None]:
+    """A filter as a broker gets it, and its tags where it is not SQL92."""
     if expression.type == FilterType.SQL:
         if not expression.expression.strip():
             raise StatusRefusal(Code.ILLEGAL_FILTER_EXPRESSION, "there is no expression")
-        return True, expression.expression, None
+        return ChosenFilter(SQL92, expression.expression), None
     try:
         tags = parse_tags(expression.expression)
     except InvalidExpression as error:
         raise StatusRefusal(Code.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
-    return False, tags.text, tags
+    return ChosenFilter(TAG, tags.text), tags
 
 
 def _nothing(outcome: PopOutcome) -> Any:

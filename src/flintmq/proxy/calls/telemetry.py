@@ -19,7 +19,6 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.calls.settings import (
-    BadSettings,
     ToldSettings,
     consumer_settings,
     producer_settings,
