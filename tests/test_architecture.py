@@ -17,6 +17,7 @@ LAYERS = [  # a package may import only from lines below its own
     {"cli"},
     {"console"},
     {"spark", "embedded"},
+    {"proxy"},
     {"client", "broker", "nameserver"},
     {"arrow", "metrics", "reports"},
     {"net"},
@@ -50,6 +51,7 @@ MAY_DO_IO = {
     "metrics/client_metrics.py",
     "metrics/pages.py",
     "nameserver/server.py",
+    "proxy",
 }
 FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}
 MAY_TOUCH_FILES = {
@@ -118,6 +120,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
             "group",
             "message",
             "namesrv",
+            "proxy",
             "tls",
         },
         {"cluster"},
@@ -170,6 +173,14 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"header_binary", "header_json", "headers", "bodies", "signature"},
         {"pop", "wire"},
         {"connection", "typed_request"},
+    ],
+    "proxy": [
+        {"server_settings", "wire"},
+        {"tables"},
+        {"calls"},
+        {"access"},
+        {"dispatch"},
+        {"server"},
     ],
     "spark": [
         {"environment"},

@@ -4,6 +4,8 @@ Once both answer and the broker is registered, one line goes to stdout:
 
     flintmq ready namesrv=HOST:PORT broker=HOST:PORT data=DIR
 
+With gRPC clients their address, ``grpc=HOST:PORT``, stands before the directory.
+
 What a flag says beats the environment, which beats the file, RocketMQ's broker.conf.  Exit
 codes are those of `server_process`.
 """
@@ -157,15 +159,13 @@ def serve(
             audits_all=audit_all,
         )
         door = _grpc_plan(grpc, chosen, tls)
-        others = (admins, None if door is None else door.listen)
-        listens = [namesrv, *chosen.listens, *(each for each in others if each is not None)]
-        refuse_if_open(listens, tls, plan, is_open=is_open)
         shown = _console_listen(console, console_token, tls, plan)
+        where = _Where(namesrv, admins, shown, door)
+        refuse_if_open([*where.open_listens, *chosen.listens], tls, plan, is_open=is_open)
     except FlintError as error:
         exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
-    where = _Where(namesrv, admins, shown, door)
     serve_until_told(_serve(chosen, where, tls, plan, console_token), log_level)
 
 
@@ -204,6 +204,12 @@ class _Where(NamedTuple):
     namesrv_admins: Address | None
     console: Address | None
     grpc: GrpcPlan | None
+
+    @property
+    def open_listens(self) -> list[Address]:
+        """Where clients and admins connect; the console sees to itself."""
+        grpc = None if self.grpc is None else self.grpc.listen
+        return [each for each in (self.namesrv, self.namesrv_admins, grpc) if each is not None]
 
 
 async def _serve(
@@ -246,11 +252,11 @@ async def _serve(
         where = servers.namesrv[0]
         if is_everywhere(where.host):  # nobody connects to that
             where = replace(where, host=Address.parse(broker.state.address).host)
+        grpc = "" if servers.grpc is None else f" grpc={servers.grpc.address}"
         ready = (
-            f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
+            f"flintmq ready namesrv={where} broker={broker.state.address}{grpc} "
+            f"data={chosen.directory}"
         )
-        if servers.grpc is not None:
-            ready += f" grpc={servers.grpc.address}"
         asked = servers.name_servers[0].admin_at or str(where)
         at = broker.listeners.admin_at
         async with _console(listens.console, token, asked, at, guarded=plan is not None):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from inspect import isawaitable
 from typing import Any, Final
 
 import grpc
@@ -50,7 +51,8 @@ UNARY: Final = (
     "NotifyClientTermination",
 )
 
-Handle = Callable[[Any, Caller], Awaitable[Any]]
+Handle = Callable[[Any, Caller], Any]
+"""Gives an answer, or something to wait for that does."""
 PeerOf = Callable[[str], str | None]
 """Who is behind a connection, by what gRPC calls its peer; None for nobody who may be served."""
 
@@ -105,7 +107,8 @@ class Dispatch:
             try:
                 caller = await self._caller(context)
                 self._access.check(name, request, caller)
-                return await handle(request, caller)
+                answer = handle(request, caller)
+                return await answer if isawaitable(answer) else answer
             except Exception as error:
                 return answered(status=_told(name, error).status)
 

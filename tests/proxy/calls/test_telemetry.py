@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import grpc
@@ -9,6 +10,7 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
+from flintmq.protocol.bodies.client_call import DirectResult
 from flintmq.proxy.wire.codes import ClientType, Code
 from support.proxy.grpc_client import (
     GrpcClient,
@@ -204,12 +206,9 @@ def test_a_message_can_be_given_to_a_client_for_a_test(
     broker.wait_for(lambda: members_of(broker, members) == 1, 30)
     [stored] = broker.messages(name)
 
-    def verify(servers: Servers) -> object:
-        import asyncio
-
+    def verify(servers: Servers) -> asyncio.Future[DirectResult]:
         assert servers.grpc is not None
-        consumer = servers.grpc.proxy._engine.members.consumers[members]
-        return asyncio.ensure_future(consumer.consume_directly(stored))
+        return asyncio.ensure_future(servers.grpc.proxy._telemetry.verify(members, stored))
 
     result = broker.call(verify)
     command = stream.hear()
@@ -219,6 +218,6 @@ def test_a_message_can_be_given_to_a_client_for_a_test(
     answer.verify_message_result.nonce = command.verify_message_command.nonce
     stream.tell(answer)
 
-    broker.wait_for(result.done, 30)  # type: ignore[attr-defined]
-    assert result.result().consume_result == "CR_LATER"  # type: ignore[attr-defined]
+    broker.wait_for(result.done, 30)
+    assert result.result().consume_result == "CR_LATER"
     stream.close()

@@ -88,7 +88,7 @@ class Telemetry:
             if client is not None and client.outbox is outbox:
                 client.outbox = None
 
-    async def heartbeat(self, _request: Any, caller: Caller) -> Any:
+    def heartbeat(self, _request: Any, caller: Caller) -> Any:
         self.clients.seen(caller)
         return HeartbeatResponse(status=ok())
 
