@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -29,12 +30,14 @@ from support.interop.jvm import (
     make_once,
     run_tool,
 )
-from support.interop.ours import READY, STOP_TIMEOUT_S, ready_line
+from support.interop.ours import READY, REAL_SETTINGS, STOP_TIMEOUT_S
 from support.interop.real import RealRocketMQ
 from support.interop.told import Event
 
 SOURCES = Path(__file__).parents[2] / "interop" / "grpc"
 PLAY_TIMEOUT_S = 240
+READY_TIMEOUT_S = 120.0
+"""On a machine that runs other things too."""
 
 SETTINGS: dict[str, Any] = {
     "enablePropertyFilter": "true",
@@ -90,7 +93,7 @@ def proxied(behind: Behind, directory: Path, *more: str) -> Iterator[Proxied]:
         with running(command, directory) as facts:
             yield Proxied(facts["namesrv"], facts["grpc"])
         return
-    with RealRocketMQ("5.3.3", directory, **SETTINGS) as real:
+    with RealRocketMQ("5.3.3", directory, **{**SETTINGS, **REAL_SETTINGS}) as real:
         command = ["proxy", "--listen", "127.0.0.1:0", "--namesrv", real.namesrv]
         with running(command, directory) as facts:
             yield Proxied(real.namesrv, facts["grpc"])
@@ -110,7 +113,7 @@ def running(words: Sequence[str], directory: Path) -> Iterator[dict[str, str]]:
         ) as process,
     ):
         try:
-            said = ready_line(process)
+            said = _ready_line(process)
             if not said.startswith(READY):
                 raise RuntimeError(f"no ready line but {said!r}\n{errors.read_text()}")
             yield dict(word.split("=", 1) for word in said.removeprefix(READY).split())
@@ -122,6 +125,12 @@ def running(words: Sequence[str], directory: Path) -> Iterator[dict[str, str]]:
     printed = errors.read_text()
     if process.returncode != 0 or "Traceback" in printed:
         raise RuntimeError(f"the server ended with {process.returncode}\n{printed}")
+
+
+def _ready_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    readable, _, _ = select.select([process.stdout], [], [], READY_TIMEOUT_S)
+    return process.stdout.readline().strip() if readable else ""
 
 
 def play(kind: GrpcKind, endpoints: str, prefix: str, *account: str) -> list[Event]:

@@ -257,7 +257,9 @@ public final class GrpcPlay {
     private static void tx() throws Exception {
         TransactionChecker checker = got -> {
             tellMessage("tx", "check", got);
-            return TransactionResolution.COMMIT;
+            // A broker may ask about what was rolled back before it has heard of it.
+            return body(got).equals("rollback")
+                ? TransactionResolution.ROLLBACK : TransactionResolution.COMMIT;
         };
         withProducer("tx", checker, producer -> {
             for (String body : new String[] {"commit", "rollback", "forgotten"}) {

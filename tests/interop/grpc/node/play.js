@@ -143,7 +143,9 @@ const scenarios = {
     const checker = {
       async check(got) {
         tellMessage('tx', 'check', got);
-        return TransactionResolution.COMMIT;
+        // A broker may ask about what was rolled back before it has heard of it.
+        const rolledBack = got.body.toString() === 'rollback';
+        return rolledBack ? TransactionResolution.ROLLBACK : TransactionResolution.COMMIT;
       },
     };
     await withProducer('tx', async producer => {

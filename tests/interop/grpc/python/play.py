@@ -170,7 +170,8 @@ def delay() -> None:
 class Checker(TransactionChecker):  # type: ignore[misc]  # as above
     def check(self, message: Message) -> TransactionResolution:
         tell_message("tx", "check", message)
-        return TransactionResolution.COMMIT
+        is_rolled_back = message.body == b"rollback"  # a broker may ask before it has heard
+        return TransactionResolution.ROLLBACK if is_rolled_back else TransactionResolution.COMMIT
 
 
 def tx() -> None:
