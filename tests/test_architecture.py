@@ -17,6 +17,7 @@ LAYERS = [  # a package may import only from lines below its own
     {"cli"},
     {"console"},
     {"spark", "embedded", "otel"},
+    {"proxy"},
     {"client", "broker", "nameserver"},
     {"arrow", "metrics", "reports"},
     {"net"},
@@ -55,6 +56,7 @@ MAY_DO_IO = {
     "metrics/run_counts.py",
     "nameserver/server.py",
     "otel/telemetry.py",
+    "proxy",
 }
 FILE_MODULES = {"mmap", "os", "fcntl", "shutil", "tempfile"}
 MAY_TOUCH_FILES = {
@@ -123,6 +125,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
             "group",
             "message",
             "namesrv",
+            "proxy",
             "tls",
         },
         {"cluster"},
@@ -175,6 +178,14 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"header_binary", "header_json", "headers", "bodies", "signature"},
         {"pop", "wire"},
         {"connection", "typed_request"},
+    ],
+    "proxy": [
+        {"server_settings", "wire"},
+        {"tables"},
+        {"calls"},
+        {"access"},
+        {"dispatch"},
+        {"server"},
     ],
     "spark": [
         {"environment"},

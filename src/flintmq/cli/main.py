@@ -53,6 +53,7 @@ PARTS: Final = {
             "promote": "flintmq.cli.cluster.promote_command",
         },
     ),
+    "proxy": CommandPart("flintmq.cli.proxy", "proxy", RUN),
     "console": CommandPart("flintmq.cli.console.console_command", "console", RUN),
     "run": CommandPart("flintmq.cli.run", "run", RUN),
     "send": CommandPart("flintmq.cli.send", "send", MESSAGES),

@@ -20,7 +20,7 @@ ANYWHERE = "127.0.0.1:0"
 
 READY = re.compile(
     r"flintmq ready(?: namesrv=(?P<namesrv>\S+))?"
-    r"(?: broker=(?P<broker>\S+))?(?: data=(?P<data>.*))?\n"
+    r"(?: broker=(?P<broker>\S+))?(?: grpc=(?P<grpc>\S+))?(?: data=(?P<data>.*))?\n"
 )
 
 
@@ -44,6 +44,7 @@ class Served:
         assert found is not None, line
         self.namesrv = found["namesrv"] or ""
         self.broker = found["broker"] or ""
+        self.grpc = found["grpc"] or ""
         self.data = Path(found["data"] or "")
         self.errors = ""
 

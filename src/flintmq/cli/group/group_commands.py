@@ -80,6 +80,9 @@ def create(
     settings: ClientSettings,
     group: GroupName,
     retry_max: Annotated[int, typer.Option("--tries", help="How often a message is retried.")] = 16,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="gRPC clients of it consume in order.")
+    ] = False,
     broker: OnBroker = None,
     cluster: InCluster = None,
     output: OutputOption = Output.TABLE,
@@ -92,7 +95,9 @@ def create(
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
-        brokers = admin.create_group(group, retry_max=retry_max, broker=broker, cluster=cluster)
+        brokers = admin.create_group(
+            group, retry_max=retry_max, is_ordered=ordered, broker=broker, cluster=cluster
+        )
     if output is Output.JSON:
         print_json({"group": group, "brokers": brokers, "retry_max": retry_max})
     else:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from flintmq.client.engine.broker_requests import Served
@@ -144,7 +144,7 @@ class ClientEngine:
         was_running = self.life.end()
         try:
             if was_running:
-                await self._unregister()
+                await self._unregister(self.members.farewells())
         finally:
             self.members.die()
             if was_running:
@@ -170,6 +170,10 @@ class ClientEngine:
     def add_consumer(self, member: ConsumerMember) -> None:
         self.members.add_consumer(member)
         self._member_added()
+
+    def leave(self, farewell: Command) -> None:
+        """Tell brokers that a member left, which `members` has removed already."""
+        self.spawn(self._unregister([farewell]), "leaving a group")
 
     # Names
 
@@ -325,15 +329,15 @@ class ClientEngine:
             return None
         return self.members.heartbeat().to_body()
 
-    async def _unregister(self) -> None:
-        """Tell every broker we are connected to that our members leave."""
+    async def _unregister(self, farewells: Sequence[Command]) -> None:
+        """Tell every broker we are connected to that members leave."""
         audience = set(self._audience())
         await asyncio.gather(
             *(
                 quietly(self._links.call(address, farewell, UNREGISTER_MS))
                 for address in self._links.open_addresses
                 if address in audience
-                for farewell in self.members.farewells()
+                for farewell in farewells
             )
         )
 

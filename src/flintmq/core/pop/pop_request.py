@@ -78,6 +78,10 @@ class Pop(msgspec.Struct, frozen=True, eq=False):
     hold_ms: int
     start_mode: int = START_AT_END
     """Where a group without an offset begins."""
+    is_ordered: bool = False
+    """Whether a queue is held back while messages of it are out."""
+    attempt_id: str | None = None
+    """An ordered pop with the id of the last one gets the same messages again."""
 
 
 class PoppedBad(NamedTuple):
@@ -116,7 +120,8 @@ def pop_request(pop: Pop, group: str) -> Command:
         init_mode=pop.start_mode,
         exp_type=pop.subscription.expression_type,
         exp=pop.subscription.text,
-        order=False,
+        order=pop.is_ordered,
+        attempt_id=pop.attempt_id,
         broker_name=source.broker,
     )
     return request(RequestCode.POP_MESSAGE, header)
