@@ -23,6 +23,7 @@ from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush, StoreConfig
 from flintmq.store.message_log import MessageLog
 from support.broker.world import World
+from support.interop.cluster import wait_until
 from support.interop.exchanges import OK, SEND_MESSAGE, pulled, split
 from support.interop.real import RealRocketMQ, ask
 
@@ -37,6 +38,7 @@ STORE = StoreConfig(
     light_queues=True,
     multi_dispatch=True,
 )
+PATIENCE_S = 60.0
 SENT = [
     ("%LMQ%a", b"0"),
     ("%LMQ%a,%LMQ%b", b"1"),
@@ -87,6 +89,11 @@ def bodies_at(broker: str) -> dict[str, list[bytes]]:
     return {name: [record.body for record in pulled(broker, name, 0).values()] for name in EXPECTED}
 
 
+def wait_for(broker: str, expected: dict[str, list[bytes]]) -> None:
+    """Real brokers put records into queues a moment after they were stored."""
+    wait_until("the light queues", lambda: bodies_at(broker) == expected, PATIENCE_S)
+
+
 def bodies_in(log: MessageLog) -> dict[str, list[bytes]]:
     return {name: [record.body for record in records_in(log, name)] for name in EXPECTED}
 
@@ -102,7 +109,7 @@ def test_a_store_with_light_queues_goes_to_ours_and_back(version: str, tmp_path:
     with real_broker(version, tmp_path / "real") as rocketmq:
         for light, body in SENT:
             send(rocketmq.broker, light, body)
-        assert bodies_at(rocketmq.broker) == EXPECTED
+        wait_for(rocketmq.broker, EXPECTED)
 
     report = check_store(Disk(), directory, STORE)
     assert report.is_good, report.findings.kept
@@ -120,8 +127,8 @@ def test_a_store_with_light_queues_goes_to_ours_and_back(version: str, tmp_path:
     (directory / "checkpoint").unlink()
 
     with real_broker(version, tmp_path / "real") as rocketmq:
-        assert bodies_at(rocketmq.broker) == OURS
+        wait_for(rocketmq.broker, OURS)
         send(rocketmq.broker, ",".join(EXPECTED), b"again")
-        assert bodies_at(rocketmq.broker) == THEIRS
+        wait_for(rocketmq.broker, THEIRS)
 
     assert check_store(Disk(), directory, STORE).is_good
