@@ -11,6 +11,8 @@ import pytest
 from flintmq import App, DeadLetter, EmbeddedBroker, Message, PushConsumer, Retry
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import Command
 from support.client.push_support import Ear, filled, numbered
 from support.client.support import create_topic, nothing_left, wait_for
 
@@ -52,23 +54,26 @@ def test_every_message_is_consumed_once_and_acknowledged(servers: EmbeddedBroker
 
 def test_members_share_a_topic_of_one_queue(servers: EmbeddedBroker) -> None:
     create_topic(servers, "narrow", 1)
-    gate = threading.Barrier(2, timeout=30)
-
-    def together(messages: tuple[ReceivedMessage, ...]) -> None:
-        if len(messages) == 1:
-            gate.wait()
+    left, right = Ear(), Ear()
+    sent = 0
 
     with (
-        popping(servers, "narrow", together, threads_max=1).subscribe("narrow") as left,
-        popping(servers, "narrow", together, threads_max=1).subscribe("narrow") as right,
+        popping(servers, "narrow", left, unacked_max=1).subscribe("narrow") as one,
+        popping(servers, "narrow", right, unacked_max=1).subscribe("narrow") as other,
         servers.producer("narrow") as producer,
     ):
-        wait_for(lambda: is_popping(left) and is_popping(right))
-        for body in numbered(2):
-            producer.send(Message("narrow", body))
-        wait_for(lambda: gate.n_waiting == 0 and unacked(left) + unacked(right) == 0)
 
-    assert not gate.broken
+        def both_have_some() -> bool:
+            nonlocal sent
+            producer.send(Message("narrow", b"%04d" % sent))
+            sent += 1
+            return bool(left.messages and right.messages)
+
+        wait_for(both_have_some)
+        wait_for(lambda: len(left.messages) + len(right.messages) == sent)
+        wait_for(lambda: unacked(one) + unacked(other) == 0)
+
+    assert sorted(left.bodies + right.bodies) == numbered(sent)
 
 
 def test_a_message_that_fails_comes_again_after_its_delay(servers: EmbeddedBroker) -> None:
@@ -108,33 +113,45 @@ def test_what_is_given_up_is_a_dead_letter_with_its_reason(servers: EmbeddedBrok
     assert letter.receipt is None
 
 
+class Renewals:
+    """A hook that counts how often a message was hidden anew."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before(self, address: str, request: Command) -> Command:
+        del address
+        return request
+
+    def after(self, address: str, request: Command, answer: Command | None) -> None:
+        del address, answer
+        self.count += request.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+
+
 def test_a_message_is_hidden_while_its_listener_runs(servers: EmbeddedBroker) -> None:
     filled(servers, "slow", [b"slow"])
     begun, may_end = threading.Event(), threading.Event()
     seen: list[ReceivedMessage] = []
+    renewals = Renewals()
 
     def slow(messages: tuple[ReceivedMessage, ...]) -> None:
         seen.extend(messages)
         begun.set()
         assert may_end.wait(60)
 
-    with popping(servers, "slow", slow, invisible_ms=10_000).subscribe("slow") as consumer:
+    consumer = popping(servers, "slow", slow, request_hooks=(renewals,))
+    with consumer.subscribe("slow"):
         assert begun.wait(60)
-        for _ in range(6):
-            renewed = renewals(servers)
-            servers.advance(6)
-            wait_for(lambda renewed=renewed: renewals(servers) > renewed)  # type: ignore[misc]
+        for number in range(1, 5):
+            servers.advance(31)
+            wait_for(lambda number=number: renewals.count == number)  # type: ignore[misc]
+            assert unacked(consumer) == 1
         may_end.set()
         wait_for(lambda: unacked(consumer) == 0)
-        servers.advance(60)
+        servers.advance(120)
         wait_for(lambda: is_popping(consumer))
 
     assert [message.body for message in seen] == [b"slow"]
-
-
-def renewals(servers: EmbeddedBroker) -> int:
-    """Records of the journal of popped messages: each renewal adds some."""
-    return len(servers.messages("rmq_sys_wheel_timer"))
 
 
 def test_no_more_is_popped_than_may_be_unacknowledged(servers: EmbeddedBroker) -> None:
