@@ -53,7 +53,9 @@ if __name__ == "__main__":
         with Producer("shop", namesrv=address) as producer:
             for number in range(COUNT):
                 producer.send(Message(TOPIC, str(number).encode()))
-        with SimpleConsumer("packing", namesrv=address, start_from="first").subscribe(TOPIC) as all_of:
+        with SimpleConsumer("packing", namesrv=address, start_from="first").subscribe(
+            TOPIC
+        ) as all_of:
             workers = Workers(all_of)
             workers.run()
         print(f"{workers.packed.total()} packed, one came again: {workers.is_dropped}")

@@ -228,6 +228,17 @@ BROKER: Final = {
     "shortPollingTimeMills": "Without long polling: how long to hold it, ms.",
     "slaveReadEnable": "Send clients that lag far behind to a slave.",
     "litePullMessageEnable": "Serve lite pull.",
+    "enableRetryTopicV2": "Popped messages come back through `%RETRY%group+topic`, not "
+    "`%RETRY%group_topic`; both are read.",
+    "popFromRetryProbability": "Of a hundred pops, how many look at the retry topic first.",
+    "popPollingSize": "Pops of one topic, group and queue that may be held at once.",
+    "maxPopPollingSize": "Pops that may be held at once.",
+    "reviveQueueNum": "Queues of the revive topic.",
+    "defaultMessageRequestMode": "How a group takes a topic where nobody said it: `PULL` or `POP`.",
+    "defaultPopShareQueueNum": "With `POP`: members whose queues one takes beside its own; 0 is "
+    "all queues.",
+    "serverLoadBalancerEnable": "Share queues out to who asks the broker for them; else everybody "
+    "gets all.",
     "enablePropertyFilter": "Serve SQL92 subscriptions.",
     "filterSupportRetry": "Filter retry topics by what the group wants of the original topic.",
     "enableCalcFilterBitMap": "Evaluate SQL92 when a message arrives; needs "

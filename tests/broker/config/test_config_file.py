@@ -74,6 +74,9 @@ ODD_VALUES = {
     "unreadBytesPerConnectionMax": "33554432",
     "diskMaxUsedSpaceRatio": "60",
     "accessMessageInMemoryMaxRatio": "7",
+    "popFromRetryProbability": "7",
+    "reviveQueueNum": "7",
+    "defaultMessageRequestMode": "POP",
 }
 """A value for each key whose kind alone does not tell one."""
 

@@ -17,6 +17,7 @@ from flintmq.protocol.bodies.pop import BatchAck, BatchAcks, pack_bits
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pop import AckMessage
 from flintmq.protocol.pop.receipts import ReceiptHandle
+from support.broker.admin import done, new_topic
 from support.broker.popping import (
     BROKER,
     GROUP,
@@ -408,3 +409,27 @@ def test_a_pop_without_numbers_takes_nothing(world: World) -> None:
     send(world, b"0")
     assert pop(world, max_msg_nums=0).code == 210
     assert pop_header(world).max_msg_nums == 32
+
+
+def test_a_topic_that_keeps_batches_is_not_popped(world: World) -> None:
+    done(
+        world,
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        new_topic("B", attributes="+queue.type=BatchCQ"),
+    )
+    popped = pop(world, topic="B")
+    assert popped.code == 16
+    assert popped.remark == "the topic[B] is not popped: its messages share records"
+
+
+def test_both_retry_topics_are_read(world: World) -> None:
+    """Whichever is looked at first, and never both in one answer."""
+    for is_v2 in (False, True):
+        pops = replace(world.state.config.pop, retry_topic_v2=is_v2)
+        world.state.config = replace(world.state.config, pop=pops)
+        send(world, b"v2" if is_v2 else b"v1")
+        pop(world, invisible_time=1_000)
+        world.advance(1_000)
+    found = [pop(world) for _ in range(2)]
+    assert sorted(popped.bodies[0] for popped in found) == [b"v1", b"v2"]
+    assert sorted(popped.header.msg_offset_info or "" for popped in found) == ["1 0 0", "2 0 0"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
 from pathlib import Path
 
 import pytest
 
 from flintmq.model.topic import TIMER_TOPIC
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.headers.common_headers import OfTopic
+from flintmq.protocol.headers.group import DeleteGroup
 from support.broker.popping import (
     GROUP,
     TOPIC,
@@ -15,11 +18,13 @@ from support.broker.popping import (
     change,
     offset_of,
     pop,
+    pop_header,
     pop_world,
     saved,
     send,
     started_again,
 )
+from support.store.failing_disk import FailingDisk
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +34,9 @@ def no_wait_for_the_medium(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["saved", "killed"])
-def save(request: pytest.FixtureRequest) -> Iterator[bool]:
+def save(request: pytest.FixtureRequest) -> bool:
     """Whether tables are saved at the end, or a crash loses the last of them."""
-    yield request.param
+    return bool(request.param)
 
 
 def test_in_flight_goes_on_with_its_time(tmp_path: Path, save: bool) -> None:
@@ -130,3 +135,38 @@ def test_the_journal_is_not_read_from_its_beginning_for_ever(tmp_path: Path) -> 
     assert table is not None
     assert table.low_offset == table.next_offset == world.state.log.max_offset(TIMER_TOPIC, 0)
     world.stop()
+
+
+def test_a_pop_that_could_not_be_written_hands_nothing_out(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    with pop_world(tmp_path, disk=disk) as world:
+        send(world, b"0", b"1")
+        disk.fails_in, disk.number = "commitlog", errno.ENOSPC
+        answer = world.ask(RequestCode.POP_MESSAGE, pop_header(world))
+        assert answer is not None
+        assert answer.code == 14
+        assert world.state.in_flight.message_count == 0
+        disk.number = 0
+        world.advance(10_000)
+        assert pop(world).bodies == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("kind", ["topic", "group"])
+def test_what_is_deleted_takes_its_messages_in_flight_with_it(tmp_path: Path, kind: str) -> None:
+    world = pop_world(tmp_path)
+    send(world, b"0")
+    pop(world, invisible_time=1_000)
+    if kind == "topic":
+        deleted = world.ask(RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=TOPIC))
+    else:
+        header = DeleteGroup(group_name=GROUP, clean_offset=True)
+        deleted = world.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+    assert deleted is not None
+    assert deleted.code == 0
+    assert world.state.in_flight.message_count == 0
+    world.settle()
+
+    with started_again(world, save=True) as again:
+        again.advance(5_000)
+        assert again.state.in_flight.message_count == 0
+        assert "%RETRY%G_T" not in again.state.topics

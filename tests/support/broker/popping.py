@@ -25,6 +25,7 @@ from flintmq.protocol.headers.pop import (
 from flintmq.protocol.pop.receipts import Receipt, ReceiptHandle, receipts_of
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.received import decode_messages
+from flintmq.store.files.disk import Disk
 from support.broker.world import SMALL_STORE, World, body_of, header_of
 
 GROUP = "G"
@@ -35,9 +36,11 @@ NO_RETRY_FIRST = BrokerConfig(store=SMALL_STORE, pop=PopConfig(retry_first_perce
 """Settings with which a pop reads the queues before what comes back."""
 
 
-def pop_world(directory: Path, config: BrokerConfig = NO_RETRY_FIRST) -> World:
+def pop_world(
+    directory: Path, config: BrokerConfig = NO_RETRY_FIRST, *, disk: Disk | None = None
+) -> World:
     """A broker with one topic of one queue."""
-    world = World(directory, config)
+    world = World(directory, config, disk=disk)
     world.state.topics.ensure(TOPIC, 1, world.now_ms)
     return world
 

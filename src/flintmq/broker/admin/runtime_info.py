@@ -142,6 +142,8 @@ def _timer_figures(state: BrokerState, now_ms: int) -> dict[str, object]:
         "timerReadBehind": timers.behind_ms(now_ms) // 1_000,
         "timerOffsetBehind": timers.unread_count(state),
         "timerCongestNum": timers.waiting_count(state),
+        "popInFlightMessages": state.in_flight.message_count,
+        "popRevivedMessages": state.in_flight.revived_count,
         "timerEnqueueTps": stats.per_second(TOPIC_PUT_NUMS, TIMER_TOPIC, now_ms),
         "timerDequeueTps": stats.per_second(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms),
     }

@@ -41,7 +41,9 @@ LAG_LATENCY: Final = gauge(
     "rocketmq_consumer_lag_latency_milliseconds", "Age of the oldest uncommitted message.", *_LAG
 )
 INFLIGHT: Final = gauge(
-    "rocketmq_consumer_inflight_messages", "Messages pulled and not committed.", *_LAG
+    "rocketmq_consumer_inflight_messages",
+    "Messages pulled and not committed, or popped and not acknowledged.",
+    *_LAG,
 )
 QUEUEING_LATENCY: Final = gauge(
     "rocketmq_consumer_queueing_latency_milliseconds",
