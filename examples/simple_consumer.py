@@ -1,9 +1,8 @@
-"""Receive, work, acknowledge: workers share a topic of one queue, and a message comes again.
+"""Receive, work, acknowledge: threads share one consumer, and one message comes again.
 
     python examples/simple_consumer.py
 
-You will see four threads take messages of one queue, and one message that its worker drops: it is
-received again.  With NAMESRV_ADDR set it works on your cluster of RocketMQ 5.x.
+You will see how many messages four threads packed.  With NAMESRV_ADDR set it works on your cluster.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ COUNT = 40
 
 
 class Workers:
-    """Four threads and one consumer."""
-
     def __init__(self, consumer: SimpleConsumer) -> None:
         self._consumer = consumer
         self.packed: Counter[str] = Counter()

@@ -161,9 +161,12 @@ def test_no_more_is_popped_than_may_be_unacknowledged(servers: EmbeddedBroker) -
         servers, "limited", lambda _: may_end.wait(60) and None, unacked_max=5, threads_max=2
     )
 
-    with consumer.subscribe("limited"):
+    with consumer.subscribe("limited"), servers.admin() as admin:
         wait_for(lambda: unacked(consumer) == 5)
         assert not is_popping(consumer)
+        told = admin.describe_consumer("limited", consumer.client_id).running.mq_pop_table
+        assert told is not None
+        assert [state.wait_ack_count for state in told.values()] == [5]
         may_end.set()
         wait_for(lambda: is_popping(consumer) and unacked(consumer) == 0)
 
