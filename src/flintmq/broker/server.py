@@ -36,6 +36,7 @@ from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.role_switch import RoleSwitch
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.hand_over import hand_over, move_outdated
 from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_copy import TableCopy
 from flintmq.broker.table_saver import TableSaver
@@ -90,6 +91,7 @@ class BrokerServer:
         auditor: Auditor | None = None,
     ) -> None:
         self.state = state
+        self._tables = tables
         self._watch = LoopWatch(state.stalls)
         self.engine = BrokerEngine(state, self)
         self.failed = asyncio.Event()
@@ -240,8 +242,12 @@ class BrokerServer:
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
+        hand_over(self.state, now_ms)
+        self.engine.end_turn(now_ms)
         if not await stopping.step("saving", self._saver.save(), STOP_MS):
             log.error("stopping without saving the last changes")
+        elif not self.state.is_read_only:
+            move_outdated(self._tables)
         await stopping.step("leaving master and slaves", self.replication.stop(), CUT_MS)
         await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
         await stopping.step("ending tasks", self._end_tasks(), CUT_MS)

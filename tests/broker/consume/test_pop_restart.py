@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from flintmq.broker.state.hand_over import hand_over
+from flintmq.model import properties as names
 from flintmq.model.topic import TIMER_TOPIC
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.group import DeleteGroup
+from flintmq.protocol.pop.journal import CheckpointRecord
 from support.broker.popping import (
     GROUP,
     TOPIC,
@@ -23,6 +26,7 @@ from support.broker.popping import (
     saved,
     send,
     started_again,
+    timer_records,
 )
 from support.store.failing_disk import FailingDisk
 
@@ -170,3 +174,29 @@ def test_what_is_deleted_takes_its_messages_in_flight_with_it(tmp_path: Path, ki
         again.advance(5_000)
         assert again.state.in_flight.message_count == 0
         assert "%RETRY%G_T" not in again.state.topics
+
+
+def test_what_waits_is_handed_over_at_a_stop(tmp_path: Path) -> None:
+    """It is at the end of the timer topic then, each pop in one record with its acks."""
+    world = pop_world(tmp_path)
+    send(world, b"0", b"1")
+    first = pop(world, invisible_time=10_000)
+    ack(world, first.handles[1])
+    timed = f"{names.TIMER_DELIVER_MS}\x01{world.now_ms + 5_000}\x02"
+    world.send(TOPIC, b"later", properties=timed)
+    world.advance(1)
+    end = world.state.log.max_offset(TIMER_TOPIC, 0)
+    hand_over(world.state, world.now_ms)
+    world.settle()
+    saved(world)
+    *_, (tag, body) = timer_records(world)
+    assert (tag, CheckpointRecord.from_body(body).bit_map) == ("ck", 2)
+    progress = world.state.log.timer_progress()
+    assert progress is not None
+    assert (progress.queue_offset, progress.read_ms) == (end, world.now_ms)
+
+    with started_again(world, save=False) as again:
+        again.advance(5_000)
+        assert [message.body for message in pop(again).messages] == [b"later"]
+        again.advance(5_000)
+        assert pop(again).bodies == [b"0"]

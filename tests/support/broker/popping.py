@@ -173,7 +173,7 @@ def timer_records(world: World) -> list[tuple[str, bytes]]:
     for unit in world.state.log.lookup.entries(TIMER_TOPIC, 0, QueueOffset(0), 10_000):
         record = world.state.log.lookup.record_at(unit.log_offset)
         assert record is not None
-        found.append((parse_properties(record.properties)["TAGS"], record.body))
+        found.append((parse_properties(record.properties).get("TAGS", ""), record.body))
     return found
 
 
@@ -184,9 +184,9 @@ def saved(world: World) -> None:
     take_positions(world.state, world.tables, world.now_ms).save()
 
 
-def started_again(world: World, *, save: bool) -> World:
+def started_again(world: World, *, save: bool, disk: Disk | None = None) -> World:
     """The broker on its directory after a stop, or after a crash that lost the last tables."""
     if save:
         saved(world)
     world.stop()
-    return World(world.directory, world.state.config, start_ms=world.now_ms)
+    return World(world.directory, world.state.config, start_ms=world.now_ms, disk=disk)

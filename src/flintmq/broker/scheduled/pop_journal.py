@@ -127,6 +127,36 @@ class PopJournal:
             state, ack.to_body(), ack.tag, ack.unique_key, pop.due_ms, pop.revive_queue_id, now_ms
         )
 
+    def hand_over(self, state: BrokerTables, now_ms: int) -> None:
+        """Write what is in flight once more, each pop in one record with its acknowledgements.
+
+        A RocketMQ broker that takes the directory over then needs none of the earlier records.
+        """
+        moved: list[tuple[InFlightPop, int]] = []
+        for pop in self._in_flight:
+            checkpoint = checkpoint_of(pop.key, pop.offsets, pop.invisible_ms, acked=pop.acked)
+            appended = self._write(
+                state,
+                checkpoint.to_body(),
+                CHECKPOINT_TAG,
+                checkpoint.unique_key,
+                checkpoint.due_ms - CHECKPOINT_EARLY_MS,
+                pop.revive_queue_id,
+                now_ms,
+                flag=HIDES,
+            )
+            moved.append((pop, appended.queue_offset))
+
+        def written(failure: DiskFailed | None) -> None:
+            if failure is None:
+                for pop, offset in moved:
+                    self._in_flight.remove(pop)
+                    pop.source, pop.journal_offset = TIMER_SOURCE, offset
+                    self._in_flight.add(pop)
+                self.settle(state)
+
+        state.after_write.append(written)
+
     def write_off(self, state: BrokerTables, pops: Iterable[InFlightPop], now_ms: int) -> None:
         """The topic or the group of these pops is gone: nothing of them comes back."""
         for pop in pops:

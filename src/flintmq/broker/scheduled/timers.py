@@ -82,8 +82,11 @@ class Timers:
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
         self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        if progress is not None:  # what RocketMQ delivered is not delivered again
+            self._done = max(self._done, key_of(progress.read_ms + rules.STEP_MS, 0))
         self._next = QueueOffset(saved.low_offset if saved else 0)
         self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
+        self._floor = 0  # nothing before it is needed
         self._unwritten = 0
         self._retry_ms = 0
         self._is_failing = False
@@ -133,7 +136,7 @@ class Timers:
         message.topic = TIMER_TOPIC
         message.queue_id = 0
         if not self._unwritten:
-            state.after_write.append(lambda _: self._note_written())
+            state.after_write.append(lambda _: setattr(self, "_unwritten", 0))
         self._unwritten += 1
 
     def waiting_count(self, state: BrokerTables) -> int:
@@ -150,16 +153,12 @@ class Timers:
         return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
 
     @property
-    def scheduled_count(self) -> int:
-        """Messages that wait in memory for their time."""
+    def scheduled_count(self) -> int:  # messages that wait in memory for their time
         return len(self._heap)
 
     def due_times(self, start: int, count: int) -> list[int]:
         """When some of them are due, in no order."""
         return [key >> OFFSET_BITS for key in self._heap[start : start + count]]
-
-    def _note_written(self) -> None:
-        self._unwritten = 0
 
     # Delivering
 
@@ -211,7 +210,7 @@ class Timers:
             delivered_ms=self._done >> OFFSET_BITS,
             delivered_offset=self._done & OFFSETS if self._done >= 0 else -1,
             late=tuple(sorted(key & OFFSETS for key in late)),
-            low_offset=min(lows),
+            low_offset=max(self._floor, min(lows)),
             next_offset=self._next,
         )
 
@@ -228,6 +227,16 @@ class Timers:
         first_ms = (min(waiting) >> OFFSET_BITS) - rules.STEP_MS if waiting else now_ms
         read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
         return TimerProgress(read_ms, self._next)
+
+    def waiting_offsets(self) -> list[QueueOffset]:
+        """Where the messages are that wait in memory, by time."""
+        return [QueueOffset(key & OFFSETS) for key in sorted(self._heap)]
+
+    def begin_at(self, offset: QueueOffset) -> None:
+        """Everything that waits is at or after ``offset``, and is read there at the next start."""
+        self._heap, self._done = [], -1
+        self._waiting.clear()
+        self._next = self._floor = offset
 
     def finish_reading(self, state: BrokerTables) -> None:
         """Read at once what was there at the start: pops must know what is in flight."""

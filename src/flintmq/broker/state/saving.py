@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import DiskFailed
+from flintmq.model.queue import QueueOffset
 from flintmq.store.files.json_tables import Tables
+from flintmq.store.recovery.survey import TimerProgress, write_timer_progress
 
 PAUSE_FACTOR = 9
 """Names that come without end are saved again after this many times as long as a save takes, so
@@ -95,7 +97,10 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
         saves.append(lambda: tables.ordered_pops.save(ordered))
     timers = state.timers.table()
     if timers is not None:
+        progress = TimerProgress(now_ms, QueueOffset(timers.low_offset))
         saves.append(lambda: tables.timers.save(timers))
+        if timers.next_offset:
+            saves.append(lambda: write_timer_progress(tables.disk, tables.directory, progress))
     state.offsets.is_dirty = state.filters.is_dirty = state.ordered.is_dirty = False
 
     def give_back() -> None:

@@ -109,6 +109,8 @@ class Tables:
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         config = directory / CONFIG_DIRECTORY
+        self.disk = disk
+        self.directory = directory
         self.topics = Table(disk, config / "topics.json", TopicTable)
         self.groups = Table(disk, config / "subscriptionGroup.json", GroupTable)
         self.consumer_offsets = Table(disk, config / "consumerOffset.json", ConsumerOffsets)

@@ -58,6 +58,10 @@ LEARNT_SIZES = (
 SAMPLED_QUEUES = 64
 """How many queues are asked for the size of their files."""
 
+TIMER_CHECKPOINT_BYTES = 4_096
+"""Of the file; 5.x maps it and takes no other size."""
+
+_TIMER_FILE = struct.Struct(">qqqqqqq")  # the same, the master's offset, and a version of three
 _TIMER_FIELDS = struct.Struct(">qqq")  # read up to, flushed position, queue offset
 
 
@@ -132,6 +136,19 @@ def timer_progress(disk: Disk, directory: Path) -> TimerProgress | None:
         return TimerProgress(0, QueueOffset(0))
     read_ms, _, queue_offset = _TIMER_FIELDS.unpack(content)
     return TimerProgress(read_ms, QueueOffset(queue_offset))
+
+
+def write_timer_progress(disk: Disk, directory: Path, progress: TimerProgress) -> None:
+    """Tell a 5.x broker that may take this directory over where its timer goes on.
+
+    It begins to read the timer topic at the queue offset, and delivers what is due by then at once.
+    """
+    fields = _TIMER_FILE.pack(
+        progress.read_ms, 0, progress.queue_offset, progress.queue_offset, 0, progress.read_ms, 1
+    )
+    path = directory / TIMER_CHECKPOINT
+    disk.make_directory(path.parent)
+    disk.replace(path, fields.ljust(TIMER_CHECKPOINT_BYTES, b"\0"))
 
 
 # What is not served
