@@ -54,6 +54,8 @@ class Upkept(Protocol):
 
     def copy_tables(self) -> None: ...
 
+    def beat(self) -> None: ...
+
 
 def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     """The periodic tasks of a server."""
@@ -69,6 +71,8 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     ]
     if not config.role.is_master:
         tasks.append(PeriodicTask(config.copy_tables_ms, lambda _: server.copy_tables(), now_ms))
+    if config.acting_master:
+        tasks.append(PeriodicTask(config.heartbeat_ms, lambda _: server.beat(), now_ms))
     return tasks
 
 

@@ -100,10 +100,10 @@ class BrokerServer:
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
-        self._outgoing = Channels(tls=client_tls)
-        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock, inner)
+        self._outgoing = Channels(tls=client_tls, account=inner)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
         self.registered = self._announcer.registered
-        self._turn_due = False
+        self._turn_due = self._stopped = False
         self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -122,12 +122,9 @@ class BrokerServer:
         self._syncs.when_synced = self.replication.grown
         self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
         self.save_soon = self._saver.save_soon
-        self.copy = TableCopy(
-            state, self._outgoing, self._saver.thread, clock, inner, self.registered
-        )
+        self.copy = TableCopy(state, self._outgoing, self._saver.thread, clock, self.registered)
         self.roles = RoleSwitch(state, tables.role, self.copy, self._saver.thread)
         self._periodic = upkeep(self, clock())
-        self._stopped = False
         self.guard = broker_guard(self.engine, clock, auditor)
         self.listeners: Listeners
 
@@ -380,6 +377,9 @@ class BrokerServer:
         if self.state.is_fenced:
             return  # another master takes its place
         self._spawn(self._announcer.register(register_parts(self.state, None, self.now_ms())))
+
+    def beat(self) -> None:
+        self._spawn(self._announcer.beat(self.announce_all))
 
     def copy_tables(self) -> None:
         self._spawn(self.copy.run())

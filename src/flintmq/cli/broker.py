@@ -220,7 +220,7 @@ def broker(
 
 
 def _refuse_options(context: typer.Context) -> None:
-    """What a running broker is asked takes no options of one that is to be run."""
+    """Refuse options of a broker to be run, given with a command that asks a running one."""
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
         if source is not None and source.name == "COMMANDLINE":

@@ -154,7 +154,7 @@ tail.__doc__ = (
 
 
 def _checked_topics(topics: list[str] | None, template: str | None) -> tuple[str, ...]:
-    """The topics, each once.  Who types -f to follow gets told."""
+    """The topics, each once.  A format without codes is an error: -f is perhaps meant as follow."""
     is_follow = "-f is --format; tail follows by default"
     if template is not None and not Template(template).has_codes:
         raise InvalidSetting("format", template, f"it prints nothing of a message; {is_follow}")
@@ -229,7 +229,7 @@ async def _follow_queue(
     wanted: Wanted,
     arrived: asyncio.Queue[ReceivedMessage | FlintError],
 ) -> None:
-    """Pull one queue for ever.  A broker that refuses ends it all; one that is away does not."""
+    """Pull one queue for ever.  A refusal of a broker ends the command; an outage does not."""
     from flintmq.core.reading.follow import Follower
     from flintmq.model.queue import QueueOffset
 

@@ -35,6 +35,7 @@ from flintmq.protocol.records.record import (
     measure_record,
     record_size,
 )
+from flintmq.protocol.records.record_checksum import has_wrong_checksum
 from flintmq.store.files.layout import FILL_UNIT
 from flintmq.store.queues.consume_queue import GAP_UNITS_MAX
 from flintmq.store.queues.dispatch import QUEUED_TYPES, QueueGrowth, delivery_code, keys_of
@@ -159,6 +160,7 @@ class RawLog:
             (own_place != place, "it names another place as its own"),
             (queue_id < 0 or queue_offset < 0, "its queue or queue offset is negative"),
             (crc32(window[body_at:body_stop]) & CRC_MASK != body_crc, "its body is damaged"),
+            (has_wrong_checksum(window[at:stop]), "its header or properties are damaged"),
         ):
             if is_wrong:
                 raise LogMismatch(place, reason)

@@ -556,7 +556,7 @@ def test_waiting_on_the_thread_that_serves_is_refused(broker: EmbeddedBroker) ->
 
     with Producer("shop", namesrv=broker.namesrv) as producer:
         producer.send_async(Message("inside", b"x"), callback=send_again)
-        error = outcomes.result(20)
+        error = outcomes.result(60)
 
     assert isinstance(error, WrongState)
 

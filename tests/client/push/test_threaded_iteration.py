@@ -88,7 +88,7 @@ def test_a_stop_ends_the_loops_of_all_threads(broker: EmbeddedBroker) -> None:
                 thread.start()
             wait_for(lambda: len(seen) == 60)
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
 
     assert not any(thread.is_alive() for thread in threads)
     assert Counter(seen) == Counter(numbered(60))

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.core.group.allocate import (
-    STRATEGIES,
     VIRTUAL_NODES_MAX,
     Strategy,
     allocate_averagely,
@@ -45,7 +44,13 @@ JAVA_NAMES: dict[str, Strategy] = {
     "CONSISTENT_HASH": allocate_by_consistent_hash,
     "MACHINE_ROOM_NEARBY-AVG": NEARBY,
 }
-SHARING = [*STRATEGIES.values(), NEARBY]
+SHARING = [
+    allocate_averagely,
+    allocate_by_circle,
+    allocate_by_consistent_hash,
+    allocate_sticky,
+    NEARBY,
+]
 
 
 def queues(count: int, broker: str = "broker-a") -> list[QueueRef]:

@@ -262,7 +262,7 @@ def test_the_same_on_asyncio(broker: EmbeddedBroker) -> None:
             "poisoned-aio", listen, namesrv=broker.namesrv, start_from="first"
         )
         consumer.subscribe("poison-aio")
-        async with consumer, asyncio.timeout(30):
+        async with consumer, asyncio.timeout(60):
             await heard.wait()
 
     run(main())
@@ -299,7 +299,7 @@ def test_lite_pull_hands_out_what_is_behind_bad_records(broker: EmbeddedBroker) 
     with lite(broker, "lite") as consumer:
         consumer.subscribe("poison-lite")
         while len(bodies) < len(GOOD):
-            bodies += [message.body for message in consumer.poll(10_000)]
+            bodies += [message.body for message in consumer.poll(60_000)]
         [queue] = consumer.status().queues
         events = consumer.events("bad record")
         consumer.poll(0)
@@ -333,15 +333,15 @@ def test_lite_pull_that_stops_raises_behind_what_is_before_and_a_seek_goes_on(
 
     with lite(broker, "lite-stop", on_bad_record="stop") as consumer:
         consumer.subscribe("poison-lite-stop")
-        bodies += [message.body for message in consumer.poll(10_000)]
+        bodies += [message.body for message in consumer.poll(60_000)]
         assert bodies == GOOD[:1]
         with pytest.raises(UndecodableRecord) as stopped:
-            consumer.poll(10_000)
+            consumer.poll(60_000)
         assert consumer.status().queues[0].waits_for == "bad record"
         assert consumer.poll(0) == []  # told once
         consumer.seek(queue, stopped.value.offset + 1)
         while len(bodies) < len(GOOD):
-            bodies += [message.body for message in consumer.poll(10_000)]
+            bodies += [message.body for message in consumer.poll(60_000)]
 
     error = stopped.value
     assert (error.topic, error.broker, error.queue_id) == (queue.topic, BROKER, 0)
@@ -360,10 +360,10 @@ def test_lite_pull_on_asyncio_stops_with_the_same_error(broker: EmbeddedBroker) 
             "lite-aio", namesrv=broker.namesrv, start_from=FIRST, on_bad_record="stop"
         )
         consumer.subscribe("poison-lite-aio")
-        async with consumer, asyncio.timeout(30):
-            bodies += [message.body for message in await consumer.poll(10_000)]
+        async with consumer, asyncio.timeout(60):
+            bodies += [message.body for message in await consumer.poll(60_000)]
             with pytest.raises(UndecodableRecord, match="at 1 cannot be decoded"):
-                await consumer.poll(10_000)
+                await consumer.poll(60_000)
         return bodies
 
     assert run(main()) == GOOD[:1]

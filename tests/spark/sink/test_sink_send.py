@@ -197,7 +197,7 @@ def test_a_message_alone_is_sent_again_too(own_broker: EmbeddedBroker) -> None:
     own_broker.drop_next(RequestCode.SEND_MESSAGE_V2, lost="connection")
     row = OutRow(Message(topic, b"later", delay_level=1), Target(queue_id=0))
 
-    send_all(own_broker, [row], timeout_ms=500)
+    send_all(own_broker, [row], timeout_ms=15_000)
 
     assert own_broker.delayed() == 1
 
@@ -241,7 +241,7 @@ def test_when_one_broker_is_down_the_other_takes_all(two_brokers: EmbeddedBroker
                 two_brokers.stop_broker("broker-b")
             yield out(topic, row, b"x" * 900)
 
-    send_all(two_brokers, some(), batch_bytes=4_096, in_flight=1, timeout_ms=2_000)
+    send_all(two_brokers, some(), batch_bytes=4_096, in_flight=1, timeout_ms=15_000)
 
     two_brokers.start_broker("broker-b")
     both = {BROKER, "broker-b"}

@@ -58,7 +58,12 @@ class CallTimes:
         """A request was answered, or is done with if it wants no answer."""
         code = request.code
         took_ms = self._clock() - request.came_ms
-        self._add(code, answer_code, request.is_held, request.is_oneway, took_ms, 1)
+        times = self.calls.get((code, answer_code, request.is_held, request.is_oneway))
+        if times is not None and 0 <= took_ms <= 1:
+            times.counts[0] += 1
+            times.sum += took_ms
+        else:
+            self._add(code, answer_code, request.is_held, request.is_oneway, took_ms, 1)
         if code in _CREATES:
             self._created(request, answer_code, took_ms)
 

@@ -17,6 +17,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_checksum import unlike_checksummed
 from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
 from flintmq.store.message_log import Appended
 from flintmq.store.queues.dispatch import keys_of
@@ -69,7 +70,10 @@ def append(
     delay_level: int = 0,
     encoded: bytes | None = None,
 ) -> Appended:
-    """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
+    """Append a message as it is.
+
+    ``encoded`` is what to store of its properties, if known; it ends with the broker's own marks.
+    """
     if state.is_read_only:
         raise read_only()
     properties = message.properties
@@ -83,7 +87,7 @@ def append(
         return state.log.append(
             _pattern(message),
             message.body,
-            encode_properties(properties) if encoded is None else encoded,
+            unlike_checksummed(encode_properties(properties)) if encoded is None else encoded,
             message.born_ms,
             packed_host(message.born_host),
             tags_code=tags_code(properties.get(names.TAGS)),

@@ -219,7 +219,7 @@ class Timers:
         self._copied = positions
 
     def progress(self, now_ms: int) -> TimerProgress:
-        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
         if not self._is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]

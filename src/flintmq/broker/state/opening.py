@@ -94,7 +94,10 @@ def open_state(
             log=messages,
             topics=BrokerTopics(config, tables.topics.load(), now_ms, names, refusals),
             groups=Groups(config, tables.groups.load(), now_ms, names, refusals),
-            offsets=Offsets(tables.consumer_offsets.load()),
+            offsets=Offsets(
+                tables.consumer_offsets.load(),
+                notes_commits=config.acting_master and not config.role.is_master,
+            ),
             clients=Clients(config),
             locks=BrokerQueueLocks(config.lock_ms),
             filters=ConsumerFilters(tables.filters.load(), now_ms),

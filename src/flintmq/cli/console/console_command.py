@@ -26,7 +26,7 @@ from flintmq.cli.shared.server_process import (
 from flintmq.cli.shared.tls_options import option
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
-from flintmq.net.address import Address, parse_host
+from flintmq.net.address import Address, parse_addresses, parse_host
 
 if TYPE_CHECKING:
     from flintmq.client.admin_methods import AdminSettings
@@ -83,6 +83,16 @@ LoginBy = Annotated[
         "rights then hold.",
     ),
 ]
+SparkRunsAt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-run",
+        metavar="HOST:PORT",
+        help="Also show the Spark queries of the program that serves its metrics there, as "
+        "flintmq run --spark … --metrics HOST:PORT does; may be several.",
+        show_default=False,
+    ),
+]
 NoBodies = Annotated[
     bool,
     typer.Option("--no-bodies", help="Show, search and hand out no body of any message."),
@@ -115,6 +125,7 @@ def console(
     login: LoginBy = Login.TOKEN,
     no_bodies: NoBodies = False,
     allow_changes: AllowChanges = False,
+    spark_runs: SparkRunsAt = None,
     audit: AuditFile = None,
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -142,6 +153,7 @@ def console(
         hosts=[*map(parse_host, hosts or ())],
         shows_bodies=not no_bodies,
         audit=(audit or AUDIT_FILE) if allow_changes else None,
+        spark_runs=[each for text in spark_runs or () for each in parse_addresses(text)],
     )
     serve_until_told(_serve(wanted, address), log_level)
 

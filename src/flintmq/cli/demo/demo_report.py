@@ -32,7 +32,7 @@ FILES: Final = {
 
 
 class Sample(NamedTuple):
-    """One look at the run, in seconds since 1970."""
+    """Counts of the run at one time, in seconds since 1970."""
 
     time_s: float
     sent: int

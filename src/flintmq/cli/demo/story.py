@@ -56,6 +56,9 @@ log = logger(__name__)
 FIRST, THREADS_JOIN, SPARK_LEAVES, ALL = 0.05, 0.40, 0.65, 1.0
 """Shares of the messages that are sent by then."""
 
+REASON_S: Final = 30.0
+"""How long the reason of a query that ended is waited for."""
+
 SENDING_S: Final = 30.0
 """How long sending takes if it never has to wait."""
 
@@ -217,7 +220,7 @@ class Story:
             self._look(step)
 
     def _look(self, step: str) -> None:
-        """Take a sample; print a line at each new step and every few seconds."""
+        """Take a sample of the counts; print a line at each new step and every few seconds."""
         self._check_spark()
         self.tally.update()
         topics = (*QUEUES, retry_topic(GROUP))
@@ -242,7 +245,7 @@ class StepTooLong(WrongState):
 def _check(query: Any) -> None:
     """Raise when a query of Spark has ended by itself."""
     if not query.query.isActive:
-        query.await_termination(0)  # raises what ended it
+        query.await_termination(REASON_S)  # raises what ended it, once its watcher has seen it
         raise WrongState("the query of Spark", "ended", "nobody asked it to")
 
 

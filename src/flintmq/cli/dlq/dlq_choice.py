@@ -75,7 +75,7 @@ class FoundLetter:
 
 
 def find_letters(admin: Admin, group: str, choice: Choice) -> list[FoundLetter]:
-    """Those that fit, the oldest first; ends the command when nobody knows the group."""
+    """The chosen dead letters, oldest first; ends the command when no broker knows the group."""
     spans = admin.dead_letter_spans(group)
     if not spans:
         require_group(admin, group)
@@ -102,7 +102,7 @@ def replayed_ms(admin: Admin, group: str, letter: BuriedMessage) -> int | None:
 
 
 def letter_facts(found: FoundLetter) -> dict[str, object]:
-    """What programs are told of a dead letter."""
+    """The fields of a dead letter, for JSON."""
     letter = found.letter
     return {
         **facts_of(letter.message),
@@ -114,7 +114,7 @@ def letter_facts(found: FoundLetter) -> dict[str, object]:
 
 
 def print_letters(letters: Iterable[BuriedMessage]) -> None:
-    """A row for each."""
+    """Print a row for each dead letter."""
     print_table(
         (
             *("stored at", "of topic", "id", Wrapped("tag"), Wrapped("keys"), "tries"),

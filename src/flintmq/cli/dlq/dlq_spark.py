@@ -288,7 +288,7 @@ def bulk_replay(
 
 
 def _look(group: str, options: dict[str, str]) -> None:
-    """See that there is something to read before Spark starts."""
+    """Check that there are dead letters before Spark starts."""
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()

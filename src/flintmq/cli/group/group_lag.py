@@ -104,7 +104,7 @@ def lag(
 
 
 def lag_facts(found: GroupLag) -> dict[str, object]:
-    """What scripts read: the sum, and every queue."""
+    """The lag of a group for JSON: the sum, and every queue."""
     return {
         "group": found.group,
         "lag": found.lag,
@@ -193,7 +193,7 @@ def _rate(per_s: float | None) -> str:
 
 
 def _eta(trend: LagTrend) -> str:
-    """When nothing is left, if it goes on like this."""
+    """The time left until the lag is 0, at the present rates."""
     if trend.drain_s is not None:
         return duration(trend.drain_s)
     is_known = trend.consumed_per_s is not None and trend.stored_per_s is not None

@@ -53,13 +53,13 @@ class LagTrend:
 
 
 class LagWatch:
-    """Looks at one group, one after the other."""
+    """The trend of one group's lag, from samples in the order of time."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueRef, _QueueHistory] = {}
 
     def add(self, found: GroupLag, now_ms: int) -> tuple[LagTrend, dict[QueueRef, LagTrend]]:
-        """The trend in all and by queue, once this look is counted."""
+        """Add a sample; the trend of the group, and of each queue."""
         known = self._queues
         self._queues = {each.queue: known.get(each.queue, _QueueHistory()) for each in found.queues}
         by_queue = {}

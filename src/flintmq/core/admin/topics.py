@@ -147,7 +147,7 @@ def groups_of_topic(address: str, topic: str) -> Conversation[tuple[str, ...]]:
 
 
 def topic_settings(address: str, broker: str, topic: str) -> Conversation[TopicSettings | None]:
-    """351, or 21 where that is not known; None when the broker has no such topic."""
+    """A topic's settings (GET_TOPIC_CONFIG, 351; GET_ALL_TOPIC_CONFIG, 21, at 4.9), or None."""
     reply = yield from ask(
         address,
         RequestCode.GET_TOPIC_CONFIG,
@@ -335,7 +335,7 @@ def _write_topic(
 
 
 def _as_changes(attributes: Mapping[str, str]) -> str:
-    """``+key=value,-key``, the way 5.x takes them."""
+    """Attributes as changes in the form of 5.x: ``+key=value,-key``."""
     return ",".join(f"+{key}={value}" if value else f"-{key}" for key, value in attributes.items())
 
 

@@ -12,7 +12,7 @@ configured or in rooms nobody serves, no queue is left out.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b, md5
 from typing import Final, TypeAlias, TypeVar
@@ -148,15 +148,6 @@ def allocate_sticky(
         return []
     owners = _sticky_owners(tuple(queues), tuple(members))
     return [queue for queue, owner in zip(queues, owners, strict=True) if owner == client_id]
-
-
-STRATEGIES: Final[Mapping[str, Strategy]] = {
-    "averagely": allocate_averagely,
-    "by_circle": allocate_by_circle,
-    "consistent_hash": allocate_by_consistent_hash,
-    "sticky": allocate_sticky,
-}
-"""Those that need no arguments, by the names users give."""
 
 
 def sorted_members(members: Iterable[str]) -> list[str]:

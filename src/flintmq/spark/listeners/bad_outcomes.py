@@ -58,7 +58,7 @@ class BadOutcomes:
             is_retry=self._queue.topic == self._settings.retry_topic,
             namespace=self._settings.namespace,
         )
-        outcomes.add(messages, wall_ms() * 1_000, 0.0, fates)
+        outcomes.add(messages, wall_ms() * 1_000, 0.0, fates, is_call=False)
 
     def close(self) -> None:
         self._reports.close()

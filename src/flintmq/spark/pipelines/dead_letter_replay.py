@@ -168,12 +168,12 @@ class ReplayPlan:
 
     @property
     def messages(self) -> int:
-        """How many there are that say where they came from."""
+        """How many dead letters name the topic they came from."""
         return sum(each.messages for each in self.chosen if each.topic is not None)
 
     @property
     def without_topic(self) -> int:
-        """How many do not, and are left out."""
+        """How many dead letters name no topic, and are left out."""
         return sum(each.messages for each in self.chosen if each.topic is None)
 
     def run(
@@ -239,7 +239,7 @@ def pieces(spans: Sequence[Span], count: int) -> Iterator[list[Span]]:
 
 
 class ReplayLog:
-    """A file of what was sent and what was not, one line for each; it only grows."""
+    """The file of a replay: a line for each dead letter that was sent or failed, only appended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -247,7 +247,7 @@ class ReplayLog:
             raise InvalidSetting("log", str(path), f"there is no directory {path.parent}")
 
     def sent(self, group: str) -> dict[tuple[str, int], list[int]]:
-        """Which dead letters of a group it has as sent: offsets by broker and queue, sorted."""
+        """The dead letters of a group that were sent: offsets by broker and queue, sorted."""
         found: dict[tuple[str, int], list[int]] = {}
         if not self._path.exists():
             return found
@@ -275,7 +275,7 @@ class ReplayLog:
 def _within(
     sent: Mapping[tuple[str, int], list[int]], spans: Sequence[Span]
 ) -> Iterator[tuple[str, int, int]]:
-    """What of these spans was sent before."""
+    """The offsets of these spans that were sent before."""
     for span in spans:
         queue = span.queue
         offsets = sent.get((queue.broker, queue.queue_id), [])

@@ -79,6 +79,9 @@ class StoreConfig:
     extended_queues: bool = False
     """Write an extension unit for every unit, for filters that keep a bit map."""
 
+    record_checksums: bool = False
+    """Write a checksum over every whole record.  One that is there is checked in any case."""
+
     message_bytes_max: int = 4 * 1024 * 1024
     delay_levels_ms: tuple[int, ...] = parse_delay_levels(DELAY_LEVELS)
 

@@ -31,6 +31,7 @@ from flintmq.protocol.records.record import (
     is_filler,
     record_size,
 )
+from flintmq.protocol.records.record_checksum import has_wrong_checksum, wrong_checksums
 from flintmq.protocol.records.record_scan import EndKind, RecordColumns, scan_records
 from flintmq.store.files.disk import Disk
 from flintmq.store.log.commit_log import Segment
@@ -149,6 +150,8 @@ def record_starts(segment: Segment, at: LogOffset) -> bool:
         record = decode_record(view, inside)
     except MalformedRecord:
         return False
+    if has_wrong_checksum(view[inside : inside + record_size(view, inside)]):
+        return False
     return record.queue_id >= 0 and record.queue_offset >= 0 and bool(record.topic)
 
 
@@ -200,6 +203,7 @@ def _good(columns: RecordColumns, base: LogOffset) -> RecordColumns:
         (columns.queue_offset >= 0, "its queue offset is negative"),
         (columns.topic_length > 0, "it has no topic"),
         (_has_good_body(columns), "its body does not match its checksum"),
+        (~wrong_checksums(columns), "it does not match the checksum over the whole of it"),
     )
     count, why = len(columns), ""
     for good, reason in checks:
