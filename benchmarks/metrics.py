@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from benchmarks.broker_send import ADDRESS, NOW_MS, TURN, Row, running, single, typed
 from flintmq import Message
-from flintmq.broker.counters.call_times import CallTimes
+from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.counters.message_counts import MessageCounts
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.processor_table import processors
@@ -195,7 +195,7 @@ def at_the_broker(
     engine: BrokerEngine, name: str, turn: Callable[[], object], count: int, whole: float
 ) -> list[Row]:
     """The same turn of the broker's engine with and without counters."""
-    counted = CallTimes(wall_ms, processors()), MessageCounts()
+    counted = RequestTimes(wall_ms, processors()), MessageCounts()
 
     def without() -> None:
         engine.calls, engine.state.stats.counts = None, NoCounts()

@@ -125,7 +125,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
             "tls",
         },
         {"cluster"},
-        {"load_app", "message_trace", "run_spark", "store", "tail", "topic", "traffic"},
+        {"load_app", "message_life", "run_spark", "store", "tail", "topic", "traffic"},
         {"send"},
         {"lake", "run", "serve"},
         {"main"},

@@ -21,8 +21,8 @@ from flintmq.store.files.store_config import Flush
 from support.embedded.asking import ask, cluster, pull, route, send
 from support.store.deleting import delete
 
-DELAYED = "DELAY\x013\x02"
-"""Ten seconds."""
+DELAYED = "DELAY\x0117\x02"
+"""An hour: long after what the real clock does meanwhile."""
 
 
 def threads() -> set[threading.Thread]:
@@ -65,9 +65,9 @@ def test_time_passes_when_it_is_told_to() -> None:
     with EmbeddedBroker() as broker:
         send(broker.broker, "orders", b"later", DELAYED)
 
-        broker.advance(9)
+        broker.advance(3_000)
         early = pull(broker.broker, "orders")
-        broker.advance(1)
+        broker.advance(600)
         found = pull(broker.broker, "orders")
 
     assert early.code != ResponseCode.SUCCESS

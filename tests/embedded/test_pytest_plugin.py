@@ -109,17 +109,17 @@ def test_timers_and_transaction_checks_come_due(flintmq_broker: EmbeddedBroker) 
         asked.append(message.body)
         return TransactionState.COMMIT
 
-    send(broker, Message("orders", b"timed", delay_ms=90_000))
+    send(broker, Message("orders", b"timed", delay_ms=HOUR_S * 1_000))  # not by the real clock
     with broker.transaction_producer("bank", check) as producer:
         producer.send_in_transaction(
             Message("orders", b"half"), lambda _message, _id: TransactionState.UNKNOWN
         )
         assert broker.delayed() == 1
 
-        broker.advance(89)
+        broker.advance(90)
         broker.wait_for(lambda: asked == [b"half"])
         broker.wait_for(lambda: bodies(broker, "orders") == [b"half"])
-        broker.advance(2)
+        broker.advance(HOUR_S)
 
     assert bodies(broker, "orders") == [b"half", b"timed"]
     assert broker.delayed() == 0

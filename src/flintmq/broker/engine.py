@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
 from flintmq.broker.consume.held_requests import AT_LAST, PASSES
 from flintmq.broker.consume.pull import pull_again
-from flintmq.broker.counters.call_times import CallTimes
+from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.counters.message_counts import FIFO, NORMAL
 from flintmq.broker.engine_port import Port, Request
 from flintmq.broker.failures import PULLS, failure_answer, unsupported
@@ -53,7 +53,7 @@ class BrokerEngine:
         self._port = port
         self._processors: Mapping[int, Processor] = processors()
         self.quick = QuickSends(state)
-        self.calls: CallTimes | None = None
+        self.calls: RequestTimes | None = None
         """How long requests take; None where no metrics are served."""
         self._unwritten: list[AnyParked] = []
         self._parked = ParkedSends(state, port, self.refuse, self._answered)

@@ -55,7 +55,7 @@ from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
 from flintmq.net.refusals import Refusals
 from flintmq.net.servers.access_gate import Auditor
-from flintmq.net.servers.parts import InParts
+from flintmq.net.servers.in_parts import InParts
 from flintmq.net.servers.server import Gate, ServerLimits, no_gate
 from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls

@@ -126,7 +126,7 @@ def run(
     if processes > 1:
         app = load(target)  # a name that is wrong is told once
         command = _command(target, connection, stop_timeout, wait, log_level)
-        raise typer.Exit(Family(command, processes).run())
+        raise typer.Exit(AppProcesses(command, processes).run())
     app = load(target)
     app.use(**connection.settings)
     if wait is not None:
@@ -172,7 +172,7 @@ def _on_spark(
         exit_with_error(error)
 
 
-class Family:
+class AppProcesses:
     """A parent and its children, which all run the same app."""
 
     def __init__(self, command: list[str], count: int) -> None:

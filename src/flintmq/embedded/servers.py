@@ -23,8 +23,8 @@ from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.audit_log import AuditLog
-from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
+from flintmq.embedded.movable_clock import MovableClock
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.logs import logger
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics

@@ -54,41 +54,41 @@ def test_every_message_is_consumed_once_and_acknowledged(servers: EmbeddedBroker
 
 def test_members_share_a_topic_of_one_queue(servers: EmbeddedBroker) -> None:
     create_topic(servers, "narrow", 1)
-    left, right = Ear(), Ear()
-    sent = 0
+    gate = threading.Barrier(2, timeout=60)
+    met: list[bytes] = []
 
+    def together(messages: tuple[ReceivedMessage, ...]) -> None:
+        (message,) = messages
+        gate.wait()
+        met.append(message.body)
+
+    one: dict[str, Any] = {"threads_max": 1, "unacked_max": 1}  # neither can take both
     with (
-        popping(servers, "narrow", left, unacked_max=1).subscribe("narrow") as one,
-        popping(servers, "narrow", right, unacked_max=1).subscribe("narrow") as other,
+        popping(servers, "narrow", together, **one).subscribe("narrow") as left,
+        popping(servers, "narrow", together, **one).subscribe("narrow") as right,
         servers.producer("narrow") as producer,
     ):
+        wait_for(lambda: is_popping(left) and is_popping(right))
+        for body in numbered(2):
+            producer.send(Message("narrow", body))
+        wait_for(lambda: len(met) == 2 and unacked(left) + unacked(right) == 0)
 
-        def both_have_some() -> bool:
-            nonlocal sent
-            producer.send(Message("narrow", b"%04d" % sent))
-            sent += 1
-            return bool(left.messages and right.messages)
-
-        wait_for(both_have_some)
-        wait_for(lambda: len(left.messages) + len(right.messages) == sent)
-        wait_for(lambda: unacked(one) + unacked(other) == 0)
-
-    assert sorted(left.bodies + right.bodies) == numbered(sent)
+    assert sorted(met) == numbered(2)
 
 
 def test_a_message_that_fails_comes_again_after_its_delay(servers: EmbeddedBroker) -> None:
     filled(servers, "failing", [b"failing"])
-    ear = Ear(ValueError("not now"), Retry(delay_level=1))
+    ear = Ear(ValueError("not now"), Retry(delay_level=17))
 
     with popping(servers, "failing", ear).subscribe("failing") as consumer:
         ear.wait_for(1)
         wait_for(lambda: consumer.events("retry"))
-        servers.advance(9)
-        assert len(ear.messages) == 1
-        servers.advance(2)
+        servers.advance(10)
         ear.wait_for(2)
         wait_for(lambda: len(consumer.events("retry")) == 2)
-        servers.advance(2)
+        servers.advance(3_000)  # of an hour
+        assert len(ear.messages) == 2
+        servers.advance(600)
         ear.wait_for(3)
         wait_for(lambda: unacked(consumer) == 0)
 
@@ -139,16 +139,16 @@ def test_a_message_is_hidden_while_its_listener_runs(servers: EmbeddedBroker) ->
         begun.set()
         assert may_end.wait(60)
 
-    consumer = popping(servers, "slow", slow, request_hooks=(renewals,))
+    consumer = popping(servers, "slow", slow, invisible_ms=300_000, request_hooks=(renewals,))
     with consumer.subscribe("slow"):
         assert begun.wait(60)
-        for number in range(1, 5):
-            servers.advance(31)
+        for number in range(1, 5):  # within the fifteen minutes that a listener may take
+            servers.advance(180)
             wait_for(lambda number=number: renewals.count == number)  # type: ignore[misc]
             assert unacked(consumer) == 1
         may_end.set()
         wait_for(lambda: unacked(consumer) == 0)
-        servers.advance(120)
+        servers.advance(600)
         wait_for(lambda: is_popping(consumer))
 
     assert [message.body for message in seen] == [b"slow"]
@@ -162,8 +162,7 @@ def test_no_more_is_popped_than_may_be_unacknowledged(servers: EmbeddedBroker) -
     )
 
     with consumer.subscribe("limited"), servers.admin() as admin:
-        wait_for(lambda: unacked(consumer) == 5)
-        assert not is_popping(consumer)
+        wait_for(lambda: unacked(consumer) == 5 and not is_popping(consumer))
         told = admin.describe_consumer("limited", consumer.client_id).running.mq_pop_table
         assert told is not None
         assert [state.wait_ack_count for state in told.values()] == [5]

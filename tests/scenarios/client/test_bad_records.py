@@ -22,6 +22,7 @@ from flintmq import (
 from flintmq.client.engine import broker_calls
 from flintmq.client.push.push_status import QueueStatus
 from flintmq.core.bad_record_rule import FRAME_TRIES, OnBadRecord
+from flintmq.core.consumer import settle_bad_records
 from flintmq.core.group.pull_answers import MessagesFound, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
@@ -187,9 +188,10 @@ def test_a_push_consumer_that_stops_delivers_what_is_before_and_says_where_it_st
 
 
 def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stored(
-    own_broker: EmbeddedBroker,
+    own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection lost with the send-back is no answer: it is asked again."""
+    monkeypatch.setattr(settle_bad_records, "AGAIN_MS", 3_600_000)  # by the moved clock alone
     ear = Ear()
     [offset] = poisoned(own_broker, "poison-held", KINDS[:1])
     own_broker.drop_next(RequestCode.CONSUMER_SEND_MSG_BACK, lost="connection")
@@ -201,7 +203,7 @@ def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stor
         wait_for(lambda: consumer.events("send back"))
         wait_for(lambda: committed(own_broker, "holders", "poison-held") == {0: offset})
         assert own(consumer, "poison-held").settled_to == offset
-        own_broker.advance(6)
+        own_broker.advance(3_600)
         wait_for(lambda: own(consumer, "poison-held").settled_to == 7)
         assert len(consumer.events("bad record")) == 1
 

@@ -79,7 +79,7 @@ def test_a_group_that_is_new_while_the_master_is_gone_is_filtered_too(
     with consuming(pair, ear := Ear()):
         pair.wait_for(lambda: len(ear.bodies) == 2, PATIENCE_S)
         pair.wait_for(lambda: len(slave.held) > 0, PATIENCE_S)
-    assert ear.bodies == [b"15", b"20"]
+    assert sorted(ear.bodies) == [b"15", b"20"]  # several threads listen
 
 
 def test_a_promoted_slave_goes_on_filtering(pair: EmbeddedBroker) -> None:

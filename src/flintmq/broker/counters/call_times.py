@@ -32,7 +32,7 @@ _GROUP_CREATE = int(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
 _CREATES = _TOPIC_CREATES | {_GROUP_CREATE}
 
 
-class Call(NamedTuple):
+class RequestKind(NamedTuple):
     """Requests of one code that ended alike."""
 
     code: int
@@ -41,13 +41,13 @@ class Call(NamedTuple):
     is_oneway: bool
 
 
-class CallTimes:
+class RequestTimes:
     """Times of all requests of a broker since its start."""
 
     def __init__(self, clock: Callable[[], int], served: Collection[int]) -> None:
         self._sends = Distribution(CALL_BOUNDS_MS)
         self.calls = {(_SEND, _SUCCESS, False, False): self._sends}
-        """By the fields of `Call`."""
+        """By the fields of `RequestKind`."""
         self.topic_creates: dict[tuple[bool, bool], Distribution] = {}
         """By whether it went well, and whether the topic is the system's."""
         self.group_creates: dict[bool, Distribution] = {}

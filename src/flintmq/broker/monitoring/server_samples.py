@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flintmq.broker.counters.call_times import OTHER, Call, CallTimes
+from flintmq.broker.counters.call_times import OTHER, RequestKind, RequestTimes
 from flintmq.broker.monitoring import broker_families as names
 from flintmq.broker.monitoring.group_samples import REMOTING
 from flintmq.broker.monitoring.message_samples import STORAGE
@@ -31,11 +31,11 @@ PROCESSORS = (
 """RocketMQ's thread pools, of which each has a queue."""
 
 
-def call_samples(times: CallTimes) -> Work:
+def call_samples(times: RequestTimes) -> Work:
     """How long requests took."""
     samples = Samples(names.RPC_LATENCY)
     for key, distribution in list(times.calls.items()):
-        call = Call(*key)
+        call = RequestKind(*key)
         if not distribution.count:
             continue  # the one of sends is there from the start
         samples.add(

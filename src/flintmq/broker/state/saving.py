@@ -33,7 +33,7 @@ def save_pause(took_s: float) -> float:
 
 
 @dataclass(slots=True)
-class Snapshot:
+class TableSnapshot:
     """What to save, and how that ended."""
 
     saves: list[Callable[[], None]]
@@ -50,7 +50,7 @@ class Snapshot:
             self.failure = failure
 
 
-def take_names(state: BrokerState, tables: Tables) -> Snapshot:
+def take_names(state: BrokerState, tables: Tables) -> TableSnapshot:
     """Topics and groups as they are now; from here on they count as unchanged."""
     saves: list[Callable[[], None]] = []
     has_topics, has_groups = state.topics.is_dirty, state.groups.is_dirty
@@ -72,10 +72,10 @@ def take_names(state: BrokerState, tables: Tables) -> Snapshot:
         state.groups.is_dirty |= has_groups
         state.modes.is_dirty |= has_modes
 
-    return Snapshot(saves, give_back)
+    return TableSnapshot(saves, give_back)
 
 
-def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
+def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> TableSnapshot:
     """Everything else as it is now; from here on it counts as unchanged."""
     saves: list[Callable[[], None]] = []
     has_offsets = state.offsets.is_dirty
@@ -109,4 +109,4 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
         state.filters.is_dirty |= has_filters
         state.ordered.is_dirty |= has_ordered
 
-    return Snapshot(saves, give_back)
+    return TableSnapshot(saves, give_back)

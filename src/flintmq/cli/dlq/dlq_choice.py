@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.shared.message_view import facts_of, short_body, tell_bad
+from flintmq.cli.shared.message_view import facts_of, report_bad, short_body
 from flintmq.cli.shared.options import require_group
 from flintmq.cli.shared.output import when
 from flintmq.cli.shared.tables import Wrapped, print_table
@@ -84,7 +84,7 @@ def find_letters(admin: Admin, group: str, choice: Choice) -> list[FoundLetter]:
     found = [
         FoundLetter(letter, letter.message.queue_offset < marks.get(_queue(letter), 0))
         for located in spans
-        for letter in map(BuriedMessage.of, admin.read(located, on_bad=tell_bad))
+        for letter in map(BuriedMessage.of, admin.read(located, on_bad=report_bad))
         if choice.fits(letter)
     ]
     found.sort(key=lambda each: each.letter.message.store_ms)

@@ -98,7 +98,7 @@ def replay(
         letters = _not_dealt_with(admin, group, found, again=again)[:most]
         lost = [letter for letter in letters if letter.origin_topic is None]
         letters = [letter for letter in letters if letter.origin_topic is not None]
-        tell_left_out(without_topic=len(lost))
+        print_left_out(without_topic=len(lost))
         if not letters:
             none = "no dead letter is left to replay" if found else "it has no such dead letter"
             exit_with(f"{group}: {none}", FAILED)
@@ -133,7 +133,7 @@ def _not_dealt_with(
 # What both replays share
 
 
-def tell_left_out(without_topic: int, bad_records: int = 0) -> None:
+def print_left_out(without_topic: int, bad_records: int = 0) -> None:
     """Say which dead letters are not sent."""
     if without_topic:
         say(f"{without_topic} do not say which topic they came from and are left out")

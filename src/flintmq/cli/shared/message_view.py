@@ -49,7 +49,7 @@ def facts_of(message: ReceivedMessage) -> dict[str, object]:
     return facts
 
 
-def tell_bad(bad: BadRecord) -> None:
+def report_bad(bad: BadRecord) -> None:
     """Report on stderr that a message cannot be decoded; it is shown as it is stored."""
     say(f"{bad}; it is shown as it is stored" if bad.raw else str(bad))
 

@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 
 from flintmq.client.offsets.offset_file import offsets_path, read_offsets, write_offsets
 from flintmq.core.conversation import Call
-from flintmq.core.reading.broker_offsets import commit_offset, group_offset, tell_offset
+from flintmq.core.reading.broker_offsets import commit_offset, commit_oneway, group_offset
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.drive import drive_async
@@ -178,7 +178,9 @@ class RemoteOffsets(_Memory):
             if not await self._open(queue, self._offsets.get(queue, offset)):
                 address = await self._address_of(queue)
                 newest = self._offsets.get(queue, offset)
-                conversation = tell_offset(address, self._group, queue, newest, timeout_ms=STORE_MS)
+                conversation = commit_oneway(
+                    address, self._group, queue, newest, timeout_ms=STORE_MS
+                )
                 await drive_async(conversation, self._call)
         except FlintError as error:
             return error

@@ -146,9 +146,9 @@ class Outbox:
             self._count -= 1
             if self._waiting_count and not self._is_notifying:
                 self._is_notifying = True
-                self._tell_soon()
+                self._wake_soon()
 
-    def _tell_soon(self) -> None:
+    def _wake_soon(self) -> None:
         """Wake waiting threads once for all sends that end in this turn of the loop."""
         if self._lease.is_current:
             asyncio.get_running_loop().call_soon(self._notify)

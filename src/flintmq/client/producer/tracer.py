@@ -130,7 +130,7 @@ class Tracer:
                 await self._task
         self._lose(sum(len(each.records) for each in self._waiting), STOPPED)
         self._waiting.clear()
-        self._tell_of_drops(at_once=True)
+        self._log_drops(at_once=True)
         await self._sender.stop()
 
     def add(self, happening: Happening) -> None:
@@ -164,7 +164,7 @@ class Tracer:
                 while batch := self._next_batch(1 if is_due or is_last else BATCH_MIN):
                     await self._send_all(sends, pack(batch))
                     await asyncio.sleep(0)
-                self._tell_of_drops()
+                self._log_drops()
                 if is_last:
                     return
 
@@ -216,7 +216,7 @@ class Tracer:
                 self.dropped_count += count
                 self._reason = reason
 
-    def _tell_of_drops(self, *, at_once: bool = False) -> None:
+    def _log_drops(self, *, at_once: bool = False) -> None:
         """Log how many traces were dropped since the last time, once in a while."""
         now_s = self._loop.time()
         count = self.dropped_count - self._told_count

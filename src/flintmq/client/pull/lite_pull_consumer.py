@@ -27,7 +27,6 @@ from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
-from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.lite_driver import LiteDriver
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_settings import (
@@ -36,6 +35,7 @@ from flintmq.client.pull.pull_settings import (
     LitePullSettings,
     subscription_to,
 )
+from flintmq.client.pull.queue_assignment import QueueAssignment
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus
 from flintmq.core.group.actions import QueuesChanged

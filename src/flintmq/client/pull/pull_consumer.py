@@ -25,7 +25,6 @@ from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.setting_names import StartFrom, renamed
-from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
 from flintmq.client.pull.pull_settings import (
     RENAMED,
@@ -33,6 +32,7 @@ from flintmq.client.pull.pull_settings import (
     PullConsumerSettings,
     subscription_to,
 )
+from flintmq.client.pull.queue_assignment import QueueAssignment
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus, idle_queue
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flintmq.core.admin.cluster import ClusterMap, fetch_cluster, readable_brokers, require_route
-from flintmq.core.ask import ASK_MS, ask, ask_any, tell_all
+from flintmq.core.ask import ASK_MS, ask, ask_any, ask_each
 from flintmq.core.conversation import Conversation, Pause, PausingConversation
 from flintmq.core.routes import NameServers, fetch_route
 from flintmq.errors import InvalidSetting, NoRoute
@@ -304,7 +304,7 @@ def delete_topic(
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
             had.append(name)
     header = ForgetTopic(topic=topic, cluster_name=cluster)
-    yield from tell_all(namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+    yield from ask_each(namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
     if not had:
         raise NoRoute(topic, "no broker has such a topic")
     return tuple(had)

@@ -71,6 +71,6 @@ class BadOutcomes:
                 self._copies.copy(bad, self._queue)
             except BrokerRefused as error:
                 became, level = f"no broker took it as a dead letter: {error}", logging.ERROR
-        self._reports.tell(bad, self._queue, became, level)
+        self._reports.report(bad, self._queue, became, level)
         reason = bad.reason[: ERROR_CHARACTERS_MAX - len(became) - 2]
         return Fate(OutcomeKind.BAD_RECORD, f"{reason}; {became}"[:ERROR_CHARACTERS_MAX])

@@ -73,7 +73,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenLetters:
     """How many dead letters of one topic and day a plan has; ``topic`` None is unknown."""
 
     topic: str | None
@@ -135,7 +135,9 @@ def plan_replay(
     counts = f.count_if(~is_bad).alias("messages"), f.count_if(is_bad).alias("bad")
     counted = groups.agg(*counts).orderBy("day", "topic").collect()
     chosen = tuple(
-        Chosen(row.topic, row.day.isoformat(), row.messages) for row in counted if row.messages
+        ChosenLetters(row.topic, row.day.isoformat(), row.messages)
+        for row in counted
+        if row.messages
     )
     bad_records = sum(row.bad for row in counted)
     return ReplayPlan(spark, group, chosen, parsed, spans, frame, bad_records)
@@ -148,7 +150,7 @@ class ReplayPlan:
         self,
         spark: SparkSession,
         group: str,
-        chosen: tuple[Chosen, ...],
+        chosen: tuple[ChosenLetters, ...],
         options: SourceOptions,
         spans: Sequence[Span],
         frame: Callable[[Sequence[Span], int], DataFrame],
