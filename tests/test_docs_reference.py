@@ -154,7 +154,12 @@ def test_every_new_call_is_python_or_a_command() -> None:
 def test_every_new_call_names_something_that_exists() -> None:
     clients = {
         "producer": (flintmq.TransactionProducer,),
-        "consumer": (flintmq.PushConsumer, flintmq.LitePullConsumer, flintmq.PullConsumer),
+        "consumer": (
+            flintmq.PushConsumer,
+            flintmq.LitePullConsumer,
+            flintmq.PullConsumer,
+            flintmq.SimpleConsumer,
+        ),
         "admin": (flintmq.Admin,),
         "message": (flintmq.ReceivedMessage,),
         "receipt": (flintmq.SendReceipt,),
@@ -180,6 +185,7 @@ def test_every_setting_of_a_new_call_exists() -> None:
         "PushConsumer": ("client", "push"),
         "LitePullConsumer": ("client", "pull", "lite"),
         "ScheduledPull": ("client", "pull", "scheduled"),
+        "SimpleConsumer": ("client", "simple"),
     }
 
     for call in new_calls():

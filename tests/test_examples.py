@@ -35,6 +35,7 @@ SHOWN = {
     "asyncio_client": ["sent: 100", "taken: 10", "1 + 2 + 39 = 42"],
     "transaction": ["p-2: no money", "p-3: the broker asks", "seen: p-1, p-3"],
     "pull": ["25 messages of queue 0, committed 25", "100 messages polled again"],
+    "simple_consumer": ["40 packed, one came again: True"],
     "scheduled_pull": ["queue 3: 25 messages", "together: 100"],
     "test_with_pytest": ["3 passed"],
     "task_worker": ["ann sent at try 1", "bob sent at try 3", "is given up at try 3"],

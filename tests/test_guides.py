@@ -25,6 +25,7 @@ SHOWN = {
     "guides/producer.md": ["100 stored\n", "100 stored in 1 queue", "\n1 queue"],
     "guides/pull.md": ["100 messages", "True\nTrue"],
     "guides/lite-pull.md": ["100 messages", "100 committed", "100 read again"],
+    "guides/simple-consumer.md": ["100 packed", "50 sorted", "b'bicycle' on try 2"],
     "guides/scheduled-pull.md": ["100 messages"],
     "guides/transactions.md": ["b'p-1' COMMIT", "b'p-2' ROLLBACK", "[b'p-1']"],
     "guides/request-reply.md": ["b'42'", "nobody replied: 500 ms"],

@@ -145,6 +145,11 @@ ERRORS: Final = {
         "A call before the start, after the stop, or in a process that was forked.",
         "Start it, or create a new one; after a fork create clients in the child.",
     ),
+    "ReceiptExpired": Advice(
+        "A popped message is acknowledged, or hidden for longer, after its invisible time.",
+        "Nothing: it comes again. Receive with a longer `invisible_ms`, or call `change_invisible` "
+        "in time.",
+    ),
     "CorruptRecord": Advice(
         "Bytes on disk are not what was written.",
         "Run `flintmq store check`; restore the directory from a backup.",

@@ -37,6 +37,7 @@ from flintmq.client.pull.pull_settings import (
 )
 from flintmq.client.pull.scheduled_pull import THREADS
 from flintmq.client.push.push_settings import PushConfig, PushSettings
+from flintmq.client.simple.simple_settings import SimpleConfig, SimpleConsumerSettings
 from flintmq.core.group import consumer_settings
 from flintmq.core.pull import lite_settings
 from flintmq.nameserver import config as nameserver
@@ -223,6 +224,8 @@ def configuration_page() -> str:
         *_settings(KINDS["producer"], ProducerConfig, texts.PRODUCER),
         "## Push consumers and apps\n",
         *_settings(KINDS["push"], PushConfig, texts.PUSH, push),
+        "## Simple consumers\n",
+        *_settings(KINDS["simple"], SimpleConfig, texts.SIMPLE),
         "## Pull consumers\n",
         "`PullConsumer`, `LitePullConsumer` and `ScheduledPull`.\n",
         *_settings(KINDS["pull"], PullConfig, texts.PULL, pull),
@@ -261,6 +264,7 @@ KINDS: Final = {
     "client": own_settings(ClientSettings),
     "producer": own_settings(ProducerSettings, ClientSettings),
     "push": own_settings(PushSettings, ClientSettings),
+    "simple": own_settings(SimpleConsumerSettings, ClientSettings),
     "pull": own_settings(PullConsumerSettings, ClientSettings),
     "lite": own_settings(LitePullSettings, PullConsumerSettings),
     "scheduled": own_settings(ScheduledPullSettings, PullConsumerSettings),

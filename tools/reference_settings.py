@@ -82,6 +82,12 @@ PUSH: Final = {
     "consume_timeout_ms": "A message whose listener has not returned by then is sent back.",
     "commit_interval_ms": "How often offsets are committed to the broker.",
     "rebalance_interval_ms": "How often queues are assigned again; also when members change.",
+    "mode": "`pull`: queues of one's own. `pop`: the broker hands messages out, see "
+    "[pop consumption](../consumer.md#11-pop-the-broker-hands-messages-out). `broker`: what is set "
+    "there for group and topic (`flintmq group set-mode`).",
+    "invisible_ms": "How long a popped message is hidden from others; it is renewed while a "
+    "listener runs.",
+    "unacked_max": "Messages popped at one broker that are not settled yet; more are not popped.",
     "sends_subscription": "Every pull carries its subscription.",
     "unit_mode": "For RocketMQ's deployments in units.",
     "on_bad_record": "A message that cannot be decoded: `dead_letter` has the broker copy it to "
@@ -122,6 +128,12 @@ PULL: Final = {
     "[metrics](../metrics.md#producers-and-consumers).",
     "offset_store": "A store of your own for offsets.",
     "offsets_dir": "Where a broadcasting consumer keeps its file.",
+}
+
+SIMPLE: Final = {
+    "start_from": "Where a group starts that has no offset yet: `first` or `last`.",
+    "on_bad_record": "A message that cannot be decoded: `dead_letter` copies it to `%DLQ%group`, "
+    "`skip` passes it over.",
 }
 
 LITE: Final = {

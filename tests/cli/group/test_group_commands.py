@@ -321,3 +321,22 @@ def test_times_are_read_as_people_type_them(text: str, expected: int) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidSetting, match="ten minutes ago"):
         parse_time(text, 0)
+
+
+def test_the_mode_of_a_group_is_set_on_every_broker_of_the_topic(user: Shell) -> None:
+    group = made(user, "popping")
+
+    told = user.told("group", "set-mode", group, "orders", "pop")
+    facts = user.facts("group", "set-mode", group, "orders", "pop", "--share-queues", "2")
+
+    assert "popping takes orders by pop on broker-a, broker-b" in told
+    assert facts == {
+        "group": "popping",
+        "topic": "orders",
+        "mode": "pop",
+        "brokers": ["broker-a", "broker-b"],
+    }
+    with Admin(namesrv=user.namesrv) as admin:
+        (setting,) = [each for each in admin.consume_modes() if each.group == group]
+    assert (setting.mode, setting.share_queues) == ("pop", 2)
+    assert setting.brokers == ("broker-a", "broker-b")

@@ -11,6 +11,8 @@ import pytest
 from flintmq import App, DeadLetter, EmbeddedBroker, Message, PushConsumer, Retry
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
+from flintmq.protocol.codes import RequestCode
+from flintmq.protocol.command import Command
 from support.client.push_support import Ear, filled, numbered
 from support.client.support import create_topic, nothing_left, wait_for
 
@@ -111,33 +113,45 @@ def test_what_is_given_up_is_a_dead_letter_with_its_reason(servers: EmbeddedBrok
     assert letter.receipt is None
 
 
+class Renewals:
+    """A hook that counts how often a message was hidden anew."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before(self, address: str, request: Command) -> Command:
+        del address
+        return request
+
+    def after(self, address: str, request: Command, answer: Command | None) -> None:
+        del address, answer
+        self.count += request.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+
+
 def test_a_message_is_hidden_while_its_listener_runs(servers: EmbeddedBroker) -> None:
     filled(servers, "slow", [b"slow"])
     begun, may_end = threading.Event(), threading.Event()
     seen: list[ReceivedMessage] = []
+    renewals = Renewals()
 
     def slow(messages: tuple[ReceivedMessage, ...]) -> None:
         seen.extend(messages)
         begun.set()
         assert may_end.wait(60)
 
-    with popping(servers, "slow", slow, invisible_ms=300_000).subscribe("slow") as consumer:
+    consumer = popping(servers, "slow", slow, invisible_ms=300_000, request_hooks=(renewals,))
+    with consumer.subscribe("slow"):
         assert begun.wait(60)
-        for _ in range(4):  # within the fifteen minutes that a listener may take
-            renewed = renewals(servers)
+        for number in range(1, 5):  # within the fifteen minutes that a listener may take
             servers.advance(180)
-            wait_for(lambda renewed=renewed: renewals(servers) > renewed)  # type: ignore[misc]
+            wait_for(lambda number=number: renewals.count == number)  # type: ignore[misc]
+            assert unacked(consumer) == 1
         may_end.set()
         wait_for(lambda: unacked(consumer) == 0)
         servers.advance(600)
         wait_for(lambda: is_popping(consumer))
 
     assert [message.body for message in seen] == [b"slow"]
-
-
-def renewals(servers: EmbeddedBroker) -> int:
-    """Records of the journal of popped messages: each renewal adds some."""
-    return len(servers.messages("rmq_sys_wheel_timer"))
 
 
 def test_no_more_is_popped_than_may_be_unacknowledged(servers: EmbeddedBroker) -> None:
@@ -147,8 +161,11 @@ def test_no_more_is_popped_than_may_be_unacknowledged(servers: EmbeddedBroker) -
         servers, "limited", lambda _: may_end.wait(60) and None, unacked_max=5, threads_max=2
     )
 
-    with consumer.subscribe("limited"):
+    with consumer.subscribe("limited"), servers.admin() as admin:
         wait_for(lambda: unacked(consumer) == 5 and not is_popping(consumer))
+        told = admin.describe_consumer("limited", consumer.client_id).running.mq_pop_table
+        assert told is not None
+        assert [state.wait_ack_count for state in told.values()] == [5]
         may_end.set()
         wait_for(lambda: is_popping(consumer) and unacked(consumer) == 0)
 

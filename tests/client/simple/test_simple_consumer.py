@@ -14,7 +14,8 @@ import pytest
 
 from flintmq import EmbeddedBroker, Message, Producer, ReceiptExpired, SimpleConsumer
 from flintmq.aio import SimpleConsumer as AsyncSimpleConsumer
-from flintmq.errors import InvalidSetting, NoRoute, Unreachable, WrongState
+from flintmq.embedded.embedded_users import EmbeddedUser
+from flintmq.errors import BrokerRefused, InvalidSetting, NoRoute, Unreachable, WrongState
 from flintmq.model.message import ReceivedMessage
 from support.client.push_support import filled, numbered
 from support.client.support import create_topic, in_enough_time, nothing_left, run, wait_for
@@ -390,3 +391,13 @@ def test_a_start_without_a_name_server_fails_and_may_be_tried_again() -> None:
     for _ in range(2):
         with pytest.raises(Unreachable):
             consumer.start()
+
+
+def test_an_account_without_rights_is_told_what_it_lacks() -> None:
+    users = [EmbeddedUser("alice", allow={"Topic:secret": "Pub"})]
+    with EmbeddedBroker(accounts=users) as servers:
+        with servers.producer("alice", **servers.account("alice")) as producer:
+            producer.send(Message("secret", b"secret"))
+        consumer = simple(servers, "nosy", "secret", **servers.account("alice"))
+        with consumer, pytest.raises(BrokerRefused, match=r"may consume .*'secret'.*'nosy'"):
+            consumer.receive()
