@@ -167,7 +167,7 @@ class Timers:
         if self._under_way:
             return
         self._read(state)
-        if not self._is_ready or waits_until(self._retry_ms, now_ms) is not None:
+        if not self.is_ready or waits_until(self._retry_ms, now_ms) is not None:
             return
         allowance = Allowance()
         sent: dict[str, list[int]] = {}
@@ -184,7 +184,7 @@ class Timers:
 
     def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         """When `deliver` should run next; None: when the timer topic grows."""
-        if not self._is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
+        if not self.is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
             return now_ms
         if not self._heap:
             return None
@@ -198,7 +198,7 @@ class Timers:
 
         Nothing while it is still being read what the last run left.
         """
-        if not self._is_ready:
+        if not self.is_ready:
             return self._copied
         late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
@@ -220,7 +220,7 @@ class Timers:
 
     def progress(self, now_ms: int) -> TimerProgress:
         """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
-        if not self._is_ready:
+        if not self.is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
         # A message is due within the second that follows what is noted on it.
@@ -240,22 +240,22 @@ class Timers:
 
     def finish_reading(self, state: BrokerTables) -> None:
         """Read at once what was there at the start: pops must know what is in flight."""
-        while not self._is_ready:
+        while not self.is_ready:
             before = self._next
             self._read(state)
-            if self._next == before and not self._is_ready:
+            if self._next == before and not self.is_ready:
                 return  # its units cannot be read now
 
     # Inside
 
     @property
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._ready_at is not None and self._next >= self._ready_at
 
     def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
-        was_ready = self._is_ready
+        was_ready = self.is_ready
         if self._ready_at is None:
             self._ready_at = stop
             self._next = QueueOffset(min(self._next, stop))
@@ -273,7 +273,7 @@ class Timers:
             left -= len(units)
             if not units:
                 break
-        if self._is_ready and not was_ready and self._journal is not None:
+        if self.is_ready and not was_ready and self._journal is not None:
             self._journal.settle(state)
 
     def _schedule_record(
