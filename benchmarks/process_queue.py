@@ -16,7 +16,6 @@ from typing import TypeVar
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.group.actions import (
-    Action,
     AskMembers,
     AskStartOffset,
     Deliver,
@@ -114,7 +113,7 @@ def begun(consumer: GroupConsumer) -> Pull:
     return only(consumer.start_known(only(actions, AskStartOffset), start, 0), Pull)
 
 
-def only(actions: Iterable[Action], kind: type[T]) -> T:
+def only(actions: Iterable[object], kind: type[T]) -> T:
     (found,) = (action for action in actions if isinstance(action, kind))
     return found
 

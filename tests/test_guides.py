@@ -31,6 +31,7 @@ SHOWN = {
     "guides/admin.md": ["10 messages", "0 messages behind", "b'o-7'", "V5_3_3 10"],
     "metrics.md": ["flintmq_client_sent_messages_total{", 'topic="orders"'],
     "operations.md": ["127.0.0.1:"],
+    "guides/grpc.md": ["127.0.0.1"],
     "guides/asyncio.md": ["100 stored", "100 seen", "100 billed"],
 }
 """Pages whose blocks run one after the other, as one program; what it prints."""
@@ -38,6 +39,7 @@ SHOWN = {
 NEEDED = {
     "fastapi": "fastapi",
     "flintmq.otel": "opentelemetry",
+    "grpc=True": "grpc",
     "flintmq.metrics": "prometheus_client",
 }
 """What code of a page imports, and the module that has to be installed for it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
     from flintmq.client.hooks.consume_hooks import ConsumeContext, ConsumeHook, FilterHook
+    from flintmq.client.hooks.receive_hooks import ReceiveContext, ReceiveHook, SettleContext
     from flintmq.client.hooks.request_hooks import RequestHook
     from flintmq.client.hooks.send_hooks import SendContext, SendHook
     from flintmq.client.idempotence.idempotent import idempotent
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from flintmq.client.pull.threaded_schedule import ScheduledPull
     from flintmq.client.push.threaded_push import PushConsumer
     from flintmq.client.run_app import App
+    from flintmq.client.simple.threaded_simple import SimpleConsumer
     from flintmq.core.admin.dead_letters import BuriedMessage, ReplayTo
     from flintmq.core.group.allocate import (
         allocate_averagely,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         NoRoute,
         Overloaded,
         PartlySent,
+        ReceiptExpired,
         SendFailed,
         UndecodableRecord,
         Unreachable,
@@ -120,6 +123,9 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "QueueRef",
+    "ReceiptExpired",
+    "ReceiveContext",
+    "ReceiveHook",
     "ReceivedMessage",
     "RedisKeys",
     "ReplayTo",
@@ -133,6 +139,8 @@ __all__ = [
     "SendReceipt",
     "SendStatus",
     "ServerTls",
+    "SettleContext",
+    "SimpleConsumer",
     "SqlKeys",
     "SqliteKeys",
     "TlsMode",
@@ -167,6 +175,9 @@ _WHERE = {
     "EmbeddedBroker": "flintmq.embedded.broker",
     "EmbeddedUser": "flintmq.embedded.embedded_users",
     "FilterHook": "flintmq.client.hooks.consume_hooks",
+    "ReceiveContext": "flintmq.client.hooks.receive_hooks",
+    "ReceiveHook": "flintmq.client.hooks.receive_hooks",
+    "SettleContext": "flintmq.client.hooks.receive_hooks",
     "FlintError": "flintmq.errors",
     "GroupConflict": "flintmq.errors",
     "InvalidExpression": "flintmq.errors",
@@ -196,6 +207,7 @@ _WHERE = {
     "PushConsumer": "flintmq.client.push.threaded_push",
     "QueueRef": "flintmq.model.queue",
     "ReceivedMessage": "flintmq.model.message",
+    "ReceiptExpired": "flintmq.errors",
     "RedisKeys": "flintmq.client.idempotence.redis_keys",
     "ReplayTo": "flintmq.core.admin.dead_letters",
     "RequestCode": "flintmq.protocol.codes",
@@ -208,6 +220,7 @@ _WHERE = {
     "SendReceipt": "flintmq.core.producer.receipt",
     "SendStatus": "flintmq.core.producer.receipt",
     "ServerTls": "flintmq.net.tls",
+    "SimpleConsumer": "flintmq.client.simple.threaded_simple",
     "SqlKeys": "flintmq.client.idempotence.sql_keys",
     "SqliteKeys": "flintmq.client.idempotence.sql_keys",
     "TlsMode": "flintmq.net.tls",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flintmq.client.pull.pull_consumer import PullConsumer
     from flintmq.client.pull.scheduled_pull import ScheduledPull
     from flintmq.client.push.push_consumer import PushConsumer
+    from flintmq.client.simple.simple_consumer import SimpleConsumer
 
 __all__ = [
     "Admin",
@@ -33,6 +34,7 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "ScheduledPull",
+    "SimpleConsumer",
     "TransactionProducer",
 ]
 
@@ -43,6 +45,7 @@ _WHERE = {
     "PullConsumer": "flintmq.client.pull.pull_consumer",
     "PushConsumer": "flintmq.client.push.push_consumer",
     "ScheduledPull": "flintmq.client.pull.scheduled_pull",
+    "SimpleConsumer": "flintmq.client.simple.simple_consumer",
     "TransactionProducer": "flintmq.client.producer.transaction_producer",
 }
 

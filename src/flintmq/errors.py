@@ -1,6 +1,7 @@
 """Every exception flintmq raises on purpose.
 
 Each says whose fault it is, whether to try again (``retriable``), and what went wrong (fields).
+It survives pickling, as Spark needs it: ``args`` are what its class is called with.
 
     FlintError
     ├── LocalProtocolError       we broke the protocol: a bug in flintmq, or a value it cannot carry
@@ -31,13 +32,11 @@ Each says whose fault it is, whether to try again (``retriable``), and what went
     ├── MessagesLost             messages that were to be read are gone from their queue
     ├── GroupConflict            the members of a consumer group do not agree
     ├── WrongState               a client that is not started, is stopped, or is of another process
+    │   └── ReceiptExpired       a popped message that is visible to others again
     ├── CorruptRecord            bytes on disk that cannot be what we wrote
     ├── DiskFailed               the disk refused: full, read-only, broken
     ├── StoreLocked              another process has the store
     └── StoreRefused             a store directory we cannot serve, and why
-
-Every error survives pickling, because Spark sends them from executor to driver.  So fields go to
-``Exception.args`` as they are: an exception is rebuilt by calling its class with its args.
 """
 
 from __future__ import annotations
@@ -52,6 +51,9 @@ class FlintError(Exception):
     """Base of the tree.  Never raised itself."""
 
     retriable: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return ": ".join(map(str, self.args))
 
 
 class LocalProtocolError(FlintError):
@@ -94,9 +96,6 @@ class MalformedBody(RemoteProtocolError):
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(what, reason)
         self.what, self.reason = what, reason
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.reason}"
 
 
 class MalformedRecord(RemoteProtocolError):
@@ -146,8 +145,8 @@ class InvalidExpression(FlintError):
     def __str__(self) -> str:
         line_start = self.expression.rfind("\n", 0, self.column - 1) + 1
         line = self.expression[line_start:].split("\n", 1)[0]
-        mark = " " * (self.column - 1 - line_start) + "^"
-        return f"{self.reason} (column {self.column})\n  {line}\n  {mark}"
+        mark = f"{'^':>{self.column - line_start + 2}}"
+        return f"{self.reason} (column {self.column})\n  {line}\n{mark}"
 
 
 class ExpressionTooLarge(InvalidExpression):
@@ -181,7 +180,7 @@ class InvalidMessage(InvalidSetting, ValueError):
 
 
 class InvalidResult(FlintError):
-    """A listener returned something that says nothing about its messages; they come again."""
+    """A listener returned something that says nothing about its messages; they are redelivered."""
 
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)
@@ -346,6 +345,10 @@ class WrongState(FlintError):
         return f"{self.what} is {self.state}: {self.reason}"
 
 
+class ReceiptExpired(WrongState):
+    """The invisible time of a popped message is over: it comes again, to this one or another."""
+
+
 class CorruptRecord(FlintError):
     """A record in the commit log that cannot be what we wrote."""
 
@@ -395,6 +398,3 @@ class StoreRefused(FlintError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
         self.path, self.reason = path, reason
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"

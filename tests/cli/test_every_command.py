@@ -14,7 +14,7 @@ from support.cli.story import Recording, all_commands, tell
 from support.net.support import PATIENCE_S
 
 HERE = Path(__file__).parent
-SERVING = {"serve", "console", "namesrv", "broker", "run", "demo", "bench"}
+SERVING = {"serve", "console", "namesrv", "broker", "proxy", "run", "demo", "bench"}
 """What runs until it is told to stop, or is a show of its own: it prints no facts."""
 
 ON_ITS_OWN = {"config", "store", "acl", "tls"}

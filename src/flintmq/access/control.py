@@ -15,6 +15,7 @@ the rules trust (ACL 1.0 only).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +40,7 @@ _NO_POLICIES = Policies()
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """Why a request does not pass, as the peer is told."""
+    """Why a request is refused: code and remark of the answer."""
 
     code: ResponseCode
     remark: str
@@ -97,9 +98,18 @@ class AccessControl:
 
     def authenticate(self, signed: Signed, source: IpAddress | None) -> User | AccessRefusal:
         """Who signed this, or why it counts as nobody's."""
-        name = signed.fields.get(ACCESS_KEY)
+        return self.identify(
+            signed.fields.get(ACCESS_KEY),
+            lambda secret: is_signed_by(secret, signed.fields, signed.body, signed.version),
+            source,
+        )
+
+    def identify(
+        self, name: str | None, is_signed: Callable[[str], bool], source: IpAddress | None
+    ) -> User | AccessRefusal:
+        """The user of a name, if ``is_signed`` with their secret; or why it counts as nobody's."""
         if self.dialect is Dialect.PLAIN:
-            return self._authenticate_plain(name, signed, source)
+            return self._identify_plain(name, is_signed, source)
         if not name:
             return self._refuse("username cannot be null.")
         user = self.rules.users.get(name)
@@ -107,12 +117,12 @@ class AccessControl:
             return self._refuse(f"User:{name} is not found.", name)
         if not user.is_enabled:
             return self._refuse(f"User:{name} is disabled.", name)
-        if not is_signed_by(user.secret, signed.fields, signed.body, signed.version):
+        if not is_signed(user.secret):
             return self._refuse("check signature failed.", name)
         return user
 
-    def _authenticate_plain(
-        self, name: str | None, signed: Signed, source: IpAddress | None
+    def _identify_plain(
+        self, name: str | None, is_signed: Callable[[str], bool], source: IpAddress | None
     ) -> User | AccessRefusal:
         if name is None:
             return self._refuse("No accessKey is configured")
@@ -121,7 +131,7 @@ class AccessControl:
             return self._refuse(f"No acl config for {name}", name)
         if self.is_trusted_for(user, source):
             return user
-        if not is_signed_by(user.secret, signed.fields, signed.body, signed.version):
+        if not is_signed(user.secret):
             return self._refuse(f"Check signature failed for accessKey={name}", name)
         return user
 
@@ -138,10 +148,18 @@ class AccessControl:
             if user.is_admin:
                 return None
             return self._refuse_reserved(user, request.code)
+        return self.lacks(user, needs, request.code, source)
+
+    def lacks(
+        self, user: User, needs: Iterable[Need], code: int, source: IpAddress | None
+    ) -> AccessRefusal | None:
+        """The first need that a user does not meet; None if they meet all."""
+        if user.is_super:
+            return None
         for need in needs:
             verdict = self.verdict(user, need, source)
             if not verdict.is_allowed and not self.is_open(need):
-                refused = self._refuse_need(user, request.code, need, verdict, source)
+                refused = self._refuse_need(user, code, need, verdict, source)
                 return replace(refused, need=need)
         return None
 

@@ -64,7 +64,7 @@ class Right:
     def needs(self, request: TypedRequest[Any], context: Context) -> Iterable[Need]:
         for name in self.names(request, context):
             if name is not None:
-                yield _need(self.type, name, self.actions)
+                yield need_on(self.type, name, self.actions)
 
     def __str__(self) -> str:
         actions = " or ".join(action.title for action in sorted(self.actions))
@@ -74,7 +74,7 @@ class Right:
 Row: TypeAlias = tuple[Right, ...] | Reserved
 
 
-def _need(type_: ResourceType, name: str, actions: frozenset[Action]) -> Need:
+def need_on(type_: ResourceType, name: str, actions: frozenset[Action]) -> Need:
     """A retry topic stands for its group: who may consume in the group may write and read it."""
     if type_ is ResourceType.TOPIC and name.startswith(RETRY_PREFIX):
         if actions & _PUB_OR_SUB:

@@ -4,6 +4,8 @@ Once both answer and the broker is registered, one line goes to stdout:
 
     flintmq ready namesrv=HOST:PORT broker=HOST:PORT data=DIR
 
+With gRPC clients their address, ``grpc=HOST:PORT``, stands before the directory.
+
 What a flag says beats the environment, which beats the file, RocketMQ's broker.conf.  Exit
 codes are those of `server_process`.
 """
@@ -54,11 +56,13 @@ from flintmq.cli.shared.server_process import (
 )
 from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls, option
 from flintmq.embedded.account_files import AccountPlan
+from flintmq.embedded.grpc_door import GrpcPlan
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls, TlsMode
+from flintmq.proxy.server_settings import require_grpc
 
 SETTINGS_FILE = "namesrv/kvConfig.json"
 """In the data directory: what people put over the wire into the name server."""
@@ -69,7 +73,8 @@ ConsoleListen = Annotated[
         "--console",
         "FLINTMQ_SERVE_CONSOLE",
         "HOST:PORT",
-        "Also run the console there, as 127.0.0.1:8088; it reads only.",
+        "Also run the console there, as 127.0.0.1:8088; it reads only. With --tls-cert it speaks "
+        "HTTPS with that certificate.",
     ),
 ]
 ConsoleToken = Annotated[
@@ -80,6 +85,15 @@ ConsoleToken = Annotated[
         "TOKEN",
         "What people sign in with at the console; without it one is made. With access "
         "control they use accounts.",
+    ),
+]
+GrpcListen = Annotated[
+    str | None,
+    option(
+        "--grpc",
+        "FLINTMQ_SERVE_GRPC",
+        "HOST:PORT",
+        "Also serve RocketMQ's gRPC clients there, as 127.0.0.1:8081.",
     ),
 ]
 
@@ -106,6 +120,7 @@ def serve(
     audit: Audit = None,
     audit_all: AuditAll = False,
     is_open: Open = False,
+    grpc: GrpcListen = None,
     console: ConsoleListen = None,
     console_token: ConsoleToken = None,
     log_level: Level = LogLevel.INFO,
@@ -114,6 +129,7 @@ def serve(
 
     Examples:
         flintmq serve
+        flintmq serve --grpc 127.0.0.1:8081
         flintmq serve --data /var/lib/flintmq --broker-listen 0.0.0.0:10911 --advertise mq.example
     """
     try:
@@ -143,15 +159,26 @@ def serve(
             audit=audit,
             audits_all=audit_all,
         )
-        listens = [namesrv, *chosen.listens, *(() if admins is None else (admins,))]
-        refuse_if_open(listens, tls, plan, is_open=is_open)
+        door = _grpc_plan(grpc, chosen, tls)
         shown = _console_listen(console, console_token, tls, plan)
+        where = _Where(namesrv, admins, shown, door)
+        refuse_if_open([*where.open_listens, *chosen.listens], tls, plan, is_open=is_open)
     except FlintError as error:
         exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
-    where = _Where(namesrv, admins, shown)
     serve_until_told(_serve(chosen, where, tls, plan, console_token), log_level)
+
+
+def _grpc_plan(text: str | None, chosen: Chosen, tls: ServerTls | None) -> GrpcPlan | None:
+    """Where gRPC clients are served, if they are."""
+    if text is None:
+        return None
+    require_grpc()
+    host = None if chosen.advertise is None else chosen.advertise.host
+    return GrpcPlan(
+        listen=Address.parse(text), tls=tls, advertise=host, cluster=chosen.config.cluster
+    )
 
 
 def _console_listen(
@@ -167,7 +194,8 @@ def _console_listen(
     if plan is not None and token is not None:
         reason = "access control is on: people sign in with accounts"
         raise InvalidSetting("--console-token", "…", reason)
-    check_console(listen, token, (), with_accounts=plan is not None)
+    is_secure = tls is not None
+    check_console(listen, token, (), with_accounts=plan is not None, is_secure=is_secure)
     return listen
 
 
@@ -177,6 +205,13 @@ class _Where(NamedTuple):
     namesrv: Address
     namesrv_admins: Address | None
     console: Address | None
+    grpc: GrpcPlan | None
+
+    @property
+    def open_listens(self) -> list[Address]:
+        """Where clients and admins connect; the console sees to itself."""
+        grpc = None if self.grpc is None else self.grpc.listen
+        return [each for each in (self.namesrv, self.namesrv_admins, grpc) if each is not None]
 
 
 async def _serve(
@@ -210,6 +245,7 @@ async def _serve(
         tls=tls,
         accounts=plan,
         metrics=chosen.metrics,
+        grpc=listens.grpc,
     )
     try:
         ((name, broker),) = servers.brokers.items()
@@ -218,12 +254,15 @@ async def _serve(
         where = servers.namesrv[0]
         if is_everywhere(where.host):  # nobody connects to that
             where = replace(where, host=Address.parse(broker.state.address).host)
+        grpc = "" if servers.grpc is None else f" grpc={servers.grpc.address}"
         ready = (
-            f"flintmq ready namesrv={where} broker={broker.state.address} data={chosen.directory}"
+            f"flintmq ready namesrv={where} broker={broker.state.address}{grpc} "
+            f"data={chosen.directory}"
         )
         asked = servers.name_servers[0].admin_at or str(where)
         at = broker.listeners.admin_at
-        async with _console(listens.console, token, asked, at, guarded=plan is not None):
+        guarded = plan is not None
+        async with _console(listens.console, token, asked, at, tls, guarded=guarded):
             typer.echo(ready)
             await stopping_or_failed(stopping, broker.failed)
     finally:
@@ -236,6 +275,7 @@ async def _console(
     token: str | None,
     namesrv: str,
     admin_at: str | None,
+    tls: ServerTls | None,
     *,
     guarded: bool,
 ) -> AsyncIterator[None]:
@@ -249,7 +289,7 @@ async def _console(
     client: AdminSettings = {"namesrv": namesrv}
     if admin_at is not None:
         client["admin_at"] = admin_at
-    settings = ConsoleSettings(client=client, token=token, with_accounts=guarded)
+    settings = ConsoleSettings(client=client, token=token, with_accounts=guarded, tls=tls)
     async with open_console(settings, listen) as running:
         say(f"the console is at {running.link}")
         yield

@@ -133,7 +133,7 @@ class AdminSettings(ClientSettings, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _OwnSettings:
-    """What an admin may be told besides the settings of every client."""
+    """The settings of an admin besides those of every client."""
 
     admin_at: str | None = None
     """Where the broker serves administrative requests (its ``--admin-listen``); without it the
@@ -217,6 +217,8 @@ class AdminMethods:
     groups = Method(group_admin.list_groups)
     create_group = Method(group_admin.create_group)
     delete_group = Method(group_admin.delete_group)
+    set_consume_mode = Method(group_admin.change_consume_mode)
+    consume_modes = Method(group_admin.list_consume_modes)
     members = Method(group_admin.fetch_members)
     producers = Method(group_admin.fetch_producers)
     describe_consumer = Method(group_admin.describe_consumer)

@@ -24,7 +24,6 @@ from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from string import ascii_lowercase
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -36,10 +35,11 @@ from flintmq.embedded.account_files import ACCOUNTS, AccountPlan
 from flintmq.embedded.clients import EmbeddedClients
 from flintmq.embedded.embedded_users import EmbeddedUser, write_users
 from flintmq.embedded.faults import Faults, Lost
+from flintmq.embedded.grpc_door import GrpcPlan
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
-from flintmq.embedded.servers import ANY_PORT, BrokerPlan, NameServerPlan, Servers
+from flintmq.embedded.plans import BROKERS_MAX, broker_plans
+from flintmq.embedded.servers import ANY_PORT, NameServerPlan, Servers
 from flintmq.errors import DiskFailed
-from flintmq.model.broker_role import BrokerRole
 from flintmq.model.message import ReceivedMessage
 from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
@@ -47,9 +47,6 @@ from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.store.files.store_config import Flush, StoreConfig
 
 T = TypeVar("T")
-
-BROKERS_MAX = len(ascii_lowercase)
-"""Brokers are named by letters."""
 
 NAME_SERVERS_MAX = 8
 """Two show all there is to see of several."""
@@ -83,6 +80,7 @@ class EmbeddedBroker(EmbeddedClients):
     With ``slaves`` every broker is a master with so many slaves; `stop_broker` and `start_broker`
     call them ``broker-a/1``.
     With ``metrics`` Prometheus can scrape that address; it needs ``flintmq[metrics]``.
+    With ``grpc`` RocketMQ's gRPC clients are served too; it needs ``flintmq[grpc]``.
     """
 
     def __init__(
@@ -100,6 +98,7 @@ class EmbeddedBroker(EmbeddedClients):
         namesrv_listen: Address = ANY_PORT,
         broker_listen: Address = ANY_PORT,
         metrics: Address | None = None,
+        grpc: Address | bool = False,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers must be 1 to {BROKERS_MAX}")
@@ -113,6 +112,7 @@ class EmbeddedBroker(EmbeddedClients):
         self._namesrv_listen = namesrv_listen
         self._broker_listen = broker_listen
         self._metrics = metrics
+        self._grpc = ANY_PORT if grpc is True else grpc or None
         config = config or BrokerConfig(store=StoreConfig(flush=Flush.ASYNC))
         if flush is not None:
             config = replace(config, store=replace(config.store, flush=Flush(flush)))
@@ -212,6 +212,14 @@ class EmbeddedBroker(EmbeddedClients):
         return str(pages.address)
 
     @property
+    def grpc(self) -> str:
+        """``host:port`` where gRPC clients are served, with TLS and without."""
+        door = self._require().servers.grpc
+        if door is None:
+            raise RuntimeError("this embedded broker was made without grpc=True")
+        return str(door.address)
+
+    @property
     def directory(self) -> Path:
         return self._require().directory
 
@@ -277,7 +285,7 @@ class EmbeddedBroker(EmbeddedClients):
         """Messages that wait for a delay level or for a time; retries are among them."""
         return sum(self._of_each_broker(delayed_in))
 
-    def wait_for(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 30.0) -> None:
         """Wait until something is so; `TimeoutError` when it does not come true."""
         deadline_s = time.monotonic() + timeout_s
         while not condition():
@@ -347,11 +355,16 @@ class EmbeddedBroker(EmbeddedClients):
         return _Running(servers, thread, directory, temporary)
 
     async def _start_servers(self, directory: Path) -> Servers:
-        name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
-        name_servers = [name_server] * self._name_server_count
+        acting = self._config.acting_master
+        config = NameServerConfig(listen=self._namesrv_listen, support_acting_master=acting)
+        name_servers = [NameServerPlan(config=config)] * self._name_server_count
+        plans = broker_plans(
+            directory, self._config, self._broker_listen, self._broker_count, self._slave_count
+        )
         return await Servers.start(
-            self._plans(directory),
+            plans,
             name_servers,
+            grpc=None if self._grpc is None else GrpcPlan(listen=self._grpc, tls=self._tls),
             tls=self._tls,
             metrics=self._metrics,
             faults=Faults(),
@@ -363,24 +376,6 @@ class EmbeddedBroker(EmbeddedClients):
             return None
         write_users(self._accounts, directory)
         return AccountPlan(Dialect.AUTH, directory, inner=self._inner)
-
-    def _plans(self, directory: Path) -> list[BrokerPlan]:
-        config, listen = self._config, self._broker_listen
-        if self._broker_count == 1 and not self._slave_count:
-            return [BrokerPlan(directory=directory, config=config, listen=listen)]
-        if self._slave_count and config.ha_port is None:
-            config = replace(config, ha_port=0)
-        names = [config.broker_name]
-        if self._broker_count > 1:
-            names = [f"broker-{letter}" for letter in ascii_lowercase[: self._broker_count]]
-        plans = []
-        for name in names:
-            master = replace(config, broker_name=name)
-            plans.append(BrokerPlan(directory=directory / name, config=master, listen=listen))
-            for broker_id in range(1, self._slave_count + 1):
-                slave = replace(master, role=BrokerRole.SLAVE, broker_id=broker_id)
-                plans.append(BrokerPlan(directory=directory / f"{name}-{broker_id}", config=slave))
-        return plans
 
 
 def _faults(servers: Servers) -> Faults:

@@ -25,11 +25,13 @@ from flintmq.client.pull.threaded_pull import LitePullConsumer, PullConsumer
 from flintmq.client.push.push_settings import PushSettings
 from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
+from flintmq.client.simple.simple_settings import SimpleConsumerSettings
+from flintmq.client.simple.threaded_simple import SimpleConsumer
 from flintmq.core.account import Account
 from flintmq.core.group.listener_results import Listener
 from flintmq.embedded.account_files import INNER_USER
-from flintmq.embedded.clock import MovableTiming
 from flintmq.embedded.embedded_users import EmbeddedUser
+from flintmq.embedded.movable_clock import MovableTiming
 from flintmq.errors import InvalidSetting
 from flintmq.net.tls import ClientTls
 
@@ -96,6 +98,12 @@ class EmbeddedClients(ABC):
     def pull_consumer(self, group: str, **settings: Unpack[PullConsumerSettings]) -> PullConsumer:
         self._complete(settings)
         return PullConsumer(group, **settings)
+
+    def simple_consumer(
+        self, group: str, **settings: Unpack[SimpleConsumerSettings]
+    ) -> SimpleConsumer:
+        self._complete(settings)
+        return SimpleConsumer(group, **settings)
 
     def admin(self, **settings: Unpack[ClientSettings]) -> Admin:
         """An admin; where there are accounts, a super user unless one is given."""

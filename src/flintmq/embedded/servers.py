@@ -15,16 +15,19 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 
 from flintmq.access.accounts import Accounts
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
+from flintmq.client.engine.client_config import ClientConfig
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.audit_log import AuditLog
-from flintmq.embedded.clock import MovableClock
 from flintmq.embedded.faults import Faults
+from flintmq.embedded.grpc_door import GrpcDoor, GrpcPlan, open_door
+from flintmq.embedded.movable_clock import MovableClock, MovableTiming
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.logs import logger
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
@@ -95,6 +98,9 @@ class Servers:
         self._plans: dict[str, BrokerPlan] = {}
         self.metrics: MetricsServer | None = None
         """Where metrics are served, if they are."""
+        self.grpc: GrpcDoor | None = None
+        """Where gRPC clients are served, if they are."""
+        self._grpc_timing = MovableTiming()
         self._restarts: dict[str, asyncio.Task[None]] = {}
         self._switching = asyncio.Lock()  # held while a broker starts again with another role
 
@@ -109,6 +115,7 @@ class Servers:
         faults: Faults | None = None,
         accounts: AccountPlan | None = None,
         metrics: Address | None = None,
+        grpc: GrpcPlan | None = None,
     ) -> Servers:
         """Start all of them and wait until every broker is registered."""
         servers = cls(clock or MovableClock(), tls)
@@ -124,6 +131,8 @@ class Servers:
                 await servers.start_broker(broker.key)
             if metrics is not None:
                 servers.metrics = await serve_metrics(metrics, servers._sources())
+            if grpc is not None:
+                await servers._open_grpc(grpc)
         except BaseException:
             try:
                 await servers.stop()
@@ -137,6 +146,18 @@ class Servers:
         self._files = AccountFiles(plan)
         self._files.open()
         self._watch = asyncio.ensure_future(self._files.watch())
+
+    async def _open_grpc(self, plan: GrpcPlan) -> None:
+        inner = None if self._files is None else self._files.inner
+        namesrv = ";".join(str(reachable(each)) for each in self.namesrv)
+        client = ClientConfig(
+            namesrv=namesrv,
+            access_key=None if inner is None else inner.access_key,
+            secret_key=None if inner is None else inner.secret_key,
+            tls=_tls_among_ourselves(self._tls) or False,
+            _timing=self._grpc_timing,
+        )
+        self.grpc = await open_door(plan, client, self.accounts)
 
     @property
     def accounts(self) -> Accounts | None:
@@ -222,6 +243,7 @@ class Servers:
         for broker in self.brokers.values():
             broker.state.carry(delta_ms)
         self.clock.advance(delta_ms)
+        self._grpc_timing.advance(delta_ms)
         for server in self.name_servers:
             server.tick(self.clock())
         for broker in self.brokers.values():
@@ -231,6 +253,8 @@ class Servers:
         """Stop the brokers, then the name servers; the first failure is raised at the end."""
         if self._watch is not None:
             self._watch.cancel()
+        if self.grpc is not None:
+            await self.grpc.stop()
         async with self._switching:
             await self._stop_all()
 
@@ -300,6 +324,15 @@ def with_same_ports(config: BrokerConfig, asked: Address, broker: BrokerServer) 
         fast_port=config.fast_port and asked.port != 0,
         ha_port=config.ha_port if ha_address is None else Address.parse(ha_address).port,
     )
+
+
+def reachable(listen: Address) -> Address:
+    """Where this process reaches a server of its own that listens everywhere."""
+    try:
+        is_everywhere = ip_address(listen.host).is_unspecified
+    except ValueError:
+        return listen
+    return replace(listen, host="::1" if listen.is_v6 else "127.0.0.1") if is_everywhere else listen
 
 
 def _claim(directory: Path) -> None:

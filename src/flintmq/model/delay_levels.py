@@ -23,6 +23,13 @@ def delay_text(level: int) -> str:
     return f"{part[:-1]} {_UNITS[part[-1]]}"
 
 
+def delay_ms(level: int) -> int:
+    """How long a message of a level waits, by the default table."""
+    parts = DELAY_LEVELS.split()
+    part = parts[min(max(level, 1), len(parts)) - 1]
+    return int(part[:-1]) * _SECONDS[part[-1]] * 1_000
+
+
 def level_of_delay(seconds: float) -> int:
     """The first level that waits at least so long; the last one if none does."""
     for level, part in enumerate(DELAY_LEVELS.split(), 1):

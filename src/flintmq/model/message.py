@@ -221,6 +221,11 @@ class ReceivedMessage(NamedTuple):
         return offset_id(self.store_host, self.log_offset)
 
     @property
+    def receipt(self) -> str | None:
+        """The receipt by which a popped message is acknowledged; None of any other."""
+        return self.properties.get(names.POP_CK)
+
+    @property
     def transaction_id(self) -> str | None:
         """The id of the transaction it was sent in, if any."""
         if self.properties.get(names.TRAN_MSG) != "true":
@@ -355,7 +360,7 @@ def _check_value(name: str, text: object) -> str:
 
 
 def _utf8_excess(name: str, text: str) -> int:
-    """How many bytes more than characters it has as UTF-8."""
+    """How many bytes more than characters a text has in UTF-8."""
     try:
         return len(text.encode()) - len(text)
     except UnicodeEncodeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import Final, NamedTuple, NewType
 
 QueueOffset = NewType("QueueOffset", int)
 """Position in one queue.  Counts messages."""
@@ -32,6 +32,22 @@ class QueueRef:
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.broker}/{self.queue_id}"
+
+
+ANY_QUEUE: Final = -1
+"""In place of a queue id where messages are popped: whichever queue has some."""
+
+
+class PopSource(NamedTuple):
+    """Where messages are popped: one queue, or every queue of a topic on one broker."""
+
+    topic: str
+    broker: str
+    queue_id: int = ANY_QUEUE
+
+    def __str__(self) -> str:
+        queue = "any" if self.queue_id == ANY_QUEUE else self.queue_id
+        return f"{self.topic}/{self.broker}/{queue}"
 
 
 @dataclass(frozen=True, slots=True)

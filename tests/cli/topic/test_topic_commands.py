@@ -30,6 +30,13 @@ def test_a_topic_is_made_listed_and_shown(user: Shell) -> None:
     assert "broker-b" in table
 
 
+def test_a_topic_has_the_type_it_was_given(user: Shell) -> None:
+    user.told("topic", "create", "steps", "--type", "fifo")
+
+    [first, _] = user.facts("topic", "show", "steps")["brokers"]
+    assert first["attributes"] == {"message.type": "FIFO"}
+
+
 def test_only_topics_of_people_are_listed_unless_all_are_asked_for(user: Shell) -> None:
     user.told("topic", "create", "mine")
 

@@ -20,7 +20,7 @@ ANYWHERE = "127.0.0.1:0"
 
 READY = re.compile(
     r"flintmq ready(?: namesrv=(?P<namesrv>\S+))?"
-    r"(?: broker=(?P<broker>\S+))?(?: data=(?P<data>.*))?\n"
+    r"(?: broker=(?P<broker>\S+))?(?: grpc=(?P<grpc>\S+))?(?: data=(?P<data>.*))?\n"
 )
 
 
@@ -44,12 +44,13 @@ class Served:
         assert found is not None, line
         self.namesrv = found["namesrv"] or ""
         self.broker = found["broker"] or ""
+        self.grpc = found["grpc"] or ""
         self.data = Path(found["data"] or "")
         self.errors = ""
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        _, self.errors = self.process.communicate(timeout=30)
+        _, self.errors = self.process.communicate(timeout=60)
         return self.process.returncode
 
 
@@ -67,7 +68,7 @@ def running(*arguments: str | Path, **variables: str) -> Iterator[Served]:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=60)
             raise AssertionError(f"exit {process.returncode}: {errors}")
         yield Served(process, line)
     finally:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from flintmq.core.consumer.consumer_status import AssignedQueueStatus
 from flintmq.core.consumer.group_consumer import GroupConsumer
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.group.actions import (
-    Action,
     AskMembers,
     AskStartOffset,
     Deliver,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from flintmq.core.consumer.group_consumer import GroupConsumer, Phase
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.conversation import Conversation
 from flintmq.core.group.actions import (
     COMMIT_TIMEOUT_MS,
@@ -19,7 +20,6 @@ from flintmq.core.group.actions import (
     LOCK_TIMEOUT_MS,
     MEMBERS_TIMEOUT_MS,
     SEND_BACK_TIMEOUT_MS,
-    Action,
     AskMembers,
     AskStartOffset,
     CommitOffset,
@@ -60,9 +60,9 @@ from support.core.simulated_broker import (
     ADDRESS,
     LATE_MS,
     START_MS,
+    ClientSide,
     Clock,
     Connection,
-    SimulatedBroker,
 )
 
 RECONNECT_MS_MAX = 4_000
@@ -142,7 +142,7 @@ class Member:
     def __init__(
         self,
         consumer: GroupConsumer,
-        broker: SimulatedBroker,
+        broker: ClientSide,
         clock: Clock,
         chance: Random,
         truth: Truth,

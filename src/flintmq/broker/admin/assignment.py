@@ -115,7 +115,7 @@ def _shared(
     return [queue for member in following for queue in allocate(member, queues, members)]
 
 
-def set_request_mode(
+def change_request_mode(
     request: TypedRequest[NoFields], state: BrokerState, _peer: Peer, now_ms: int
 ) -> Outcome:
     """SET_MESSAGE_REQUEST_MODE (401): a group takes a topic by pull or by pop from now on."""
@@ -161,6 +161,6 @@ def _order(queue: QueueRef) -> tuple[str, str, int]:
 
 PROCESSORS: dict[RequestCode, Processor] = {
     RequestCode.QUERY_ASSIGNMENT: query_assignment,
-    RequestCode.SET_MESSAGE_REQUEST_MODE: set_request_mode,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: change_request_mode,
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes,
 }

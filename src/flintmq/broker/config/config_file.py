@@ -185,6 +185,9 @@ SETTINGS: Mapping[str, Setting] = {
     "inSyncReplicas": number("config.replication.in_sync_replicas", 1, REPLICAS_MAX),
     "slaveReadEnable": truth("config.slave_read", live=True),
     "offsetCheckInSlave": truth("config.offset_check_in_slave", live=True),
+    "enableSlaveActingMaster": truth("config.acting_master"),
+    "brokerHeartbeatInterval": number("config.heartbeat_ms", 100, 60_000),
+    "brokerNotActiveTimeoutMillis": number("config.not_active_ms", 1_000, DAY_S * 1_000),
     # metrics
     "metricsExporterType": Setting(
         "metrics", read_exporter, lambda is_on: "PROM" if is_on else "DISABLE"
@@ -279,6 +282,11 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "mappedFileSizeConsumeQueueExt": number("config.store.extension_file_bytes", 1_024),
     "enableConsumeQueueExt": truth("config.store.extended_queues"),
+    "enabledAppendPropCRC": truth("config.store.record_checksums"),
+    "enableLmq": truth("config.store.light_queues"),
+    "enableMultiDispatch": truth("config.store.multi_dispatch"),
+    "maxLmqConsumeQueueNum": number("config.store.light_queues_max", 1, 1_000_000),
+    "scrubBytesPerSecond": number("config.scrub_bytes_per_s", 0, INT64_MAX),
     "maxHashSlotNum": number("config.store.index_slots", 1),
     "maxIndexNum": number("config.store.index_entries", 2),
     "fileReservedTime": number("config.store.retention_hours", 0),
@@ -297,7 +305,6 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "duplicationEnable": ("false",),
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
-    "enableLmq": ("false",),
     "popConsumerKVServiceInit": ("false",),
     "storeType": ("default",),
 }
@@ -321,6 +328,7 @@ UNUSED = frozenset(
         "flushIntervalCommitLog",
         "flushIntervalConsumeQueue",
         "forceRegister",
+        "forceVerifyPropCRC",
         "osPageCacheBusyTimeOutMills",
         "pullMessageThreadPoolNums",
         "rocketmqHome",

@@ -38,6 +38,8 @@ from flintmq.broker.scheduled.redelivery import (
     waits_until,
 )
 from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
+from flintmq.broker.scheduled.timer_refusal import illegal_time
+from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -79,6 +81,8 @@ class Timers:
         self._progress = progress or TimerProgress(0, QueueOffset(0))
         self._heap: list[int] = []
         self._under_way: list[int] = []
+        self._leaving: list[str] = []  # their topics
+        self.waiting_topics = WaitingTopics()
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
         self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
@@ -120,10 +124,10 @@ class Timers:
         properties = message.properties
         due_ms = rules.asked_ms(properties, now_ms)
         if due_ms is None or due_ms - now_ms > config.timer_delay_ms_max:
-            raise _illegal(config.timer_delay_ms_max)
+            raise illegal_time(config.timer_delay_ms_max)
         if due_ms <= now_ms:
             if names.TIMER_DEL_UNIQKEY in properties:
-                raise _illegal(config.timer_delay_ms_max)
+                raise illegal_time(config.timer_delay_ms_max)
             return
         if self.waiting_count(state) >= config.timers_max:
             limit = config.timers_max
@@ -174,10 +178,12 @@ class Timers:
         heap = self._heap
         while heap and heap[0] >> OFFSET_BITS <= now_ms and not allowance.is_spent:
             try:
-                allowance.spend(self._deliver_one(state, heap[0], sent, now_ms))
+                size_bytes, topic = self._deliver_one(state, heap[0], sent, now_ms)
             except (DiskFailed, Overloaded, BodyTooLarge) as failure:
                 self._note_failure(failure, now_ms)
                 break
+            allowance.spend(size_bytes)
+            self._leaving.append(topic)
             self._under_way.append(heappop(heap))
         if self._under_way:
             state.after_write.append(lambda failure: self._settle(state, sent, failure, now_ms))
@@ -219,7 +225,7 @@ class Timers:
         self._copied = positions
 
     def progress(self, now_ms: int) -> TimerProgress:
-        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
         if not self.is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
@@ -299,6 +305,7 @@ class Timers:
         if target is not None:
             self._cancels[target] = offset
         heappush(self._heap, key)
+        self.waiting_topics.come(properties.get(names.REAL_TOPIC, ""))
         block = offset // BLOCK
         self._waiting[block] = self._waiting.get(block, 0) + 1
 
@@ -306,9 +313,9 @@ class Timers:
         """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
         if self._ready_at is None or offset >= self._ready_at:
             return False
+        saved = self._saved
         if self._was_delivered_by_rocketmq(offset, noted):
             return True
-        saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
         return key <= key_of(saved.delivered_ms, saved.delivered_offset)
@@ -318,40 +325,40 @@ class Timers:
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
-    ) -> int:
-        """Append the message of a key, unless it is cancelled; return its size."""
+    ) -> tuple[int, str]:
+        """Append the message of a key, unless it is cancelled; its size, and where it wanted to."""
         offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
-        home = home_of(properties)
+        home, topic = home_of(properties), properties.get(names.REAL_TOPIC, "")
         if record is None or home is None:
             self._skip(offset, "cannot be read any more")
-            return 0
+            return 0, topic
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         if target is not None:
             if self._cancels.get(target) == offset:
                 del self._cancels[target]
-            return 0
+            return 0, topic
         if self._cancels and rules.cancel_key(properties) in self._cancels:
-            return 0
+            return 0, topic
         try:
             home = destination(state, home, now_ms)
         except Refusal as refusal:
             self.unreadable_count += 1
             self._undeliverable.log_first(home, f"queue offset {offset}", refusal)
-            return 0
+            return 0, topic
         properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
         properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
         try:
             stored = append(state, rebuilt(record, properties, *home), now_ms)
         except (Refusal, InvalidName) as error:
             self._skip(offset, f"cannot be stored: {error}")
-            return 0
+            return 0, topic
         counts = sent.setdefault(home.topic, [0, 0])
         counts[0] += 1
         counts[1] += stored.size_bytes
-        return stored.size_bytes
+        return stored.size_bytes, topic
 
     def _settle(
         self,
@@ -361,12 +368,14 @@ class Timers:
         now_ms: int,
     ) -> None:
         keys, self._under_way = self._under_way, []
+        topics, self._leaving = self._leaving, []
         if failure is not None:
             for key in keys:
                 heappush(self._heap, key)
             self._note_failure(failure, now_ms)
             return
         self._is_failing = False
+        self.waiting_topics.leave(topics, is_last=not self._heap)
         self._done = max(self._done, keys[-1])
         for key in keys:
             block = (key & OFFSETS) // BLOCK
@@ -389,12 +398,3 @@ class Timers:
         if not self._is_failing:
             self._is_failing = True
             log.error("timer messages wait until they can be stored: %s", failure)
-
-
-def _illegal(delay_ms_max: int) -> Refusal:
-    return Refusal(
-        ResponseCode.MESSAGE_ILLEGAL,
-        "timer message illegal, the delay time should not be bigger than the max delay "
-        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
-        "current time",
-    )

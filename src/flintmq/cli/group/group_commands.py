@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,6 +16,14 @@ from flintmq.cli.shared.options import GroupName, InCluster, OnBroker, Yes, requ
 from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line
 from flintmq.cli.shared.tables import Wrapped, print_table
 from flintmq.client.engine.client_config import ClientSettings
+
+
+class ModeWord(StrEnum):
+    """How a group takes messages."""
+
+    PULL = "pull"
+    POP = "pop"
+
 
 app = typer.Typer(
     help="List, show, move and delete consumer groups.", no_args_is_help=True, epilog=EXIT_CODES
@@ -71,6 +80,9 @@ def create(
     settings: ClientSettings,
     group: GroupName,
     retry_max: Annotated[int, typer.Option("--tries", help="How often a message is retried.")] = 16,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="gRPC clients of it consume in order.")
+    ] = False,
     broker: OnBroker = None,
     cluster: InCluster = None,
     output: OutputOption = Output.TABLE,
@@ -83,11 +95,44 @@ def create(
     from flintmq.client.admin import Admin
 
     with Admin(**settings) as admin:
-        brokers = admin.create_group(group, retry_max=retry_max, broker=broker, cluster=cluster)
+        brokers = admin.create_group(
+            group, retry_max=retry_max, is_ordered=ordered, broker=broker, cluster=cluster
+        )
     if output is Output.JSON:
         print_json({"group": group, "brokers": brokers, "retry_max": retry_max})
     else:
         print_line(f"{group} is set up on {', '.join(brokers)}")
+
+
+@app.command("set-mode")
+@connected
+def change_mode(
+    settings: ClientSettings,
+    group: GroupName,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    mode: Annotated[ModeWord, typer.Argument(help="How the group takes its messages.")],
+    share_queues: Annotated[
+        int,
+        typer.Option(help="With pop: each takes its own queues and those of so many others."),
+    ] = -1,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a group pull a topic, or pop what brokers hand out.
+
+    It counts for members that leave the mode to the broker: mode="broker" of a PushConsumer or an
+    App, clientRebalance=false in Java.
+
+    Examples:
+        flintmq group set-mode billing orders pop
+    """
+    from flintmq.client.admin import Admin
+
+    with Admin(**settings) as admin:
+        brokers = admin.set_consume_mode(group, topic, mode.value, share_queues=share_queues)
+    if output is Output.JSON:
+        print_json({"group": group, "topic": topic, "mode": mode.value, "brokers": brokers})
+    else:
+        print_line(f"{group} takes {topic} by {mode.value} on {', '.join(brokers)}")
 
 
 app.command()(show)

@@ -54,7 +54,7 @@ def make(
     """
     with exit_on_errors():
         try:
-            from flintmq.cli.tls.certificate_files import make_certificates
+            from flintmq.embedded.certificate_files import make_certificates
         except ImportError:
             raise MissingExtra("cryptography", "tls") from None
         made = make_certificates(directory, hosts or ["localhost", "127.0.0.1", "::1"], days)

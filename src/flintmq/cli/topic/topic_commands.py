@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,17 @@ from flintmq.model.topic import READ_WRITE, Permission
 
 if TYPE_CHECKING:
     from flintmq.core.admin.topics import TopicDetail, TopicSettings, TopicSize
+
+
+class MessageKind(StrEnum):
+    """The types of a topic."""
+
+    NORMAL = "normal"
+    FIFO = "fifo"
+    DELAY = "delay"
+    TRANSACTION = "transaction"
+    MIXED = "mixed"
+
 
 app = typer.Typer(
     help="List, make, change, show and delete topics.", no_args_is_help=True, epilog=EXIT_CODES
@@ -110,6 +122,15 @@ def create(
     queues: Annotated[int, typer.Option("--queues", "-q", help="Queues on each broker.")] = 8,
     perm: Letters = None,
     ordered: Annotated[bool, typer.Option("--ordered", help="Mark it as ordered.")] = False,
+    kind: Annotated[
+        MessageKind | None,
+        typer.Option(
+            "--type",
+            help="What gRPC clients may send to it.",
+            case_sensitive=False,
+            show_default="normal messages",
+        ),
+    ] = None,
     broker: OnBroker = None,
     cluster: InCluster = None,
     output: OutputOption = Output.TABLE,
@@ -118,6 +139,7 @@ def create(
 
     Examples:
         flintmq topic create orders --queues 8
+        flintmq topic create orders-fifo --type fifo
     """
     from flintmq.client.admin import Admin
 
@@ -127,6 +149,7 @@ def create(
             queues=queues,
             permission=READ_WRITE if perm is None else parse_permission(perm),
             is_ordered=ordered,
+            attributes=None if kind is None else {"message.type": kind.upper()},
             broker=broker,
             cluster=cluster,
         )

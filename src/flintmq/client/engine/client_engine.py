@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from flintmq.client.engine.broker_requests import Served
@@ -144,7 +144,7 @@ class ClientEngine:
         was_running = self.life.end()
         try:
             if was_running:
-                await self._unregister()
+                await self._unregister(self.members.farewells())
         finally:
             self.members.die()
             if was_running:
@@ -170,6 +170,10 @@ class ClientEngine:
     def add_consumer(self, member: ConsumerMember) -> None:
         self.members.add_consumer(member)
         self._member_added()
+
+    def leave(self, farewell: Command) -> None:
+        """Tell brokers that a member left, which `members` has removed already."""
+        self.spawn(self._unregister([farewell]), "leaving a group")
 
     # Names
 
@@ -249,7 +253,7 @@ class ClientEngine:
         return await self._fetch(topic)
 
     def doubt_route(self, topic: str) -> None:
-        """Something failed that another route may mend: ask the name server soon."""
+        """Ask the name server soon: something failed, perhaps because the route is old."""
         self._doubted.add(topic)
         self._doubt.set()
 
@@ -317,7 +321,7 @@ class ClientEngine:
     # Inside
 
     def _audience(self) -> list[str]:
-        """Who has to hear from us: masters, and slaves too where something is consumed."""
+        """The addresses that get heartbeats: masters, and slaves too if there are consumers."""
         return self.routes.addresses if self.members.consumers else self.routes.masters
 
     def _introduction(self, address: str) -> bytes | None:
@@ -325,15 +329,15 @@ class ClientEngine:
             return None
         return self.members.heartbeat().to_body()
 
-    async def _unregister(self) -> None:
-        """Tell every broker we are connected to that our members leave."""
+    async def _unregister(self, farewells: Sequence[Command]) -> None:
+        """Tell every broker we are connected to that members leave."""
         audience = set(self._audience())
         await asyncio.gather(
             *(
                 quietly(self._links.call(address, farewell, UNREGISTER_MS))
                 for address in self._links.open_addresses
                 if address in audience
-                for farewell in self.members.farewells()
+                for farewell in farewells
             )
         )
 

@@ -97,6 +97,20 @@ class Members:
             _claim({(self._client_id, "consumer", member.group)})
         self.consumers[member.group] = member
 
+    def remove_producer(self, group: str) -> Command:
+        """Forget a producer; the request by which it leaves a broker."""
+        del self.producers[group]
+        if self._is_live:
+            _release({(self._client_id, "producer", group)})
+        return _farewell(UnregisterClient(client_id=self._client_id, producer_group=group))
+
+    def remove_consumer(self, group: str) -> Command:
+        """Forget a consumer; the request by which it leaves a broker."""
+        del self.consumers[group]
+        if self._is_live:
+            _release({(self._client_id, "consumer", group)})
+        return _farewell(UnregisterClient(client_id=self._client_id, consumer_group=group))
+
     def come_alive(self) -> None:
         """From now on no other client of the process may have the same id and group."""
         _claim(self._claims())
@@ -131,9 +145,11 @@ class Members:
             UnregisterClient(client_id=self._client_id, consumer_group=group)
             for group in self.consumers
         )
-        return [
-            request(RequestCode.UNREGISTER_CLIENT, header) for header in (*producers, *consumers)
-        ]
+        return [_farewell(header) for header in (*producers, *consumers)]
+
+
+def _farewell(header: UnregisterClient) -> Command:
+    return request(RequestCode.UNREGISTER_CLIENT, header)
 
 
 _claimed: set[Claim] = set()

@@ -24,6 +24,7 @@ from flintmq.client.push.consume_stats import SAMPLE_MS, ConsumerStats
 from flintmq.client.push.delivery import Delivery
 from flintmq.client.push.failure_log import FailureLog
 from flintmq.client.push.listeners import Work
+from flintmq.client.push.popping import Popping
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.client.push.thread_pool import RunningJob
@@ -104,6 +105,7 @@ class PushDriver(MachineDriver):
         self._progress = asyncio.Event()
         self._is_stopped = False
         self._add_handlers(machine, calls)
+        self._popping = Popping(self, machine, engine, config, self.stats, self._count_retry)
         now_ms = self._clock()
         for each in machine.subscriptions:
             self.stats.add_topic(each.topic, now_ms)
@@ -159,6 +161,7 @@ class PushDriver(MachineDriver):
         """Let listeners end, commit, unlock.  What still runs when the time is up."""
         self.event(self.machine.stop(self._clock()))
         await self._wait_for_listeners(timeout_s)
+        await self._popping.wait()
         left = self.delivery.running() if self._running() else []
         for each in left:
             text = f"a listener still runs, on {each.job.messages[0].message_id}\n{each.stack}"
@@ -286,14 +289,14 @@ class PushDriver(MachineDriver):
     def _count(self, work: Work, batch: Deliver, spent_ns: int) -> None:
         """Count what was not simply consumed; an exception is also logged."""
         home, result, count = batch.home, work.result, len(batch.messages)
-        assert isinstance(home, AssignedQueue)
         ok = outcomes_of(result, count).consumed_count
         ok = count if ok is None else ok
         self.stats.consumed(batch.queue.topic, ok, count - ok, spent_ns)
         if self._counts is not None:
             self._counts.called(batch.messages[0].topic, ok, count - ok, spent_ns)
-        rules, now_ms = home.settling.rules, self._clock()
-        self._failures.add(work.listener, batch, result, rules, now_ms, ordered=home.ordered)
+        rules, now_ms = self.machine.rules_of(batch), self._clock()
+        ordered = isinstance(home, AssignedQueue) and home.ordered
+        self._failures.add(work.listener, batch, result, rules, now_ms, ordered=ordered)
 
     async def _send_back(self, ask: SendBack) -> None:
         await self._push_calls.send_back(ask)
@@ -307,6 +310,11 @@ class PushDriver(MachineDriver):
         if self._counts is not None:
             target = "dead_letter" if is_given_up(ask) else "retry"
             self._counts.sent_back(ask.message.topic, target)
+
+    def _count_retry(self, topic: str) -> None:
+        """A popped message is redelivered after a delay."""
+        if self._counts is not None:
+            self._counts.sent_back(topic, "retry")
 
     def _cached(self) -> list[CachedTopic]:
         """What is cached, for metrics, asked on any thread; nothing where the loop is blocked."""
@@ -324,6 +332,9 @@ class PushDriver(MachineDriver):
         status = self.machine.status()
         self._counts.bad_count = status.bad_count
         totals: dict[str, list[int]] = {}
+        for place in status.pops:
+            sums = totals.setdefault(self._engine.user_name(place.source.topic), [0, 0, 0])
+            sums[1] += place.unacked_count
         for each in status.queues:
             sums = totals.setdefault(self._engine.user_name(each.queue.topic), [0, 0, 0])
             for at, more in enumerate((1, each.cached_count, each.cached_bytes)):

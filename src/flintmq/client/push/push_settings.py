@@ -18,7 +18,7 @@ from flintmq.client.offsets.offset_store import OffsetStore
 from flintmq.core.bad_record_rule import OnBadRecord
 from flintmq.core.group.actions import QueuesChanged
 from flintmq.core.group.allocate import Strategy, allocate_averagely
-from flintmq.core.group.consumer_settings import ConsumerSettings
+from flintmq.core.group.consumer_settings import ConsumeMode, ConsumerSettings
 from flintmq.core.producer.trace_records import traced_to
 from flintmq.errors import InvalidSetting
 
@@ -61,6 +61,9 @@ class PushSettings(ClientSettings, total=False):
     consume_timeout_ms: int
     commit_interval_ms: int
     rebalance_interval_ms: int
+    mode: ConsumeMode
+    invisible_ms: int
+    unacked_max: int
     sends_subscription: bool
     unit_mode: bool
     on_bad_record: OnBadRecord | None

@@ -27,11 +27,13 @@ from flintmq.core.ask import refusal
 from flintmq.core.consumer.group_consumer import GroupConsumer
 from flintmq.core.group.requests import members_request, read_members
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
+from flintmq.core.pop.pop_request import is_without_pop, pop_refusal
 from flintmq.core.reading.broker_offsets import group_offset
 from flintmq.core.refusals import explain_access, is_access_refusal
 from flintmq.errors import FlintError, GroupConflict, InvalidSetting
 from flintmq.model.group import is_retry_topic
 from flintmq.protocol.bodies.client import CheckClientConfig
+from flintmq.protocol.bodies.pop import QueryAssignment
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 
@@ -58,6 +60,8 @@ async def check_start(
         if (address := replicas.addresses.get(0)) is not None
     )
     for address in brokers:
+        if config.mode != "pull":
+            await _check_pop(engine, wanted[0].topic, config, address)
         try:
             await _check_group(engine, subscriptions, config, address)
         except (GroupConflict, InvalidSetting):
@@ -101,6 +105,23 @@ async def _first_questions(engine: ClientEngine, group: str, topic: str) -> Flin
     except FlintError as error:
         return error
     return None
+
+
+async def _check_pop(engine: ClientEngine, topic: str, config: PushConfig, address: str) -> None:
+    """QUERY_ASSIGNMENT (400): raise `BrokerRefused` where a broker has no pop consumption."""
+    body = QueryAssignment(
+        client_id=engine.client_id, consumer_group=config.wire_group, topic=topic
+    )
+    asked = request(RequestCode.QUERY_ASSIGNMENT, None, body.to_body())
+    try:
+        reply = await engine.call(address, asked)
+    except FlintError as error:
+        engine.events.add("start", address, f"not known whether it has pop consumption: {error}")
+        return
+    if reply.code != ResponseCode.SUCCESS and is_without_pop(
+        refused := pop_refusal(reply, address)
+    ):
+        raise refused
 
 
 async def _check_sql(engine: ClientEngine, wanted: TopicSubscription, config: PushConfig) -> None:

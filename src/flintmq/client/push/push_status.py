@@ -15,6 +15,7 @@ from flintmq.client.push.listeners import Work
 from flintmq.client.push.thread_pool import RunningJob
 from flintmq.core.consumer.consumer_status import AssignedQueueStatus as Waiting
 from flintmq.core.consumer.consumer_status import GroupStatus
+from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
@@ -74,6 +75,8 @@ class ConsumerStatus:
     rates: Mapping[str, TopicRates]
     bad_count: int = 0
     """Records that could not be decoded, of all queues since the start."""
+    pops: tuple[PopStatus, ...] = ()
+    """Where messages are popped, instead of queues of one's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ def consumer_status(
         troubles=group.troubles,
         rates={rates.topic: rates for rates in stats.rates(now_ms)},
         bad_count=group.bad_count,
+        pops=group.pops,
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flintmq.core.admin.cluster import fetch_cluster
-from flintmq.core.ask import CLIENT_CALL_MS, ask, tell_all
+from flintmq.core.admin.cluster import fetch_cluster, require_route
+from flintmq.core.ask import CLIENT_CALL_MS, ask, ask_each
 from flintmq.core.conversation import Conversation
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting
@@ -32,6 +32,7 @@ from flintmq.protocol.bodies.client import (
 )
 from flintmq.protocol.bodies.client_call import RunningConsumer
 from flintmq.protocol.bodies.group import GroupConfig, GroupTable
+from flintmq.protocol.bodies.pop import RequestMode, RequestModes
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.client_call import DescribeConsumer
 from flintmq.protocol.headers.common_headers import OfConsumerGroup, OfProducerGroup, OfTopic
@@ -180,12 +181,64 @@ def delete_group(
     for topic in topics:
         for address in masters.values():
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
-        yield from tell_all(
+        yield from ask_each(
             namesrv,
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
             ForgetTopic(topic=topic, cluster_name=cluster),
         )
     return tuple(masters)
+
+
+# How a group takes messages
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ModeSetting:
+    """How a group takes the messages of a topic, and the brokers that are set so."""
+
+    topic: str
+    group: str
+    mode: str
+    share_queues: int
+    brokers: tuple[str, ...]
+
+
+def change_consume_mode(
+    namesrv: NameServers, group: str, topic: str, mode: str, *, share_queues: int = -1
+) -> Conversation[tuple[str, ...]]:
+    """Have a group pull or pop a topic (SET_MESSAGE_REQUEST_MODE, 401); the brokers that did.
+
+    ``mode`` is pull or pop.  It counts for members that leave the mode to the broker: ours with
+    ``mode="broker"``, those of Java with ``clientRebalance=false``.  ``share_queues`` above 0
+    limits each member to its own queues and those of so many others.
+    """
+    check_group_name(group)
+    if mode not in ("pull", "pop"):
+        raise InvalidSetting("mode", mode, "is one of pull, pop")
+    route = yield from require_route(namesrv, topic)
+    body = RequestMode(
+        consumer_group=group, mode=mode.upper(), pop_share_queue_num=share_queues, topic=topic
+    )
+    done = []
+    for replicas in route.brokers:
+        if replicas.master is not None:
+            code = RequestCode.SET_MESSAGE_REQUEST_MODE
+            yield from ask(replicas.master, code, body=body.to_body())
+            done.append(replicas.broker)
+    return tuple(done)
+
+
+def list_consume_modes(namesrv: NameServers) -> Conversation[tuple[ModeSetting, ...]]:
+    """What is set on every broker (GET_ALL_MESSAGE_REQUEST_MODE, 402)."""
+    cluster = yield from fetch_cluster(namesrv)
+    found: dict[tuple[str, str, str, int], list[str]] = {}
+    for broker, address in cluster.masters().items():
+        reply = yield from ask(address, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        for topic, groups in RequestModes.from_body(reply.body).message_request_mode_map.items():
+            for group, set_to in groups.items():
+                key = (topic, group, set_to.mode.lower(), set_to.pop_share_queue_num)
+                found.setdefault(key, []).append(broker)
+    return tuple(ModeSetting(*key, tuple(brokers)) for key, brokers in sorted(found.items()))
 
 
 # Who is online

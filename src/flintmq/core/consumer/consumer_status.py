@@ -18,6 +18,7 @@ from flintmq.core.consumer.assigned_queue import (
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.pull_loop import Awaiting, PullLoop, Reason
 from flintmq.core.consumer.settle_orderly import OrderlySettling, Suspended
+from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
@@ -68,6 +69,8 @@ class GroupStatus:
     queues: tuple[AssignedQueueStatus, ...]
     troubles: Mapping[str, str]
     bad_count: int = 0
+    pops: tuple[PopStatus, ...] = ()
+    """Where messages are popped."""
 
 
 def queue_status(home: AssignedQueue, settled_to: QueueOffset | None) -> AssignedQueueStatus:

@@ -11,9 +11,14 @@ action itself; a late report does no harm, a missing one holds a queue up.
     ───────────────   ───────────────────────────────────────   ──────────────────────────────────
     Heartbeat         HEART_BEAT (34) to all brokers            heartbeat_done
     AskMembers        GET_CONSUMER_LIST_BY_GROUP (38)           members_known | members_failed
+    AskAssignment     QUERY_ASSIGNMENT (400)                    assigned | members_failed
     AskStartOffset    the stored offset, or one chosen by       start_known | start_failed
                       `choose_start_offset`
     Pull              PULL_MESSAGE (11)                         pull_answered | pull_failed
+    Pop               POP_MESSAGE (200050)                      popped | pop_failed
+    AckPopped         ACK_MESSAGE (200051), or BATCH_ACK_…      acked
+    HidePopped        CHANGE_MESSAGE_INVISIBLETIME (200053)     hidden | hide_failed
+    BadPopped         a dead letter of it, then ACK_MESSAGE     nothing
     Deliver           queue it for a listener                   started, then consumed
     SendBack          CONSUMER_SEND_MSG_BACK (36)               sent_back | send_back_failed
     SendToRetry       send ``ask.message.body`` with            copied | copy_failed
@@ -46,20 +51,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from flintmq.core.consumer.assigned_queue import (
+    AssignedQueue,
     Locating,
     Moved,
     Working,
 )
 from flintmq.core.consumer.consumer_status import GroupStatus, queue_status
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.consumer.queue_events import Actions, QueueWork
 from flintmq.core.consumer.queue_table import QueueTable
 from flintmq.core.consumer.running_batches import check_interval_ms
+from flintmq.core.consumer.settle_concurrent import SettleRules, settle_rules
 from flintmq.core.group.actions import (
-    Action,
+    AskAssignment,
     AskMembers,
     CommitOffset,
     ConfirmOffset,
@@ -72,8 +81,10 @@ from flintmq.core.group.actions import (
 )
 from flintmq.core.group.allocate import Strategy, allocate_averagely
 from flintmq.core.group.consumer_settings import ConsumerSettings
-from flintmq.core.group.rebalance import Rebalance, Share
+from flintmq.core.group.rebalance import Assigned, Rebalance, Share
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
+from flintmq.errors import InvalidSetting
+from flintmq.model.group import is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 
 HEARTBEAT_APART_MS: Final = 1_000
@@ -102,6 +113,8 @@ class GroupConsumer(QueueWork):
     ) -> None:
         wanted = Subscriptions(settings, subscriptions, wall_ms)
         super().__init__(settings, wanted, QueueTable(settings, wanted))
+        if settings.mode == "pop" and wanted.has_ordered:
+            raise InvalidSetting("mode", "pop", "an ordered topic needs mode='pull'")
         self.client_id = client_id
         self.phase = Phase.CREATED
         self._wall_ahead_ms = wall_ms - now_ms
@@ -112,12 +125,25 @@ class GroupConsumer(QueueWork):
             settings.rebalance_interval_ms,
             now_ms,
             is_broadcasting=not settings.is_clustering,
+            by_broker=self.topics_by_broker,
+            always_pop=settings.mode == "pop",
         )
         self._is_known = False  # whether a heartbeat has introduced us
         self._heartbeat_ms = now_ms
         self._commit_ms = now_ms + settings.commit_interval_ms
         self._expire_ms = now_ms + check_interval_ms(settings.consume_timeout_ms)
         self._group_due_ms = self._commit_ms
+
+    @property
+    def topics_by_broker(self) -> frozenset[str]:
+        """The topics that brokers share out: those to pop, if it is for them to say."""
+        wanted = self.subscriptions
+        return frozenset(
+            each.topic
+            for each in wanted
+            if not is_retry_topic(each.topic)
+            and self.settings.is_shared_by_broker(ordered=wanted.is_ordered(each.topic))
+        )
 
     # Life
 
@@ -135,7 +161,7 @@ class GroupConsumer(QueueWork):
         out: list[Action] = []
         for home in self._table:
             out += self._table.close(home)
-        return self._end(out, now_ms)
+        return self._end([*out, *self._pops.stop()], now_ms)
 
     def abandon(self, now_ms: int) -> Actions:
         """Wait no longer for what `still_running` names."""
@@ -144,11 +170,12 @@ class GroupConsumer(QueueWork):
         out: list[Action] = []
         for home in self._table:
             out += self._table.abandon(home)
-        return self._end(out, now_ms)
+        return self._end([*out, *self._pops.abandon()], now_ms)
 
     def still_running(self) -> list[Deliver]:
         """Batches that listeners have, those of queues we gave up included."""
-        return [batch for home in self._table for batch in home.settling.running]
+        pulled = [batch for home in self._table for batch in home.settling.running]
+        return pulled + self._pops.still_running()
 
     # Routes, members, notifications
 
@@ -173,6 +200,15 @@ class GroupConsumer(QueueWork):
         out: list[Action] = []
         for each in self._rebalance.members_known(ask, members, now_ms):
             out += self._apply(each, now_ms) if isinstance(each, Share) else (each,)
+        return self._end(out, now_ms)
+
+    def assigned(
+        self, ask: AskAssignment, found: Iterable[Assigned] | None, now_ms: int
+    ) -> Actions:
+        """A broker said what is ours to pull and where to pop; None: nothing changes."""
+        out: list[Action] = []
+        for share in self._rebalance.assigned(ask, found, now_ms):
+            out += self._apply(share, now_ms)
         return self._end(out, now_ms)
 
     def members_failed(self, ask: AskMembers, reason: str, now_ms: int) -> Actions:
@@ -231,8 +267,8 @@ class GroupConsumer(QueueWork):
 
     def next_due_ms(self) -> int:
         """When to call `tick`.  Cheap: it may be asked after every event."""
-        due_ms = self._table.agenda.next_due_ms()
-        return self._group_due_ms if due_ms is None else min(due_ms, self._group_due_ms)
+        times = (self._table.agenda.next_due_ms(), self._pops.next_due_ms(), self._group_due_ms)
+        return min(each for each in times if each is not None)
 
     def tick(self, now_ms: int) -> Actions:
         """Do what is due."""
@@ -247,7 +283,7 @@ class GroupConsumer(QueueWork):
         out += table.check_locks(now_ms)
         for home in table.agenda.pop_due(now_ms):
             out += self._advance(home, now_ms)
-        return self._end(out, now_ms)
+        return self._end([*out, *self._pops.tick(now_ms)], now_ms)
 
     def carry(self, delta_ms: int) -> None:
         """The clock is about to be moved by so much: what is alive stays as alive as it was."""
@@ -265,7 +301,15 @@ class GroupConsumer(QueueWork):
             queues=tuple(queue_status(home, positions.get(home.queue)) for home in table),
             troubles={topic: text for topic, text in troubles.items() if text},
             bad_count=self.bad_count,
+            pops=self._pops.places(),
         )
+
+    def rules_of(self, batch: Deliver) -> SettleRules:
+        """The rules by which the messages of a batch are settled."""
+        home = batch.home
+        if isinstance(home, AssignedQueue):
+            return home.settling.rules
+        return settle_rules(self.settings, self.subscriptions, batch.queue.topic)
 
     def offsets(self) -> Mapping[QueueRef, QueueOffset]:
         """Offsets of the queues this member owns (GET_CONSUMER_STATUS_FROM_CLIENT, 221)."""
@@ -289,25 +333,40 @@ class GroupConsumer(QueueWork):
         """Our share of a topic is known.  Brokers learn of a change before pulls name it."""
         if self.phase is not Phase.RUNNING:
             return []
+        out: list[Action] = []
+        share = self._one_way_at_a_time(share, out)
         applied = self._table.apply(share, now_ms)
-        out = applied.actions
-        if applied.has_changed:
+        pops, have_pops_changed = self._pops.apply(share, now_ms)
+        out += [*applied.actions, *pops]
+        if applied.has_changed or have_pops_changed:
             self.subscriptions.changed(share.topic, now_ms + self._wall_ahead_ms)
             out.append(self._beat(now_ms))
             out.append(QueuesChanged(share.topic, share.queues, tuple(sorted(share.own))))
         return out + self._table.check_locks(now_ms)
 
+    def _one_way_at_a_time(self, share: Share, out: list[Action]) -> Share:
+        """A topic that is pulled is popped when its queues are committed, and the reverse."""
+        if share.popped:
+            pulled = [h for h in self._table if h.queue.topic == share.topic]
+            for home in pulled:
+                out += self._table.close(home)
+            if any(home.queue.topic == share.topic for home in self._table):
+                return replace(share, own=frozenset(), popped=frozenset())
+        elif share.own and self._pops.is_popping(share.topic):
+            return replace(share, own=frozenset())
+        return share
+
     def _end(self, out: list[Action], now_ms: int) -> Actions:
         """Add what follows from any event: rebalance, heartbeat, the end, the next due time."""
         table = self._table
-        if table.is_freed:
-            table.is_freed = False
+        if table.is_freed or self._pops.is_freed:
+            table.is_freed = self._pops.is_freed = False
             self._rebalance.wake(now_ms)
             out += self._share_out(now_ms)
         if self._wants_heartbeat and now_ms - self._heartbeat_ms >= HEARTBEAT_APART_MS:
             self._wants_heartbeat = False
             out.append(self._beat(now_ms))
-        if self.phase is Phase.STOPPING and not len(table):
+        if self.phase is Phase.STOPPING and not len(table) and not len(self._pops):
             self.phase = Phase.STOPPED
             out.append(Unregister(self.settings.wire_group))
         known = (

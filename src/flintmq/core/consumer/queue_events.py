@@ -24,10 +24,10 @@ from flintmq.core.consumer.assigned_queue import (
     Working,
     as_listeners_see,
 )
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.consumer.pull_loop import Gate, PullWaiting, Reason
 from flintmq.core.consumer.queue_table import QueueTable
 from flintmq.core.group.actions import (
-    Action,
     AskStartOffset,
     DeadLetterRecord,
     Deliver,
@@ -36,15 +36,20 @@ from flintmq.core.group.actions import (
     SendToRetry,
 )
 from flintmq.core.group.consumer_settings import ConsumerSettings
-from flintmq.core.group.listener_results import outcomes_of
+from flintmq.core.group.listener_results import Verdict, outcomes_of
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import Subscriptions
+from flintmq.core.pop.pop_request import Pop, PopFound
+from flintmq.core.pop.pop_table import PopTable
+from flintmq.core.pop.popped_message import AckPopped, HidePopped
+from flintmq.core.pop.popped_queue import PoppedQueue
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.codes import ResponseCode
+from flintmq.protocol.pop.receipts import ReceiptHandle
 
 Actions = Sequence[Action]
 
@@ -73,6 +78,7 @@ class QueueWork(ABC):
         self.settings = settings
         self.subscriptions = subscriptions
         self._table = table
+        self._pops = PopTable(settings, subscriptions)
         self._retry_topic = settings.retry_topic
         self._paused: set[QueueRef | None] = set()  # None stands for all
         self._wants_heartbeat = False
@@ -99,8 +105,11 @@ class QueueWork(ABC):
         home.pulled_ms = now_ms
         loop, position = home.stage.loop, home.stage.position
         if isinstance(answer, OffsetMoved):
-            text = f"{pull.offset} does not exist, begins anew at {answer.next_offset}"
-            self._table.move(home, answer.next_offset, now_ms)
+            to = answer.next_offset
+            if to <= answer.max_offset < pull.offset:  # the end of a log that has lost its tail
+                to = min(to, position.settled_to)  # what is cached was not consumed
+            text = f"{pull.offset} does not exist, begins anew at {to}"
+            self._table.move(home, to, now_ms)
             return [ReportEvent("offset", str(pull.queue), text, logging.WARNING)]
         messages, odd, bad = loop.answered(pull, answer, now_ms)
         if odd:
@@ -133,6 +142,8 @@ class QueueWork(ABC):
     def started(self, batch: Deliver, now_ms: int) -> bool:
         """A listener is about to begin.  False: do not call it, the batch is not ours any more."""
         home = batch.home
+        if isinstance(home, PoppedQueue):
+            return home.settling.started(batch, now_ms)
         assert isinstance(home, AssignedQueue)
         if not isinstance(home.stage, Working):
             return False
@@ -146,10 +157,10 @@ class QueueWork(ABC):
         """`started` for many: those that are still ours."""
         ours: list[Deliver] = []
         for home, some in groupby(batches, _home_of):
-            assert isinstance(home, AssignedQueue)
-            if isinstance(home.stage, Working) and home.is_free(now_ms):
+            pulled = home if isinstance(home, AssignedQueue) else None
+            if pulled is not None and isinstance(pulled.stage, Working) and pulled.is_free(now_ms):
                 begun = list(some)
-                home.settling.running.start_all(begun, now_ms)
+                pulled.settling.running.start_all(begun, now_ms)
                 ours += begun
             else:
                 ours += [batch for batch in some if self.started(batch, now_ms)]
@@ -158,6 +169,8 @@ class QueueWork(ABC):
     def consumed(self, batch: Deliver, result: object, now_ms: int) -> Actions:
         """A listener ended, with what it returned or the exception it raised."""
         home = batch.home
+        if isinstance(home, PoppedQueue):
+            return self._consumed_popped(home, batch, result, now_ms)
         assert isinstance(home, AssignedQueue)
         home.consumed_ms = now_ms
         settling = home.settling
@@ -167,19 +180,22 @@ class QueueWork(ABC):
         if result is None and settling.consumed_all(batch):
             return self._settled(home, [], now_ms)
         verdict = outcomes_of(result, len(batch.messages))
-        out: list[Action] = [*settling.consumed(batch, verdict, now_ms)]
-        if verdict.fault is not None:
-            text = str(verdict.fault)
-            out.append(ReportEvent("result", str(batch.queue), text, logging.ERROR))
+        out: list[Action] = [*settling.consumed(batch, verdict, now_ms), *_fault(batch, verdict)]
         return self._settled(home, out, now_ms)
+
+    def _consumed_popped(
+        self, home: PoppedQueue, batch: Deliver, result: object, now_ms: int
+    ) -> Actions:
+        verdict = outcomes_of(result, len(batch.messages))
+        out: list[Action] = [*self._pops.consumed(home, batch, verdict, now_ms)]
+        return self._end(out + _fault(batch, verdict), now_ms)
 
     def consumed_whole(self, batches: Iterable[Deliver], now_ms: int) -> list[Action]:
         """`consumed` of many batches, each without exception or result: one look for a queue."""
         out: list[Action] = []
         for home, some in groupby(batches, _home_of):
-            assert isinstance(home, AssignedQueue)
             closely: Sequence[Deliver] = list(some)
-            if home.counts:
+            if isinstance(home, AssignedQueue) and home.counts:
                 home.consumed_ms = now_ms
                 closely = home.settling.consumed_all_of(closely)
                 out += self._settled(home, [], now_ms)
@@ -189,6 +205,8 @@ class QueueWork(ABC):
 
     def sent_back(self, ask: SendBack, now_ms: int) -> Actions:
         home = ask.home
+        if isinstance(home, PoppedQueue):
+            return self._end([*self._pops.dead_letter_stored(ask, now_ms)], now_ms)
         assert isinstance(home, AssignedQueue)
         if not home.counts:
             return ()
@@ -197,6 +215,8 @@ class QueueWork(ABC):
 
     def send_back_failed(self, ask: SendBack, reason: str, now_ms: int) -> Actions:
         home = ask.home
+        if isinstance(home, PoppedQueue):
+            return self._end([*self._pops.dead_letter_failed(ask, reason, now_ms)], now_ms)
         assert isinstance(home, AssignedQueue)
         if not home.counts:
             return ()
@@ -212,6 +232,26 @@ class QueueWork(ABC):
             return ()
         out = home.settling.copy_failed(copy.ask, reason, now_ms)
         return self._settled(home, [*out], now_ms)
+
+    # Pops
+
+    def popped(self, pop: Pop, found: PopFound, now_ms: int) -> Actions:
+        """A broker handed messages out, or none."""
+        self.bad_count += len(found.bad)
+        return self._end([*self._pops.popped(pop, found, now_ms)], now_ms)
+
+    def pop_failed(self, pop: Pop, error: FlintError, now_ms: int) -> Actions:
+        return self._end([*self._pops.pop_failed(pop, error, now_ms)], now_ms)
+
+    def acked(self, ask: AckPopped, failures: Sequence[str | None], now_ms: int) -> Actions:
+        """Popped messages are acknowledged; why not, of each."""
+        return self._end([*self._pops.acked(ask, failures, now_ms)], now_ms)
+
+    def hidden(self, ask: HidePopped, newer: ReceiptHandle, now_ms: int) -> Actions:
+        return self._end([*self._pops.hidden(ask, newer, now_ms)], now_ms)
+
+    def hide_failed(self, ask: HidePopped, reason: str, now_ms: int) -> Actions:
+        return self._end([*self._pops.hide_failed(ask, reason, now_ms)], now_ms)
 
     # Records that cannot be decoded
 
@@ -239,11 +279,12 @@ class QueueWork(ABC):
     def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
         """Pull no more, all queues or these; what is cached is still delivered."""
         self._paused.add(None) if queues is None else self._paused.update(queues)
+        self._pops.is_paused = None in self._paused
 
     def resume(self, now_ms: int, queues: Iterable[QueueRef] | None = None) -> Actions:
         """Pull again, all queues or these."""
         self._paused.clear() if queues is None else self._paused.difference_update(queues)
-        out: list[Action] = []
+        out: list[Action] = [] if self._paused else [*self._pops.resume(now_ms)]
         for home in self._table:
             if isinstance(home.stage, Working):
                 home.stage.loop.retry(Reason.PAUSED, now_ms)
@@ -321,3 +362,10 @@ class QueueWork(ABC):
         if home.cached.count == 0:
             stage.position.advance(stage.loop.next_offset)
         return out + self._advance(home, now_ms)
+
+
+def _fault(batch: Deliver, verdict: Verdict) -> list[Action]:
+    """Report a result that means nothing."""
+    if verdict.fault is None:
+        return []
+    return [ReportEvent("result", str(batch.queue), str(verdict.fault), logging.ERROR)]

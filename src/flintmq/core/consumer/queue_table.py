@@ -27,12 +27,12 @@ from flintmq.core.consumer.assigned_queue import (
     Working,
 )
 from flintmq.core.consumer.due_queue import Agenda
+from flintmq.core.consumer.member_actions import Action
 from flintmq.core.consumer.offset_ledger import OffsetLedger
 from flintmq.core.consumer.pull_loop import Awaiting, CacheLimits
 from flintmq.core.consumer.queue_lock import QueueLocks
 from flintmq.core.consumer.settle_concurrent import settle_rules
 from flintmq.core.group.actions import (
-    Action,
     AskStartOffset,
     CommitOffset,
     ConfirmOffset,

@@ -51,6 +51,11 @@ class AskMembers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AskAssignment(AskMembers):
+    """QUERY_ASSIGNMENT (400) to any broker of the topic: the broker shares out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AskStartOffset:
     """The offset to begin at: the stored one, or one by `core.group.start_offset`."""
 

@@ -7,7 +7,7 @@ range, before anything is started.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from flintmq.core.bad_record_rule import OnBadRecord, check_rule
 from flintmq.errors import InvalidName, InvalidSetting
@@ -32,6 +32,11 @@ UNLIMITED: Final = 2**31 - 1
 BACKLOG_MS: Final = 30 * 60_000
 """How far back a group starts that asked for a time and gave none."""
 
+ConsumeMode: TypeAlias = Literal["pull", "pop", "broker"]
+
+MODES: Final[tuple[ConsumeMode, ...]] = ("pull", "pop", "broker")
+"""Pull queues of one's own, pop what the broker hands out, or what the broker says."""
+
 MIB: Final = 1_024 * 1_024
 
 _DAY_MS: Final = 24 * 60 * 60_000
@@ -54,8 +59,13 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "consume_timeout_ms": (1_000, 7 * _DAY_MS),
     "commit_interval_ms": (100, _DAY_MS),
     "rebalance_interval_ms": (100, _DAY_MS),
+    "invisible_ms": (5_000, 300_000),
+    "unacked_max": (1, 65_535),
     "start_at_ms": (0, 2**63 - 1),
 }
+POP_STARTS: Final = (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.LAST_OFFSET)
+"""Where a new group may begin that pops."""
+
 _ALONE: Final = "broadcasting has no dead letters, each member reads for itself"
 
 _MAY_BE_NONE: Final = frozenset({"topic_count_max", "topic_mib_max", "retry_max", "start_at_ms"})
@@ -94,6 +104,13 @@ class ConsumerSettings:
     consume_timeout_ms: int = 15 * 60_000
     commit_interval_ms: int = 5_000
     rebalance_interval_ms: int = 20_000
+    mode: ConsumeMode = "pull"
+    """Whether queues are pulled (pull), messages popped (pop), or what the broker has set for
+    group and topic (broker)."""
+    invisible_ms: int = 60_000
+    """How long a popped message is hidden from others; it is renewed while a listener runs."""
+    unacked_max: int = 96
+    """Messages popped from one broker, or one queue, that are not settled yet."""
     sends_subscription: bool = False
     unit_mode: bool = False
     on_bad_record: OnBadRecord | None = None
@@ -113,8 +130,30 @@ class ConsumerSettings:
         if self.threads_min > self.threads_max:
             reason = f"is larger than threads_max, which is {self.threads_max}"
             raise InvalidSetting("threads_min", str(self.threads_min), reason)
+        self._check_mode()
         if self.on_bad_record is not None:
             check_rule(self.on_bad_record, dead_letters="" if self.is_clustering else _ALONE)
+
+    def _check_mode(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidSetting("mode", str(self.mode), f"is one of {', '.join(MODES)}")
+        if self.mode == "pull":
+            return
+        if self.on_bad_record == "stop":
+            reason = "where messages are popped no queue is one's own to stop"
+            raise InvalidSetting("on_bad_record", "stop", f"{reason}; use dead_letter or skip")
+        if self.mode == "pop":
+            if not self.is_clustering:
+                raise InvalidSetting("mode", "pop", "broadcasting needs mode='pull'")
+            if self.ordered:
+                raise InvalidSetting("mode", "pop", "ordered consumption needs mode='pull'")
+            if self.start_from not in POP_STARTS:
+                reason = "a broker that hands messages out starts at first or last"
+                raise InvalidSetting("start_from", str(self.start_from), reason)
+
+    def is_shared_by_broker(self, *, ordered: bool) -> bool:
+        """Whether the broker assigns; queues of ordered topics the members share themselves."""
+        return self.mode != "pull" and self.is_clustering and not ordered
 
     @property
     def wire_group(self) -> str:

@@ -8,6 +8,10 @@ In broadcasting nobody is asked: all queues are ours.  A topic without a route, 
 members, and a strategy that fails leave everything as it is: a member that knows too little
 takes no queue and gives none away.
 
+    AskAssignment ──► queues to pull, places to pop from ──► Share
+
+Topics that are popped, or whose mode the broker decides, are shared out by the broker.
+
 Invariant: at most one question for each topic is under way; whoever is woken meanwhile asks once
 more after its answer.
 """
@@ -15,14 +19,14 @@ more after its answer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from flintmq.core.group.actions import AskMembers, ReportEvent
+from flintmq.core.group.actions import AskAssignment, AskMembers, ReportEvent
 from flintmq.core.group.allocate import Strategy, sorted_members
 from flintmq.model.group import is_retry_topic
-from flintmq.model.queue import QueueRef
+from flintmq.model.queue import PopSource, QueueRef
 
 AGAIN_MS: Final = 1_000
 """After a question that got no answer: sooner than the usual 20 s."""
@@ -33,11 +37,19 @@ MEMBERS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a strategy gave: all queues of the topic, and ours."""
+    """What a strategy or a broker gave: all queues of the topic, ours, and where we pop."""
 
     topic: str
     queues: tuple[QueueRef, ...]
     own: frozenset[QueueRef]
+    popped: frozenset[PopSource] = frozenset()
+
+
+class Assigned(NamedTuple):
+    """What a broker assigned: a queue to pull, or a place to pop from."""
+
+    source: PopSource
+    is_popped: bool
 
 
 @dataclass(slots=True)
@@ -46,6 +58,7 @@ class _Topic:
     queues: tuple[QueueRef, ...] | None = None
     ask: AskMembers | None = None
     is_woken: bool = False
+    is_shared: bool = False  # whether a broker has shared it out
     trouble: str = ""
 
 
@@ -61,11 +74,20 @@ class Rebalance:
         now_ms: int,
         *,
         is_broadcasting: bool,
+        by_broker: Collection[str] = (),
+        always_pop: bool = False,
     ) -> None:
+        """``by_broker`` are the topics that brokers share out.
+
+        With ``always_pop`` they are popped whatever the broker says: where it gives queues to
+        pull, from every broker of the topic.
+        """
         self._client_id = client_id
         self._strategy = strategy
         self._interval_ms = interval_ms
         self._is_broadcasting = is_broadcasting
+        self._by_broker = frozenset(by_broker)
+        self._always_pop = always_pop
         self._topics = {topic: _Topic(now_ms) for topic in topics}
 
     def route_known(self, topic: str, queues: Iterable[QueueRef], now_ms: int) -> None:
@@ -94,7 +116,7 @@ class Rebalance:
                 topic.trouble = ""
                 out.append(Share(name, topic.queues, frozenset(topic.queues)))
             else:
-                topic.ask = AskMembers(name)
+                topic.ask = AskAssignment(name) if name in self._by_broker else AskMembers(name)
                 out.append(topic.ask)
         return out
 
@@ -118,6 +140,32 @@ class Rebalance:
             return [ReportEvent("rebalance", ask.topic, reason, logging.ERROR)]
         topic.trouble = ""
         return [Share(ask.topic, topic.queues, own)]
+
+    def assigned(
+        self, ask: AskAssignment, found: Iterable[Assigned] | None, now_ms: int
+    ) -> list[Share]:
+        """The broker answered what is ours; None: what we have stays ours."""
+        topic = self._answered(ask, now_ms)
+        if topic is None or not topic.queues:
+            return []
+        topic.trouble = ""
+        given = list(found or ())
+        popped = frozenset(each.source for each in given if each.is_popped)
+        if self._always_pop and not popped:
+            if found is None and topic.is_shared:
+                return []
+            popped = frozenset(PopSource(ask.topic, queue.broker) for queue in topic.queues)
+        elif found is None:
+            topic.due_ms = min(topic.due_ms, now_ms + AGAIN_MS)
+            return []
+        topic.is_shared = True
+        pulled = {tuple(each.source) for each in given if not each.is_popped}
+        own = frozenset(
+            queue
+            for queue in topic.queues
+            if not self._always_pop and (queue.topic, queue.broker, queue.queue_id) in pulled
+        )
+        return [Share(ask.topic, topic.queues, own, popped)]
 
     def members_failed(self, ask: AskMembers, reason: str, now_ms: int) -> list[ReportEvent]:
         topic = self._answered(ask, now_ms)

@@ -43,6 +43,9 @@ _DROPPED: Final = frozenset(
         names.TIMER_DELAY_SEC,
         names.TIMER_DELIVER_MS,
         names.DLQ_REASON,
+        names.POP_CK,
+        names.POP_CK_OFFSET,
+        names.FIRST_POP_TIME,
     }
 )
 """What was true of the message as it came to us, and is not of its copy."""

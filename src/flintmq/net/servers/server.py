@@ -34,8 +34,9 @@ from flintmq.net.channels.unread_bytes import UNREAD_BYTES_MAX, UnreadBytes
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
-from flintmq.net.reasons import CLOSED_BY_PEER, why, why_not_admitted
+from flintmq.net.reasons import why, why_not_admitted
 from flintmq.net.refusals import Refusals
+from flintmq.net.servers.streams import first_byte
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 from flintmq.net.watched_tls import WatchedTls
 
@@ -198,11 +199,11 @@ class Server:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _watch_tls(self, tls: WatchedTls) -> None:
-        def look() -> None:
-            self._watch_tls(tls)  # first: a look that fails is not the last one
+        def check() -> None:
+            self._watch_tls(tls)  # first: a check that fails is not the last one
             tls.take_changes()
 
-        self._tls_timer = self._loop.call_later(self._limits.tls_watch_ms / 1000, look)
+        self._tls_timer = self._loop.call_later(self._limits.tls_watch_ms / 1000, check)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -306,7 +307,7 @@ class Server:
         """The TLS context to go on with, or None for a plain connection."""
         if self._tls is None or self._mode is TlsMode.OFF:
             return None
-        if await _first_byte(accepted) == HANDSHAKE_BYTE:
+        if await first_byte(accepted) == HANDSHAKE_BYTE:
             return self._tls.context
         if self._mode is TlsMode.ENFORCING:
             raise OSError(0, "it does not speak TLS, and the mode is enforcing")
@@ -371,22 +372,3 @@ async def serve_commands(
         channel_limits=channel_limits,
         clock=clock,
     )
-
-
-async def _first_byte(accepted: socket.socket) -> int:
-    """Wait for the first byte of a connection and leave it there."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            data = accepted.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            ready = asyncio.Event()
-            loop.add_reader(accepted.fileno(), ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(accepted.fileno())
-        else:
-            if not data:
-                raise ConnectionResetError(0, CLOSED_BY_PEER)
-            return data[0]

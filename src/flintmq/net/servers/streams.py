@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
-from flintmq.net.reasons import no_connection, why
+from flintmq.net.reasons import CLOSED_BY_PEER, no_connection, why
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -59,3 +59,22 @@ def send_at_once(transport: asyncio.BaseTransport) -> None:
     opened: socket.socket | None = transport.get_extra_info("socket")
     if opened is not None:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def first_byte(accepted: socket.socket) -> int:
+    """Wait for the first byte of a connection and leave it there."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            data = accepted.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            ready = asyncio.Event()
+            loop.add_reader(accepted.fileno(), ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(accepted.fileno())
+        else:
+            if not data:
+                raise ConnectionResetError(0, CLOSED_BY_PEER)
+            return data[0]

@@ -152,6 +152,8 @@ def _place(
 ) -> tuple[int, QueueOffset]:
     """Start offset and offset of a message, as the answer tells them."""
     start, offsets = starts.get(queue), listed.get(queue, ())
+    if start is not None and offset in offsets:  # also where a record before it was unreadable
+        return start, offset
     index = found.index(offset)
     if start is None or index >= len(offsets):
         raise MalformedHeader(

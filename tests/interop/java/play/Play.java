@@ -55,6 +55,7 @@ public final class Play {
         SCENARIOS.put("join", Beside::join);
         SCENARIOS.put("join-orderly", Beside::joinOrderly);
         SCENARIOS.put("join-failing", Beside::joinFailing);
+        SCENARIOS.put("join-popping", Beside::joinPopping);
         SCENARIOS.put("join-namespaced", Beside::joinNamespaced);
         SCENARIOS.put("join-broadcast", Beside::joinBroadcast);
         SCENARIOS.put("join-lite", Beside::joinLite);

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.upkeep.scrubbing import PERIOD_MS, Scrubber
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger
 
@@ -54,6 +55,11 @@ class Upkept(Protocol):
 
     def copy_tables(self) -> None: ...
 
+    @property
+    def scrubber(self) -> Scrubber: ...
+
+    def beat(self) -> None: ...
+
 
 def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     """The periodic tasks of a server."""
@@ -69,6 +75,10 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     ]
     if not config.role.is_master:
         tasks.append(PeriodicTask(config.copy_tables_ms, lambda _: server.copy_tables(), now_ms))
+    if config.scrub_bytes_per_s:
+        tasks.append(PeriodicTask(PERIOD_MS, lambda _: server.scrubber.begin(), now_ms))
+    if config.acting_master:
+        tasks.append(PeriodicTask(config.heartbeat_ms, lambda _: server.beat(), now_ms))
     return tasks
 
 

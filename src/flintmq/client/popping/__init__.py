@@ -1,0 +1,1 @@
+"""The calls of pop consumption, which simple consumers and push consumers share."""

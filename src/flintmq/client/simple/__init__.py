@@ -1,0 +1,1 @@
+"""The simple consumer: receive, acknowledge, hide for longer."""

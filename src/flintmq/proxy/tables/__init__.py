@@ -1,0 +1,1 @@
+"""What the proxy remembers: clients, half messages, receipts it renews, settings of brokers."""
