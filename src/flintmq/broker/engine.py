@@ -233,7 +233,8 @@ class BrokerEngine:
             state.delays.deliver(state, now_ms)
             state.timers.deliver(state, now_ms)
             state.halves.check(state, now_ms)
-            state.revival.run(state, now_ms)
+            if state.timers.is_ready:  # else acknowledgements may not be read yet
+                state.revival.run(state, now_ms)
         self._drain_outbox()
         self.end_turn(now_ms)
         return self.next_due_ms(now_ms)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flintmq.broker.scheduled.timers import READ_RECORDS
 from flintmq.broker.state.hand_over import hand_over
 from flintmq.model import properties as names
 from flintmq.model.topic import TIMER_TOPIC
@@ -200,3 +201,21 @@ def test_what_waits_is_handed_over_at_a_stop(tmp_path: Path) -> None:
         assert [message.body for message in pop(again).messages] == [b"later"]
         again.advance(5_000)
         assert pop(again).bodies == [b"0"]
+
+
+def test_nothing_comes_back_before_the_whole_journal_is_read(tmp_path: Path) -> None:
+    """An acknowledgement may be far behind its checkpoint, further than one turn reads."""
+    world = pop_world(tmp_path)
+    for number in range(READ_RECORDS + 100):
+        world.send(TOPIC, b"%d" % number)
+    held = pop(world, max_msg_nums=1, invisible_time=1)
+    popped = [handle for _ in range(40) for handle in pop(world, invisible_time=1).handles]
+    for handle in reversed(popped):
+        ack(world, handle)
+    ack(world, held.handles[0])
+    world.now_ms += 10_000
+
+    with started_again(world, save=False) as again:
+        again.advance(1)
+        assert again.state.in_flight.message_count == 0
+        assert again.state.in_flight.revived_count == 0

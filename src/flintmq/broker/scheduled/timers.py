@@ -38,6 +38,7 @@ from flintmq.broker.scheduled.redelivery import (
     waits_until,
 )
 from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
+from flintmq.broker.scheduled.timer_refusal import illegal_time
 from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
@@ -123,10 +124,10 @@ class Timers:
         properties = message.properties
         due_ms = rules.asked_ms(properties, now_ms)
         if due_ms is None or due_ms - now_ms > config.timer_delay_ms_max:
-            raise _illegal(config.timer_delay_ms_max)
+            raise illegal_time(config.timer_delay_ms_max)
         if due_ms <= now_ms:
             if names.TIMER_DEL_UNIQKEY in properties:
-                raise _illegal(config.timer_delay_ms_max)
+                raise illegal_time(config.timer_delay_ms_max)
             return
         if self.waiting_count(state) >= config.timers_max:
             limit = config.timers_max
@@ -170,7 +171,7 @@ class Timers:
         if self._under_way:
             return
         self._read(state)
-        if not self._is_ready or waits_until(self._retry_ms, now_ms) is not None:
+        if not self.is_ready or waits_until(self._retry_ms, now_ms) is not None:
             return
         allowance = Allowance()
         sent: dict[str, list[int]] = {}
@@ -189,7 +190,7 @@ class Timers:
 
     def next_due_ms(self, state: BrokerTables, now_ms: int) -> int | None:
         """When `deliver` should run next; None: when the timer topic grows."""
-        if not self._is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
+        if not self.is_ready or state.log.max_offset(TIMER_TOPIC, 0) > self._next:
             return now_ms
         if not self._heap:
             return None
@@ -203,7 +204,7 @@ class Timers:
 
         Nothing while it is still being read what the last run left.
         """
-        if not self._is_ready:
+        if not self.is_ready:
             return self._copied
         late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
@@ -225,7 +226,7 @@ class Timers:
 
     def progress(self, now_ms: int) -> TimerProgress:
         """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
-        if not self._is_ready:
+        if not self.is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
         # A message is due within the second that follows what is noted on it.
@@ -245,22 +246,22 @@ class Timers:
 
     def finish_reading(self, state: BrokerTables) -> None:
         """Read at once what was there at the start: pops must know what is in flight."""
-        while not self._is_ready:
+        while not self.is_ready:
             before = self._next
             self._read(state)
-            if self._next == before and not self._is_ready:
+            if self._next == before and not self.is_ready:
                 return  # its units cannot be read now
 
     # Inside
 
     @property
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._ready_at is not None and self._next >= self._ready_at
 
     def _read(self, state: BrokerTables) -> None:
         """Take messages that came to the topic into the heap."""
         stop = state.log.max_offset(TIMER_TOPIC, 0)
-        was_ready = self._is_ready
+        was_ready = self.is_ready
         if self._ready_at is None:
             self._ready_at = stop
             self._next = QueueOffset(min(self._next, stop))
@@ -278,7 +279,7 @@ class Timers:
             left -= len(units)
             if not units:
                 break
-        if self._is_ready and not was_ready and self._journal is not None:
+        if self.is_ready and not was_ready and self._journal is not None:
             self._journal.settle(state)
 
     def _schedule_record(
@@ -312,9 +313,9 @@ class Timers:
         """Whether an earlier run delivered a message: ours, or one of RocketMQ."""
         if self._ready_at is None or offset >= self._ready_at:
             return False
+        saved = self._saved
         if self._was_delivered_by_rocketmq(offset, noted):
             return True
-        saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
         return key <= key_of(saved.delivered_ms, saved.delivered_offset)
@@ -397,12 +398,3 @@ class Timers:
         if not self._is_failing:
             self._is_failing = True
             log.error("timer messages wait until they can be stored: %s", failure)
-
-
-def _illegal(delay_ms_max: int) -> Refusal:
-    return Refusal(
-        ResponseCode.MESSAGE_ILLEGAL,
-        "timer message illegal, the delay time should not be bigger than the max delay "
-        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
-        "current time",
-    )
