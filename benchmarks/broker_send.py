@@ -63,7 +63,7 @@ class Nobody:
 
     def ask_client(
         self,
-        peer: Peer,
+        peer: Peer | None,
         request: Command,
         timeout_ms: int,
         then: Callable[[Command | None], None],
@@ -101,16 +101,29 @@ def run() -> list[Row]:
                     "goal": "<= 1.25",
                 }
             )
+            ratio = measure_quick(frames, checksums=True) / quick
+            rows.append(
+                {
+                    "name": f"send {name}: the quick way, with record checksums / without",
+                    "value": round(ratio, 3),
+                    "unit": "ratio",
+                    "goal": "<= 1.5",
+                }
+            )
     _, served, _ = measure([batch(BatchEntry(b"x" * 128, b"TAGS\x01TagA\x02"), 100)])
     rows.append(row("batch of 100 of 128 B: served, a message", served / 100))
     return rows
 
 
 @contextmanager
-def running(quotas: str = "") -> Iterator[BrokerEngine]:
+def running(quotas: str = "", *, checksums: bool = False) -> Iterator[BrokerEngine]:
     """An engine on a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="flintmq-bench-") as scratch:
-        store = StoreConfig(flush=Flush.ASYNC, commit_log_file_bytes=64 * 1024 * 1024)
+        store = StoreConfig(
+            flush=Flush.ASYNC,
+            commit_log_file_bytes=64 * 1024 * 1024,
+            record_checksums=checksums,
+        )
         state, _ = open_state(
             Path(scratch),
             BrokerConfig(store=store, quotas=parse_quotas(quotas)),
@@ -123,13 +136,13 @@ def running(quotas: str = "") -> Iterator[BrokerEngine]:
         state.log.close()
 
 
-def measure_quick(frames: list[Frame], quotas: str = "") -> float:
+def measure_quick(frames: list[Frame], quotas: str = "", *, checksums: bool = False) -> float:
     """Microseconds of each send that is like those before it, its answer and write included."""
     reader, peer = RequestReader(REQUEST_HEADERS), Peer(ADDRESS)
     peer.user = User("alice", "")
     sender = FastSender(peer)
     best = float("inf")
-    with running(quotas) as engine:
+    with running(quotas, checksums=checksums) as engine:
         for frame in frames * 2:
             engine.serve(typed(reader, frame), peer, NOW_MS)
             engine.quick.learn(frame, typed(reader, frame), sender)

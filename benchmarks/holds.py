@@ -64,7 +64,7 @@ class Peers:
 
     def ask_client(
         self,
-        peer: Peer,
+        peer: Peer | None,
         request: Command,
         timeout_ms: int,
         then: Callable[[Command | None], None],

@@ -7,6 +7,10 @@ but xdist 3.8 no longer sees it under pytest 9.
 
 All others go to workers by file, so that what a file sets up once is set up once.  Files of few
 tests go first: those tests are the long ones, and no worker is left alone with one at the end.
+
+Hypothesis draws the same examples in every run, however long one of them takes: whether a change
+is good must not depend on chance or on what else the machine does.  ``--hypothesis-profile
+explore`` draws others each time, and so does ``make fuzz``.
 """
 
 from __future__ import annotations
@@ -20,12 +24,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from flintmq.embedded.broker import EmbeddedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+NO_CLOCK: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+}
+"""Time says nothing about an example on a machine that may be very busy."""
+
+settings.register_profile("explore", **NO_CLOCK)
+settings.register_profile("same", derandomize=True, **NO_CLOCK)
+settings.load_profile("explore" if "FLINTMQ_FUZZ_EXAMPLES" in os.environ else "same")
 
 SPARK_TIMEOUT_S = 300
 """The first test with Spark starts a JVM, on a machine that may be very busy."""

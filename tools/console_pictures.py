@@ -35,6 +35,7 @@ PAGES: Final = {
     "message": "",
     "trace": "",
     "dead-letters": "/dead-letters/group?name=billing",
+    "spark": "",
     "reset": "/group/reset?name=reports&topic=payments&to=start",
 }
 
@@ -81,6 +82,9 @@ def main() -> None:
                         seen.open(message)
                         life = seen.page.get_by_role("link", name="its life")
                         path = life.get_attribute("href") or ""
+                    elif name == "spark":
+                        seen.open("/spark")
+                        path = seen.page.locator("tbody th a").first.get_attribute("href") or ""
                     take(seen, name, path, scheme)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flintmq.broker.monitoring import broker_families
-from flintmq.metrics import client_metrics, exposition
+from flintmq.metrics import client_metrics, exposition, run_counts
 from flintmq.metrics.families import Family
 from flintmq.nameserver import monitoring as namesrv
 
@@ -30,6 +30,11 @@ PARTS: Final[tuple[tuple[str, str, Iterable[Family]], ...]] = (
         "Producers and consumers",
         "Of a program with `ClientMetrics`; see [there](../metrics.md#producers-and-consumers).",
         client_metrics.FAMILIES,
+    ),
+    (
+        "Queries of Spark",
+        "Of a driver with `ClientMetrics`; see [there](../metrics.md#spark).",
+        run_counts.FAMILIES,
     ),
     (
         "Every scrape",

@@ -116,6 +116,10 @@ PULL: Final = {
     "unit_mode": "For RocketMQ's deployments in units.",
     "on_bad_record": "A message that cannot be decoded: `skip` passes it over, `stop` ends the "
     "queue with `UndecodableRecord`.",
+    "consume_hooks": "See each pull or poll that brought messages, and what is committed and sent "
+    "back: [traces](../metrics.md#traces).",
+    "metrics": "Count messages and time pulls in this `ClientMetrics`, see "
+    "[metrics](../metrics.md#producers-and-consumers).",
     "offset_store": "A store of your own for offsets.",
     "offsets_dir": "Where a broadcasting consumer keeps its file.",
 }
@@ -162,6 +166,12 @@ BROKER: Final = {
     "for; RocketMQ 5 has 1, which waits for nobody.",
     "haMasterAddress": "host:port of the master's HA port, for a slave that no name server tells.",
     "offsetCheckInSlave": "A slave corrects offsets that it does not have, as a master does.",
+    "enableSlaveActingMaster": "A slave may take the place of its master for consumers, see "
+    "[replication](../replication.md#a-slave-that-acts-as-the-master).",
+    "brokerHeartbeatInterval": "How often brokers with enableSlaveActingMaster tell their name "
+    "servers that they live, ms.",
+    "brokerNotActiveTimeoutMillis": "How long such a broker may be silent before name servers take "
+    "it for gone, ms.",
     "metricsExporterType": "`PROM` serves [metrics](../metrics.md); `DISABLE` does not. RocketMQ's "
     "other exporters are refused.",
     "metricsPromExporterHost": "Where metrics are served; 127.0.0.1 unless set.",
@@ -216,6 +226,17 @@ BROKER: Final = {
     "shortPollingTimeMills": "Without long polling: how long to hold it, ms.",
     "slaveReadEnable": "Send clients that lag far behind to a slave.",
     "litePullMessageEnable": "Serve lite pull.",
+    "enableRetryTopicV2": "Popped messages come back through `%RETRY%group+topic`, not "
+    "`%RETRY%group_topic`; both are read.",
+    "popFromRetryProbability": "Of a hundred pops, how many look at the retry topic first.",
+    "popPollingSize": "Pops of one topic, group and queue that may be held at once.",
+    "maxPopPollingSize": "Pops that may be held at once.",
+    "reviveQueueNum": "Queues of the revive topic.",
+    "defaultMessageRequestMode": "How a group takes a topic where nobody said it: `PULL` or `POP`.",
+    "defaultPopShareQueueNum": "With `POP`: members whose queues one takes beside its own; 0 is "
+    "all queues.",
+    "serverLoadBalancerEnable": "Share queues out to who asks the broker for them; else everybody "
+    "gets all.",
     "enablePropertyFilter": "Serve SQL92 subscriptions.",
     "filterSupportRetry": "Filter retry topics by what the group wants of the original topic.",
     "enableCalcFilterBitMap": "Evaluate SQL92 when a message arrives; needs "
@@ -232,8 +253,13 @@ BROKER: Final = {
     "mapperFileSizeBatchConsumeQueue": "The same for batch consume queues.",
     "mappedFileSizeConsumeQueueExt": "The same for their extensions.",
     "enableConsumeQueueExt": "Write extensions of consume queues.",
+    "enabledAppendPropCRC": "Give every record a checksum over all of it, 20 bytes.",
     "maxHashSlotNum": "Slots of an index file.",
     "maxIndexNum": "Entries of an index file.",
+    "enableLmq": "Serve light queues; needs `enableMultiDispatch`.",
+    "enableMultiDispatch": "Put a message into the light queues that it names; needs `enableLmq`.",
+    "maxLmqConsumeQueueNum": "How many light queues there may be.",
+    "scrubBytesPerSecond": "How much of the log is checked again each second; 0 is none.",
     "fileReservedTime": "How long files of the log are kept, hours.",
     "deleteWhen": "The hour of the day at which expired files are deleted.",
     "diskMaxUsedSpaceRatio": "Disk use, percent, above which expired files are deleted at once.",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flintmq.client.admin import Admin
     from flintmq.client.hooks.consume_hooks import ConsumeContext, ConsumeHook, FilterHook
+    from flintmq.client.hooks.receive_hooks import ReceiveContext, ReceiveHook, SettleContext
     from flintmq.client.hooks.request_hooks import RequestHook
     from flintmq.client.hooks.send_hooks import SendContext, SendHook
     from flintmq.client.idempotence.idempotent import idempotent
@@ -123,6 +124,8 @@ __all__ = [
     "PushConsumer",
     "QueueRef",
     "ReceiptExpired",
+    "ReceiveContext",
+    "ReceiveHook",
     "ReceivedMessage",
     "RedisKeys",
     "ReplayTo",
@@ -136,6 +139,7 @@ __all__ = [
     "SendReceipt",
     "SendStatus",
     "ServerTls",
+    "SettleContext",
     "SimpleConsumer",
     "SqlKeys",
     "SqliteKeys",
@@ -171,6 +175,9 @@ _WHERE = {
     "EmbeddedBroker": "flintmq.embedded.broker",
     "EmbeddedUser": "flintmq.embedded.embedded_users",
     "FilterHook": "flintmq.client.hooks.consume_hooks",
+    "ReceiveContext": "flintmq.client.hooks.receive_hooks",
+    "ReceiveHook": "flintmq.client.hooks.receive_hooks",
+    "SettleContext": "flintmq.client.hooks.receive_hooks",
     "FlintError": "flintmq.errors",
     "GroupConflict": "flintmq.errors",
     "InvalidExpression": "flintmq.errors",

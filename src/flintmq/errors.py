@@ -180,7 +180,7 @@ class InvalidMessage(InvalidSetting, ValueError):
 
 
 class InvalidResult(FlintError):
-    """A listener returned something that says nothing about its messages; they come again."""
+    """A listener returned something that says nothing about its messages; they are redelivered."""
 
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)

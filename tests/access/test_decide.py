@@ -118,7 +118,7 @@ def test_a_verdict_names_the_entry_that_decided() -> None:
     rule = entry("Topic:a*", "Deny")
     verdict = decide(ALICE, Policies((rule,)), publishes("abc"), HERE)
 
-    assert verdict.is_denied_by_rule
+    assert not verdict.is_allowed
     assert str(verdict.entry) == "Deny Pub, Sub on Topic:a* from anywhere"
 
 

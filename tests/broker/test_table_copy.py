@@ -140,6 +140,31 @@ def test_the_copies_are_in_the_files_of_the_slave(tmp_path: Path) -> None:
     assert delays.offset_table == {1: 1}
 
 
+def test_positions_of_delays_come_only_after_the_log_that_they_refer_to(
+    pair: EmbeddedBroker,
+) -> None:
+    """Else a slave that is promoted would take a message for delivered that it does not have."""
+    master, slave = master_and_slave(pair)
+    replica = server(pair, "broker-a/1")
+    following = replica.replication.slave
+    assert following is not None
+    pair.call(lambda _: setattr(replica.copy, "_catch_up_ms", 0))
+    pair._run(lambda _: following.stop())
+    with pair.producer("p") as producer:
+        producer.send(Message("orders", b"later", delay_level=1))
+    pair.advance(2)
+    assert master.delays.table().offset_table == {1: 1}
+
+    pair.call(lambda _: setattr(replica.copy, "copied_ms", None))
+    pair.wait_for(lambda: replica.copy.copied_ms is not None, PATIENCE_S)
+    pair.call(lambda _: setattr(replica.copy, "copied_ms", None))
+    pair.wait_for(lambda: replica.copy.copied_ms is not None, PATIENCE_S)
+    assert slave.delays.table().offset_table == {}
+
+    pair.call(lambda _: following.start())
+    pair.wait_for(lambda: slave.delays.table().offset_table == {1: 1}, PATIENCE_S)
+
+
 def test_a_slave_goes_on_without_its_master_and_copies_again_when_it_is_back(
     pair: EmbeddedBroker,
 ) -> None:

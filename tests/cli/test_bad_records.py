@@ -78,7 +78,7 @@ def test_tail_follows_behind_a_bad_message(user: Shell, broker: EmbeddedBroker) 
             bad = json.loads(process.stdout.readline())
             user.told("send", "live", "behind")
             behind = json.loads(process.stdout.readline())
-            code = process.wait(timeout=30)
+            code = process.wait(timeout=60)
             errors = process.stderr.read()
         finally:
             process.kill()

@@ -155,7 +155,7 @@ def _join(directory: Path, processes: int, *words: str) -> None:
             ready += line.startswith("flintmq ready app=shop:app")
         process.terminate()
         process.stdout.read()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_a_server_that_wants_tls_is_told_of_to_who_speaks_none(served: Served) -> None:

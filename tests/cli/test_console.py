@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from support.cli.serving import ANYWHERE, COMMAND, environment, failing, running
+from support.net.certificates import Authority
 
 PATIENCE_S = 60
 TOKEN = ("--console-token", "x" * 16)
@@ -114,3 +116,23 @@ def test_a_login_by_accounts_takes_no_token() -> None:
 
     assert code != 0
     assert "give no token" in said
+
+
+def test_with_a_certificate_it_speaks_https(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    trusted = ssl.create_default_context(cafile=authority.ca_file)
+    with (
+        console(broker.namesrv, "--https-cert", authority.sign("console")) as (_, link),
+        httpx.Client(timeout=PATIENCE_S, follow_redirects=True, verify=trusted) as client,
+    ):
+        page = client.get(link)
+
+    assert link.startswith("https://")
+    assert (page.status_code, page.url.path) == (200, "/")
+
+
+def test_a_key_needs_its_certificate(tmp_path: Path) -> None:
+    code, said = failing("console", "--https-key", tmp_path / "key.pem")
+
+    assert code == 2
+    assert "it needs a certificate: --https-cert" in said

@@ -19,8 +19,8 @@ from flintmq.cli.all_commands import app
 from flintmq.cli.demo import orders
 from flintmq.cli.demo.demo_command import check_room, make_directory
 from flintmq.cli.demo.demo_report import (
+    DemoSample,
     Ending,
-    Sample,
     draw,
     facts,
     print_report,
@@ -268,7 +268,7 @@ def test_a_line_of_progress_has_the_step_and_every_count() -> None:
         Attempt(SPARK, "orders", "a", "consumed", 1, 0),
         Attempt(SPARK, "orders", "b", "dead", 3, 0),
     )
-    line = progress_line("threads consume", 61.0, 10_000, Sample(0.0, 6_000, 988, 40), tally)
+    line = progress_line("threads consume", 61.0, 10_000, DemoSample(0.0, 6_000, 988, 40), tally)
 
     assert line == (
         "1:01  threads consume  sent 6,000 of 10,000  consumed 1  lag 988  waiting 40"
@@ -313,7 +313,7 @@ def test_a_failed_check_is_marked_and_makes_the_ending_bad(tmp_path: Path) -> No
 
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    samples = [Sample(99.0 + n, 5 * n, n, 1) for n in range(8)]
+    samples = [DemoSample(99.0 + n, 5 * n, n, 1) for n in range(8)]
     marks = {"threads join": 102.0, "Spark is gone": 104.0}
     tally = a_tally(Attempt(SPARK, "orders", "a", "consumed", 1, 101_000))
 

@@ -117,9 +117,8 @@ def test_run_serves_the_metrics_of_an_app(tmp_path: Path) -> None:
             process.communicate()
 
 
-@pytest.mark.parametrize("more", [("--processes", "2"), ("--spark", "local[1]")])
-def test_run_refuses_metrics_where_there_are_several_processes(more: tuple[str, str]) -> None:
-    code, said = failing("run", "shop:app", "--metrics", ANYWHERE, *more)
+def test_run_refuses_metrics_where_there_are_several_processes() -> None:
+    code, said = failing("run", "shop:app", "--metrics", ANYWHERE, "--processes", "2")
 
     assert code == 2
     assert "--metrics is for" in said

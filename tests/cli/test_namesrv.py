@@ -58,7 +58,7 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 def stop(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[str, str]:
     process.send_signal(number)
-    output = process.communicate(timeout=30)
+    output = process.communicate(timeout=60)
     assert process.returncode == 0, output
     return output
 
@@ -89,7 +89,7 @@ def test_a_taken_port_is_told_in_one_line(start: Start) -> None:
     address = address_of(start("--listen", ANY_PORT))
 
     late = start("--listen", address)
-    stdout, stderr = late.communicate(timeout=30)
+    stdout, stderr = late.communicate(timeout=60)
 
     assert late.returncode == 1
     assert stdout == ""
@@ -162,7 +162,7 @@ def test_what_cannot_be_used_is_told_in_one_line(
         (tmp_path / "namesrv.conf").write_text(content)
 
     process = start(*arguments)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 1
     assert stdout == ""

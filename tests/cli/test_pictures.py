@@ -9,6 +9,7 @@ from capture_terminal import WIDTHS, path_of, pictures
 WRITE_AGAIN = "look at it, then: PYTHONPATH=tests python tools/capture_terminal.py"
 
 
+@pytest.mark.timeout(400)  # it starts thirteen programs
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_terminal_shows_what_is_kept(width: int) -> None:
     kept = path_of(width).read_text(encoding="utf-8")

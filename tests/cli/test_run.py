@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flintmq.cli.all_commands import app
+from flintmq.client.admin import Admin
 from flintmq.embedded.broker import EmbeddedBroker
 from support.cli.serving import COMMAND, environment
 from support.client.push_support import committed, filled, numbered
@@ -88,7 +89,7 @@ class Run:
         return [line for line in self.lines if line.isdigit()]
 
     def wait(self) -> int:
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=60)
         for reader in self._readers:
             reader.join()
         for stream in (self.process.stdout, self.process.stderr):
@@ -152,6 +153,13 @@ def test_listeners_that_do_not_end_are_named(servers: EmbeddedBroker, tmp_path: 
     assert any("in listen" in line for line in run.errors)
 
 
+def shares(servers: EmbeddedBroker, group: str, topic: str) -> list[int]:
+    """How many queues of a topic each member has: until all have theirs, some are in two hands."""
+    with Admin(namesrv=servers.namesrv) as admin:
+        told = [each.running for each in admin.diagnose(group).members if each.running]
+    return [sum(queue.topic == topic for queue in running.mq_table) for running in told]
+
+
 def test_several_processes_share_the_work_and_stop_together(
     servers: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -160,6 +168,7 @@ def test_several_processes_share_the_work_and_stop_together(
 
     with running(tmp_path, "shop:app", "-n", servers.namesrv, "--processes", "2") as run:
         wait_for(lambda: len(run.ready) == 2)
+        wait_for(lambda: shares(servers, "several", "several") == [2, 2])
         filled(servers, "several", numbered(20))
         wait_for(lambda: len(run.bodies) >= 20)
         run.process.send_signal(signal.SIGINT)

@@ -19,7 +19,7 @@ from support.cli.serving import COMMAND, environment
 from support.client.push_support import committed, filled, numbered
 from support.client.support import wait_for
 
-START_S = 110.0
+START_S = 200.0
 """Spark starts in ten seconds on a machine that is idle."""
 
 APP = """
@@ -55,7 +55,7 @@ def test_processes_are_for_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_signal_ends_the_run_and_the_group_stands_where_it_ended(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(APP)
     with EmbeddedBroker() as servers:
@@ -96,7 +96,7 @@ def test_a_signal_ends_the_run_and_the_group_stands_where_it_ended(tmp_path: Pat
 
 
 @pytest.mark.java
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_query_that_fails_is_one_sentence_and_not_a_page_of_java(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(APP)
     with EmbeddedBroker() as servers:

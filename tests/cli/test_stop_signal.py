@@ -62,7 +62,7 @@ def program(body: str, limit_s: float) -> Iterator[subprocess.Popen[str]]:
 def test_what_hangs_is_cut_and_named(body: str, number: signal.Signals) -> None:
     with program(body, limit_s=0.2) as process:
         process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 1
     assert "hang_here" in errors
@@ -79,7 +79,7 @@ def test_asked_twice_it_ends_at_once(body: str) -> None:
             process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
     assert process.returncode == -signal.SIGINT
 
@@ -87,6 +87,6 @@ def test_asked_twice_it_ends_at_once(body: str) -> None:
 def test_what_stops_in_time_ends_as_it_likes() -> None:
     with program(PROMPT, limit_s=600) as process:
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
 
     assert (process.returncode, errors) == (0, "")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from flintmq.cli.all_commands import app
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
+from support.broker.popping import ack, pop, pop_world, saved, send
 from support.store.real_stores import unpack_store
 
 
@@ -120,3 +121,20 @@ def test_nothing_is_moved_without_a_yes(real: Path) -> None:
 
     assert done.exit_code == 1
     assert (real / "commitlog").exists()
+
+
+def test_check_and_show_tell_of_messages_in_flight(tmp_path: Path) -> None:
+    world = pop_world(tmp_path / "store")
+    send(world, b"0", b"1", b"2")
+    popped = pop(world)
+    ack(world, popped.handles[1])
+    saved(world)
+    world.stop()
+
+    checked = CliRunner().invoke(app, ["store", "check", str(tmp_path / "store"), "--json"])
+    assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["messages_in_flight"] == 2
+    shown = CliRunner().invoke(app, ["store", "show", str(tmp_path / "store"), "--json"])
+    (listed,) = json.loads(shown.stdout)["popped"]
+    due_ms = popped.handles[0].expires_ms
+    assert listed == {"group": "G", "topic": "T", "messages": 2, "next_due_ms": due_ms}

@@ -141,7 +141,7 @@ def test_what_comes_is_printed_as_it_comes(user: Shell) -> None:
         second = json.loads(process.stdout.readline())
         user.told("send", "coming", "third")
         third = json.loads(process.stdout.readline())
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=60)
     finally:
         process.kill()
         process.communicate()
@@ -159,7 +159,7 @@ def test_an_interrupt_is_a_good_end(user: Shell) -> None:
         for _ in range(8):
             process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
@@ -178,6 +178,6 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(user: Shell) -> None:
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=60)
 
     assert (code, errors) == (0, "")

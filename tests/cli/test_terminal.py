@@ -109,7 +109,7 @@ def on_a_terminal(*words: str) -> bytes:
     except OSError:  # the other side is closed
         pass
     os.close(ours)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
     return written
 
 

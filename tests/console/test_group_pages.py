@@ -50,7 +50,7 @@ def test_a_group_without_members_says_so_and_how_far_it_is_behind(
         ).subscribe("gone-orders"):
             producer.send(Message("gone-orders", b"1"))
             assert seen.wait(PATIENCE_S)
-            broker.wait_for(lambda: broker.lag("gone") == 0, PATIENCE_S)
+            broker.wait_for(lambda: broker.lag("gone", "gone-orders") == 0, PATIENCE_S)
         for _ in range(4):
             producer.send(Message("gone-orders", b"2"))
 

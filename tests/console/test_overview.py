@@ -82,3 +82,10 @@ def test_a_cluster_that_does_not_answer_is_a_page_with_a_sentence() -> None:
     assert answer.status_code == 503
     assert "The cluster does not answer" in answer.text
     assert "127.0.0.1:1" in answer.text
+
+
+def test_the_access_page_says_that_access_control_is_off(visitor: Visitor) -> None:
+    page = visitor.text("/access")
+
+    assert "Users are not shown: the brokers have none" in page
+    assert "request type" not in page

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from flintmq.core.ask import ASK_MS, ask, ask_any, tell_all
+from flintmq.core.ask import ASK_MS, ask, ask_any, ask_each
 from flintmq.errors import BrokerRefused, Unreachable
 from flintmq.protocol.headers.topic import ForgetTopic
 from support.core.peers import NS, Peers, name_servers, no, ok
@@ -62,7 +62,7 @@ def test_every_name_server_is_told_and_what_failed_is_raised_at_the_end() -> Non
     peers = Peers({("a:1", 216): GONE, ("b:1", 216): ok()})
 
     with pytest.raises(Unreachable):
-        peers.hold(tell_all(servers, 216, ForgetTopic(topic="orders")))
+        peers.hold(ask_each(servers, 216, ForgetTopic(topic="orders")))
 
     assert [call.address for call in peers.calls] == ["a:1", "b:1"]
 
@@ -70,7 +70,7 @@ def test_every_name_server_is_told_and_what_failed_is_raised_at_the_end() -> Non
 def test_all_told_is_no_error() -> None:
     peers = Peers({(NS, 216): ok()})
 
-    peers.hold(tell_all(name_servers(), 216, ForgetTopic(topic="orders")))
+    peers.hold(ask_each(name_servers(), 216, ForgetTopic(topic="orders")))
 
     assert len(peers.calls) == 1
 

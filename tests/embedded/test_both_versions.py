@@ -16,9 +16,9 @@ from flintmq.protocol.wire import decode_command, encode_command
 from support.embedded.asking import ask
 
 LEFT_OUT = (
-    *(50, 51, 52, 53, 54, 370, 400, 401, 513, 906, 908),
+    *(50, 51, 52, 53, 54, 370, 513, 906, 908),
     *(2001, 2002, 2003, 2004, 3001, 3005, 3010),
-    *(200050, 200051, 200052, 200053, 200054, 200055, 200151),
+    *(200056,),
 )
 """Codes of RocketMQ that docs/compatibility.md says are refused."""
 

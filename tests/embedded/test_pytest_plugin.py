@@ -21,6 +21,7 @@ from flintmq import (
 )
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.push.push_status import ConsumerStatus
+from flintmq.embedded.servers import Servers
 from flintmq.errors import SendFailed, Unreachable
 from flintmq.protocol.codes import RequestCode
 from flintmq.store.files.store_config import Flush, StoreConfig
@@ -108,17 +109,17 @@ def test_timers_and_transaction_checks_come_due(flintmq_broker: EmbeddedBroker) 
         asked.append(message.body)
         return TransactionState.COMMIT
 
-    send(broker, Message("orders", b"timed", delay_ms=90_000))
+    send(broker, Message("orders", b"timed", delay_ms=HOUR_S * 1_000))  # not by the real clock
     with broker.transaction_producer("bank", check) as producer:
         producer.send_in_transaction(
             Message("orders", b"half"), lambda _message, _id: TransactionState.UNKNOWN
         )
         assert broker.delayed() == 1
 
-        broker.advance(89)
+        broker.advance(90)
         broker.wait_for(lambda: asked == [b"half"])
         broker.wait_for(lambda: bodies(broker, "orders") == [b"half"])
-        broker.advance(2)
+        broker.advance(HOUR_S)
 
     assert bodies(broker, "orders") == [b"half", b"timed"]
     assert broker.delayed() == 0
@@ -219,14 +220,17 @@ def test_offsets_are_committed_by_the_clock_of_the_test(flintmq_broker: Embedded
     with broker.lite_pull_consumer("billing", start_from=first, commit_interval_ms=600_000) as lite:
         lite.subscribe("orders")
         send(broker, Message("orders", b"1"))
-        assert [message.body for message in lite.poll(timeout_ms=10_000)] == [b"1"]
+        assert [message.body for message in lite.poll(timeout_ms=60_000)] == [b"1"]
         assert lite.poll(timeout_ms=0) == []
         assert broker.lag("billing", "orders") == 1
 
         broker.advance(600)
-        lite.poll(timeout_ms=0)
 
-        broker.wait_for(lambda: broker.lag("billing") == 0)
+        def is_committed() -> bool:
+            assert lite.poll(timeout_ms=0) == []
+            return broker.lag("billing", "orders") == 0
+
+        broker.wait_for(is_committed, PATIENCE_S)
 
 
 def test_a_client_made_later_is_as_late_as_the_broker(flintmq_broker: EmbeddedBroker) -> None:
@@ -286,7 +290,7 @@ def test_requests_wait_while_it_is_paused(flintmq_broker: EmbeddedBroker) -> Non
             producer_threads_are_idle = not any(each.done() for each in sends)
             assert bodies(broker, "orders") == [b"0"]
         for each in sends:
-            each.result(timeout=20)
+            each.result(timeout=60)
 
         assert producer_threads_are_idle
         assert bodies(broker, "orders") == [b"0", b"1", b"2", b"3"]
@@ -308,18 +312,25 @@ def test_a_request_is_lost_as_asked_for(
     broker = flintmq_broker
     made(broker, "orders")
     with broker.producer("shop") as producer:
-        producer.queues("orders")
+        producer.send(Message("orders", b"0"))  # it is connected now
         broker.drop_next(RequestCode.SEND_MESSAGE_V2, lost=lost)  # type: ignore[arg-type]
         if fails:
             with pytest.raises(SendFailed):
                 producer.send(Message("orders", b"1"), timeout_ms=200)
         else:
             producer.send(Message("orders", b"1"))
-        assert len(broker.messages("orders")) == stored
+        broker.wait_for(lambda: broker.call(lambda servers: _left(servers) == 0))
+        assert len(broker.messages("orders")) == 1 + stored
 
         producer.send(Message("orders", b"2"))  # only one was to be lost
 
     assert bodies(broker, "orders")[-1] == b"2"
+
+
+def _left(servers: Servers) -> int:
+    """How many requests are still to be lost."""
+    assert servers.faults is not None
+    return servers.faults.left
 
 
 def test_requests_to_a_name_server_can_be_lost_too(flintmq_broker: EmbeddedBroker) -> None:

@@ -27,7 +27,7 @@ from flintmq.protocol.headers.topic import CreateTopic
 from flintmq.protocol.records.received import decode_messages
 
 TIMEOUT_MS = 10_000
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 async def ask(

@@ -19,7 +19,7 @@ from flintmq.protocol.headers.offset import UpdateConsumerOffset
 from support.embedded.asking import ask
 from support.interop.cluster import wait_until
 from support.interop.javaclient import MqAdmin
-from support.interop.replicas import MASTER, SLAVE, ending, our_name_server, replica
+from support.interop.replicas import running_pair
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 
@@ -62,31 +62,26 @@ WANTED = ((3, 3, 6), 7, {0: 4})
 def test_a_slave_has_the_tables_of_its_master(
     tmp_path: Path, master_is: str, slave_is: str
 ) -> None:
-    with our_name_server(tmp_path) as namesrv:
-        master = replica(master_is, MASTER, tmp_path / "master", namesrv)
-        slave = replica(slave_is, SLAVE, tmp_path / "slave", namesrv)
-        with ending([master, slave]):
-            master.start()
-            slave.start()
-            wait_until("both to register", lambda: len(addresses(namesrv)) == 2, PATIENCE_S)
-            at = addresses(namesrv)
-            with Admin(namesrv=namesrv) as admin:
-                admin.create_topic("orders", queues=3)
-                admin.create_group("billing", retry_max=7)
-                admin.create_topic("late", queues=1)
-            with Producer("shop", namesrv=namesrv) as producer:
-                queue = QueueRef("orders", "broker-a", 0)
-                for number in range(5):
-                    producer.send(Message("orders", b"%d" % number), queue=queue, timeout_ms=15_000)
-                producer.send(Message("late", b"in a second", delay_level=1), timeout_ms=15_000)
-            commit = UpdateConsumerOffset(
-                consumer_group="billing", topic="orders", queue_id=0, commit_offset=4
-            )
-            assert ask(at[0], RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == 0
+    with running_pair(tmp_path, master_is, slave_is) as (namesrv, _, slave):
+        wait_until("both to register", lambda: len(addresses(namesrv)) == 2, PATIENCE_S)
+        at = addresses(namesrv)
+        with Admin(namesrv=namesrv) as admin:
+            admin.create_topic("orders", queues=3)
+            admin.create_group("billing", retry_max=7)
+            admin.create_topic("late", queues=1)
+        with Producer("shop", namesrv=namesrv) as producer:
+            queue = QueueRef("orders", "broker-a", 0)
+            for number in range(5):
+                producer.send(Message("orders", b"%d" % number), queue=queue, timeout_ms=15_000)
+            producer.send(Message("late", b"in a second", delay_level=1), timeout_ms=15_000)
+        commit = UpdateConsumerOffset(
+            consumer_group="billing", topic="orders", queue_id=0, commit_offset=4
+        )
+        assert ask(at[0], RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == 0
 
-            wait_until("the master to have all", lambda: tables(at[0]) == WANTED, PATIENCE_S)
-            wait_until("the slave to have all", lambda: tables(at[1]) == WANTED, PATIENCE_S)
-            wait_until("its delays", lambda: delivered(slave.store) == 1, PATIENCE_S)
+        wait_until("the master to have all", lambda: tables(at[0]) == WANTED, PATIENCE_S)
+        wait_until("the slave to have all", lambda: tables(at[1]) == WANTED, PATIENCE_S)
+        wait_until("its delays", lambda: delivered(slave.store) == 1, PATIENCE_S)
 
 
 @pytest.mark.timeout(300)

@@ -19,15 +19,7 @@ from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import StoreConfig
 from support.interop.cluster import wait_until
-from support.interop.replicas import (
-    MASTER,
-    SLAVE,
-    Replica,
-    ending,
-    our_name_server,
-    replica,
-    same_files,
-)
+from support.interop.replicas import Replica, running_pair, same_files
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 
@@ -114,30 +106,25 @@ def queue_files(store: Path) -> dict[str, bytes]:
 def test_master_and_slave_have_the_same_files(
     tmp_path: Path, master_is: str, slave_is: str
 ) -> None:
-    with our_name_server(tmp_path) as namesrv:
-        master = replica(master_is, MASTER, tmp_path / "master", namesrv)
-        slave = replica(slave_is, SLAVE, tmp_path / "slave", namesrv)
-        with ending([master, slave]):
-            master.start()
-            slave.start()
-            with Producer("shop", namesrv=namesrv) as producer:
-                wait_for_slave(producer)
-                send_all_kinds(producer, namesrv, COUNT // 2, 1)
-                slave.stop()
-                for number in range(30):
-                    send_patiently(producer, Message("orders0", b"alone %d" % number))
-                slave.start()
-                wait_for_slave(producer)
-                send_all_kinds(producer, namesrv, COUNT // 2, 2)
-            wait_until("equal logs", lambda: log_is_same(master, slave), PATIENCE_S)
-            master.stop()
+    with running_pair(tmp_path, master_is, slave_is) as (namesrv, master, slave):
+        with Producer("shop", namesrv=namesrv) as producer:
+            wait_for_slave(producer)
+            send_all_kinds(producer, namesrv, COUNT // 2, 1)
             slave.stop()
-            logs = [each.store / "commitlog" for each in (master, slave)]
-            size_bytes, difference = same_files(*logs)
+            for number in range(30):
+                send_patiently(producer, Message("orders0", b"alone %d" % number))
+            slave.start()
+            wait_for_slave(producer)
+            send_all_kinds(producer, namesrv, COUNT // 2, 2)
+        wait_until("equal logs", lambda: log_is_same(master, slave), PATIENCE_S)
+        master.stop()
+        slave.stop()
+        logs = [each.store / "commitlog" for each in (master, slave)]
+        size_bytes, difference = same_files(*logs)
 
-            assert difference == ""
-            assert size_bytes > 5 * 400_000
-            assert queue_files(master.store) == queue_files(slave.store)
-            for each, kind in ((master, master_is), (slave, slave_is)):
-                if kind == "ours":
-                    assert check_store(Disk(), each.store, StoreConfig()).is_good
+        assert difference == ""
+        assert size_bytes > 5 * 400_000
+        assert queue_files(master.store) == queue_files(slave.store)
+        for each, kind in ((master, master_is), (slave, slave_is)):
+            if kind == "ours":
+                assert check_store(Disk(), each.store, StoreConfig()).is_good

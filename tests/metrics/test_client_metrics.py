@@ -6,15 +6,26 @@ import asyncio
 import http.server
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from flintmq import App, DeadLetter, Message, aio
+from flintmq import (
+    App,
+    DeadLetter,
+    LitePullConsumer,
+    Message,
+    PullConsumer,
+    ScheduledPull,
+    aio,
+)
+from flintmq.client.pull.scheduled_pull import PullContext
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.metrics.client_metrics import FAMILIES, ClientMetrics
 from flintmq.metrics.families import Kind
 from flintmq.model.message import ReceivedMessage
+from flintmq.model.queue import QueueRef
 from flintmq.protocol.codes import RequestCode
 from support.metrics.scraping import Scrape, page, scrape
 
@@ -237,3 +248,91 @@ def test_anything_else_than_metrics_is_refused(broker: EmbeddedBroker) -> None:
     for make in (broker.producer, broker.push_consumer):
         with pytest.raises(InvalidSetting, match="give a ClientMetrics"):
             make("g", metrics="127.0.0.1:9100")  # type: ignore[arg-type]  # on purpose
+
+
+def test_pulls_are_timed_and_their_messages_counted(broker: EmbeddedBroker) -> None:
+    metrics = ClientMetrics()
+    with broker.admin() as admin:
+        admin.create_topic("pulled", queues=1)
+    with broker.producer("shop") as producer:
+        producer.send_batch([Message("pulled", b"x") for _ in range(3)])
+    queue = QueueRef("pulled", "broker-a", 0)
+    with PullConsumer("pulling", namesrv=broker.namesrv, metrics=metrics) as consumer:
+        found = consumer.pull(queue, 0)
+        consumer.pull(queue, 3)
+        consumer.send_back(found.messages[0])
+        consumer.send_back(found.messages[1], delay_level=-1)
+        with pytest.raises(FlintError):
+            consumer.pull(QueueRef("pulled", "nobody", 0), 0)
+        seen = look(metrics)
+        client_id = consumer.client_id
+
+    who = {"topic": "pulled", "consumer_group": "pulling", "client_id": client_id}
+    name = "flintmq_client_pull_time_milliseconds_count"
+    assert seen.value("flintmq_client_pulled_messages_total", **who) == 3
+    assert seen.value(name, **who, **SUCCESS) == 2
+    assert seen.value(name, **who, **FAILURE) == 1
+    assert seen.value("flintmq_client_sent_back_total", target="retry", **who) == 1
+    assert seen.value("flintmq_client_sent_back_total", target="dead_letter", **who) == 1
+
+
+def test_a_lite_pull_consumer_tells_what_it_holds(broker: EmbeddedBroker) -> None:
+    metrics = ClientMetrics()
+    with broker.admin() as admin:
+        admin.create_topic("polled", queues=1)
+    with broker.producer("shop") as producer:
+        producer.send_batch([Message("polled", b"abc") for _ in range(4)])
+    settings: dict[str, Any] = {
+        "namesrv": broker.namesrv,
+        "start_from": "first",
+        "metrics": metrics,
+    }
+    who = {"topic": "polled", "consumer_group": "polling"}
+    with LitePullConsumer("polling", pull_batch_max=2, **settings) as consumer:
+        consumer.subscribe("polled")
+        got: list[ReceivedMessage] = []
+        while len(got) < 2:
+            got += consumer.poll()
+        broker.wait_for(
+            lambda: look(metrics).total("rocketmq_consumer_cached_messages", **who) == 2, 60
+        )
+        seen = look(metrics)
+        while len(got) < 4:
+            got += consumer.poll()
+        broker.wait_for(
+            lambda: look(metrics).total("flintmq_client_pulled_messages_total", **who) == 4, 60
+        )
+    after = look(metrics)
+
+    assert seen.value("flintmq_client_queues", **who) == 1
+    assert seen.value("rocketmq_consumer_cached_bytes", **who) == 6
+    assert seen.value("flintmq_client_pulled_messages_total", **who) == 2
+    assert after.total("flintmq_client_pull_time_milliseconds_count", **who, **SUCCESS) >= 2
+    assert not list(after.find("flintmq_client_queues", **who))
+
+
+def test_the_functions_of_a_scheduled_pull_are_timed(broker: EmbeddedBroker) -> None:
+    metrics = ClientMetrics()
+    with broker.admin() as admin:
+        admin.create_topic("scheduled", queues=1)
+    with broker.producer("shop") as producer:
+        producer.send(Message("scheduled", b"x"))
+
+    def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
+        context.consumer.pull(queue, 0)
+        context.next_delay_ms = 60_000
+
+    schedule = ScheduledPull("schedule", namesrv=broker.namesrv, metrics=metrics)
+    schedule.register("scheduled", pull)
+    who = {"topic": "scheduled", "consumer_group": "schedule"}
+    name = "rocketmq_process_time_milliseconds_count"
+    with schedule:
+        broker.wait_for(lambda: look(metrics).total(name, **who, **SUCCESS) == 1, 60)
+
+    assert look(metrics).value("flintmq_client_pulled_messages_total", **who) == 1
+
+
+def test_pull_consumers_refuse_metrics_that_are_none(broker: EmbeddedBroker) -> None:
+    for kind in (PullConsumer, LitePullConsumer):
+        with pytest.raises(InvalidSetting, match="ClientMetrics"):
+            kind("g", namesrv=broker.namesrv, metrics="yes")  # type: ignore[arg-type]  # on purpose

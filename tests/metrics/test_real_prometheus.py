@@ -64,7 +64,7 @@ def prometheus(target: str, folder: Path) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -257,7 +257,8 @@ def test_what_no_property_can_hold_is_left_out(
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "flintmq.otel")
+    for name in [name for name in sys.modules if name.startswith("flintmq.otel")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(MissingExtra, match=r"pip install 'flintmq\[otel\]'"):

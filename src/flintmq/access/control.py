@@ -40,7 +40,7 @@ _NO_POLICIES = Policies()
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """Why a request does not pass, as the peer is told."""
+    """Why a request is refused: code and remark of the answer."""
 
     code: ResponseCode
     remark: str

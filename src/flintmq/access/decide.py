@@ -55,10 +55,6 @@ class AccessVerdict:
     """The entry that decided; None for a super user, or where no entry matches."""
     policy: PolicyType | None = None
 
-    @property
-    def is_denied_by_rule(self) -> bool:
-        return not self.is_allowed and self.entry is not None
-
 
 def decide(user: User, policies: Policies, need: Need, source: IpAddress | None) -> AccessVerdict:
     """Decide about one need of a user.  ``source`` is None where a peer has no IP address."""

@@ -90,7 +90,7 @@ def parse_quotas(text: str) -> tuple[Quota, ...]:
 
 
 def show_quotas(quotas: Iterable[Quota]) -> str:
-    """The same text again."""
+    """Quotas written in the form that `parse_quotas` reads."""
     return "; ".join(map(str, quotas))
 
 
@@ -134,26 +134,26 @@ class QuotaMeter:
         )
 
     def has_any(self, now_ms: int) -> bool:
-        """Whether its holder may go on."""
+        """Whether the account or group may send or consume now."""
         return (self._messages is None or self._messages.has_any(now_ms)) and (
             self._bytes is None or self._bytes.has_any(now_ms)
         )
 
     def pay(self, messages: int, size_bytes: int) -> None:
-        """Its holder sent or got so much."""
+        """Charge what the account or group sent or consumed."""
         if self._messages is not None:
             self._messages.pay(messages)
         if self._bytes is not None:
             self._bytes.pay(size_bytes)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long until its holder may go on."""
+        """How long until the account or group may send or consume again."""
         buckets = (self._messages, self._bytes)
         return max(each.wait_ms(now_ms) for each in buckets if each is not None)
 
     @property
     def reason(self) -> str:
-        """Why its holder may not go on, as a peer is told."""
+        """Why a request is refused, as the remark of the answer says it."""
         rates = " ".join(str(self.quota).split(" ")[2:])
         return (
             f"[FLOWCONTROL]the quota of {self.quota.holder} {self.name} is {rates} "

@@ -38,7 +38,7 @@ class BadReports:
     def __init__(self) -> None:
         self.count = 0
 
-    def tell(
+    def report(
         self, bad: BadRecord, queue: QueueRef, fate: str, level: int = logging.WARNING
     ) -> None:
         self.count += 1
@@ -80,14 +80,14 @@ class BadRecords:
     ) -> None:
         self._at_end.close()
 
-    def take(self, bad: BadRecord, queue: QueueRef) -> bool:
+    def apply_rule(self, bad: BadRecord, queue: QueueRef) -> bool:
         """Apply the rule to a record; whether its row stays."""
         match self._rule:
             case OnBadRecord.QUARANTINE:
-                self.reports.tell(bad, queue, "its row has no body")
+                self.reports.report(bad, queue, "its row has no body")
                 return True
             case OnBadRecord.SKIP:
-                self.reports.tell(bad, queue, "it is skipped")
+                self.reports.report(bad, queue, "it is skipped")
                 return False
             case OnBadRecord.DEAD_LETTER:
                 return not self._has_copied(bad, queue)
@@ -106,9 +106,9 @@ class BadRecords:
             self._copies.copy(bad, queue)
         except BrokerRefused as error:
             fate = f"no broker took it as a dead letter, its row has no body: {error}"
-            self.reports.tell(bad, queue, fate, logging.ERROR)
+            self.reports.report(bad, queue, fate, logging.ERROR)
             return False
-        self.reports.tell(bad, queue, f"it is a dead letter of {self._group} now")
+        self.reports.report(bad, queue, f"it is a dead letter of {self._group} now")
         return True
 
 

@@ -67,7 +67,7 @@ def binary_column(buffer: Buffer, start: Ints, length: Ints) -> pa.BinaryArray:
 
 
 def text_column(parts: pa.BinaryArray) -> pa.StringArray:
-    """The same parts as text."""
+    """The parts of a buffer as a column of text."""
     validity, offsets, values = parts.buffers()
     if _is_ascii(values):
         return pa.Array.from_buffers(pa.string(), len(parts), [validity, offsets, values])

@@ -72,7 +72,7 @@ LOG_APPEND_TIME: Final = 1
 """Kafka's word for a time that the broker gave."""
 
 
-class _Source(NamedTuple):
+class _RowSource(NamedTuple):
     """What columns are made of: rows, and where the properties are that somebody needs."""
 
     rows: Rows
@@ -97,13 +97,13 @@ class _Source(NamedTuple):
         return self.part(*self.found[name])
 
 
-_Make: TypeAlias = Callable[[_Source, pa.DataType], pa.Array]
+_Make: TypeAlias = Callable[[_RowSource, pa.DataType], pa.Array]
 
 _NEEDS: Final = {"message_id": UNIQ_KEY, "tags": TAGS, "keys": KEYS, "key": KEYS}
 """The columns that are made of one property."""
 
 
-def _bad_records(of: _Source, kind: pa.DataType) -> pa.Array:
+def _bad_records(of: _RowSource, kind: pa.DataType) -> pa.Array:
     bad = of.rows.bad
     if bad is None:
         return pa.nulls(len(of.rows), kind)
@@ -111,7 +111,7 @@ def _bad_records(of: _Source, kind: pa.DataType) -> pa.Array:
     return pa.array(told, kind)
 
 
-def _properties(of: _Source, kind: pa.DataType) -> pa.Array:
+def _properties(of: _RowSource, kind: pa.DataType) -> pa.Array:
     return property_maps(kind, of.strings()) if pa.types.is_map(kind) else of.strings()
 
 
@@ -214,7 +214,7 @@ class Columns:
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         spans = property_spans(rows.records, *self._needed)
-        source = _Source(rows, dict(zip(self._needed, spans, strict=True)))
+        source = _RowSource(rows, dict(zip(self._needed, spans, strict=True)))
         if self._tags is not None:
             source = _with_tags(source, self._tags)
         if source.rows.bad is not None:
@@ -228,13 +228,13 @@ class Columns:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _with_rule(self, source: _Source, bad: Sequence[BadRecord | None]) -> _Source:
+    def _with_rule(self, source: _RowSource, bad: Sequence[BadRecord | None]) -> _RowSource:
         """Only the rows that the rule for bad records leaves."""
-        rows, take = source.rows, self._bad_records.take
+        rows, apply_rule = source.rows, self._bad_records.apply_rule
         place = repeat(0) if rows.place is None else rows.place.tolist()
         stays = np.fromiter(
             (
-                one is None or take(one, rows.queues[at])
+                one is None or apply_rule(one, rows.queues[at])
                 for one, at in zip(bad, place, strict=False)
             ),
             np.bool_,
@@ -256,7 +256,7 @@ class Columns:
         }
 
     def _same_of(self, queue: QueueRef) -> dict[str, pa.Array]:
-        """The same for as many rows as a batch may have.  A queue has many batches in a row."""
+        """The constant columns of a queue, as long as the largest batch; kept for the next ones."""
         if queue != self._same_queue:
             self._same_queue = queue
             values = self._constant[queue]
@@ -268,20 +268,20 @@ class Columns:
         return self._same
 
 
-def _with_tags(source: _Source, tags: pa.StringArray) -> _Source:
+def _with_tags(source: _RowSource, tags: pa.StringArray) -> _RowSource:
     """Only the rows with one of these tags."""
     matches = pc.is_in(text_column(source.values(TAGS)), tags).to_numpy(zero_copy_only=False)
     return _only(source, matches)
 
 
-def _only(source: _Source, chosen: npt.NDArray[np.bool_]) -> _Source:
+def _only(source: _RowSource, chosen: npt.NDArray[np.bool_]) -> _RowSource:
     """Only the chosen rows."""
     if chosen.all():
         return source
     found = {
         name: Spans(start[chosen], length[chosen]) for name, (start, length) in source.found.items()
     }
-    return _Source(source.rows.only(chosen), found)
+    return _RowSource(source.rows.only(chosen), found)
 
 
 def _cuts(rows: Rows, rows_max: int) -> Iterator[Rows]:

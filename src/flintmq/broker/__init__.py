@@ -15,5 +15,5 @@
 there for all, `config` is broker.conf.  `counters` are for metrics, which `monitoring` makes of
 them.  `replication` carries the log from masters to slaves.  It, `server`, `listening`,
 `announcing`, `log_syncs`, `table_copy` and `table_saver` are all that has sockets, threads or a
-clock; `periodic` says when regular work is due.
+clock; `upkeep` says when regular work is due, and scrubs the log.
 """

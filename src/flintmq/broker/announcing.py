@@ -10,8 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from flintmq.broker.state.broker_state import BrokerState
-from flintmq.broker.tables.registration import registering, unregister_request
-from flintmq.core.account import Account
+from flintmq.broker.tables.registration import (
+    heartbeat_request,
+    registering,
+    unregister_request,
+)
 from flintmq.errors import BrokerRefused, FlintError, InvalidSetting
 from flintmq.logs import logger
 from flintmq.model.route import MASTER_ID
@@ -43,7 +46,6 @@ class Announcer:
         namesrv: Sequence[str],
         outgoing: Channels,
         clock: Callable[[], int],
-        inner: Account | None = None,
     ) -> None:
         self.registered = asyncio.Event()
         """Set once the broker is registered with every name server that could be reached."""
@@ -53,7 +55,6 @@ class Announcer:
         self._namesrv = namesrv
         self._outgoing = outgoing
         self._clock = clock
-        self._inner = inner
 
     async def register(
         self, parts: Iterable[Command], then: Callable[[], None] | None = None
@@ -102,16 +103,42 @@ class Announcer:
                 reason = f"{other} is its master: start this one as a slave, or stop that one"
                 raise InvalidSetting("brokerName", name, reason)
 
+    async def ask_any(self, command: Command, timeout_ms: int) -> Command | None:
+        """What the first name server says that answers; None when none does."""
+        for namesrv in self._namesrv:
+            try:
+                return await self._outgoing.call(namesrv, command, timeout_ms)
+            except FlintError as error:
+                log.info("name server %s: request %d failed: %s", namesrv, command.code, error)
+        return None
+
     async def _ask(self, address: str, code: RequestCode) -> bytes:
-        command = self._signed(request(code))
-        answer = await self._outgoing.call(address, command, UNREGISTER_MS)
+        answer = await self._outgoing.call(address, request(code), UNREGISTER_MS)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", address)
         return answer.body
 
+    async def beat(self, register: Callable[[], None]) -> None:
+        """Tell all name servers that the broker lives.
+
+        ``register`` is called when one answers that did not before: it may have forgotten us.
+        """
+        command = heartbeat_request(self._state)
+        lapsed = {each for each in self._namesrv if each not in self.accepted_by}
+        calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self._namesrv)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        answered = set()
+        for namesrv, outcome in zip(self._namesrv, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self.accepted_by.discard(namesrv)
+            else:
+                answered.add(namesrv)
+        if not lapsed.isdisjoint(answered):
+            register()
+
     async def leave(self) -> None:
         """Unregister from all name servers: the broker stops."""
-        command = self._signed(unregister_request(self._state))
+        command = unregister_request(self._state)
         calls = (self._outgoing.call(each, command, UNREGISTER_MS) for each in self._namesrv)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, FlintError):
@@ -119,7 +146,7 @@ class Announcer:
 
     async def _register_one(self, namesrv: str, command: Command) -> bool:
         try:
-            registration = registering(self._state, namesrv, self._signed(command), self._clock())
+            registration = registering(self._state, namesrv, command, self._clock())
             await drive_async(registration, self._outgoing.make)
         except FlintError as error:
             log.warning("not registered: %s", error)
@@ -127,6 +154,3 @@ class Announcer:
             return False
         self.accepted_by.add(namesrv)
         return True
-
-    def _signed(self, command: Command) -> Command:
-        return command if self._inner is None else self._inner.sign(command)

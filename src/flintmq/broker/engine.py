@@ -22,12 +22,11 @@ from collections.abc import Callable, Mapping
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
 from flintmq.broker.consume.held_requests import AT_LAST, PASSES
 from flintmq.broker.consume.pull import pull_again
-from flintmq.broker.counters.call_times import CallTimes
+from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.counters.message_counts import FIFO, NORMAL
 from flintmq.broker.engine_port import Port, Request
 from flintmq.broker.failures import PULLS, failure_answer, unsupported
 from flintmq.broker.parked_sends import AnyParked, Parked, ParkedSends
-from flintmq.broker.periodic import PeriodicTask
 from flintmq.broker.pops.held_pops import HeldPop, HeldPops
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.outcome import Answer, Ask, Hold, HoldPop, Outcome, Steps, Stored
@@ -37,6 +36,7 @@ from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.broker.stepping import SteppedRequest, Stepping
 from flintmq.broker.tables.held_pulls import HeldPull
+from flintmq.broker.upkeep.periodic import PeriodicTask
 from flintmq.errors import DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -53,7 +53,7 @@ class BrokerEngine:
         self._port = port
         self._processors: Mapping[int, Processor] = processors()
         self.quick = QuickSends(state)
-        self.calls: CallTimes | None = None
+        self.calls: RequestTimes | None = None
         """How long requests take; None where no metrics are served."""
         self._unwritten: list[AnyParked] = []
         self._parked = ParkedSends(state, port, self.refuse, self._answered)

@@ -24,12 +24,15 @@ class Port(Protocol):
 
     def ask_client(
         self,
-        peer: Peer,
+        peer: Peer | None,
         request: Command,
         timeout_ms: int,
         then: Callable[[Command | None], None],
     ) -> None:
-        """Send a request; give ``then`` the answer, or None without one, in a later turn."""
+        """Send a request to a client, or for None to a name server.
+
+        ``then`` gets the answer, or None without one, in a later turn.
+        """
 
     def close(self, peer: Peer, reason: str) -> None:
         """End a connection."""

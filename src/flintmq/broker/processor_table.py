@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from flintmq.broker.admin import (
     account_admin,
+    assignment,
     broker_admin,
     client_admin,
     consume_stats_admin,
@@ -58,6 +59,7 @@ TABLES: tuple[Mapping[RequestCode, Processor], ...] = (
     broker_admin.PROCESSORS,
     account_admin.PROCESSORS,
     slave_requests.PROCESSORS,
+    assignment.PROCESSORS,
 )
 
 

@@ -16,9 +16,9 @@ from flintmq.broker.state.role_file import saved_role
 from flintmq.broker.table_copy import TableCopy
 from flintmq.errors import FlintError
 from flintmq.logs import logger
+from flintmq.model.light_queue import is_light
 from flintmq.protocol.bodies.replica import SavedRole
 from flintmq.store.files.json_tables import Table
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 log = logger(__name__)
 
@@ -30,7 +30,7 @@ def _remove_deleted(state: BrokerState) -> None:
     """
     queued = {span.topic for span in state.log.queues()} | {*state.log.batched}
     for topic in sorted(queued):
-        if topic not in state.topics and not topic.startswith(LIGHT_QUEUE_PREFIX):
+        if topic not in state.topics and not is_light(topic):
             log.info("the queues of %s are removed: the master has no such topic", topic)
             state.log.delete_topic(topic)
 

@@ -3,8 +3,7 @@
     frames of all connections ─► engine ─► one turn ─► one write ─► answers
                                               └─► sync in a worker thread ─► answers
 
-Everything happens on one event loop.  Two things do not: a sync, and the saving of tables,
-because both wait for the disk; each has one thread that does nothing else.
+Everything happens on one event loop, but for what waits for the disk: syncs, and saves and scrubs.
 
 Positions are saved as they were before a sync that has ended.  So a table on disk never speaks
 of records that a crash could still lose.  Topics and groups are saved as soon as they
@@ -16,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -30,17 +28,19 @@ from flintmq.broker.engine_port import Request
 from flintmq.broker.guard import broker_guard
 from flintmq.broker.listening import Listeners, Port, listen_at_all
 from flintmq.broker.log_syncs import LogSyncs
-from flintmq.broker.periodic import upkeep
 from flintmq.broker.replication.replication import Replication
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.role_switch import RoleSwitch
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.state.hand_over import hand_over, move_outdated
 from flintmq.broker.state.opening import open_state
 from flintmq.broker.table_copy import TableCopy
 from flintmq.broker.table_saver import TableSaver
 from flintmq.broker.tables.registration import register_parts
+from flintmq.broker.upkeep.periodic import upkeep
+from flintmq.broker.upkeep.scrubbing import Scrubber
 from flintmq.core.account import Account
 from flintmq.errors import DiskFailed, FlintError
 from flintmq.filter.sql_eval import load_parser
@@ -55,7 +55,7 @@ from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
 from flintmq.net.refusals import Refusals
 from flintmq.net.servers.access_gate import Auditor
-from flintmq.net.servers.parts import InParts
+from flintmq.net.servers.loop_parts import InParts
 from flintmq.net.servers.server import Gate, ServerLimits, no_gate
 from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
@@ -91,6 +91,7 @@ class BrokerServer:
         auditor: Auditor | None = None,
     ) -> None:
         self.state = state
+        self._tables = tables
         self._watch = LoopWatch(state.stalls)
         self.engine = BrokerEngine(state, self)
         self.failed = asyncio.Event()
@@ -99,10 +100,10 @@ class BrokerServer:
         self.now_ms = clock
         self._loop = asyncio.get_running_loop()
         self._channels: dict[Peer, Channel] = {}
-        self._outgoing = Channels(tls=client_tls)
-        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock, inner)
+        self._outgoing = Channels(tls=client_tls, account=inner)
+        self._announcer = Announcer(state, self.namesrv, self._outgoing, clock)
         self.registered = self._announcer.registered
-        self._turn_due = False
+        self._turn_due = self._stopped = False
         self._large_answers = InParts(self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -121,12 +122,11 @@ class BrokerServer:
         self._syncs.when_synced = self.replication.grown
         self._saver = TableSaver(state, tables, clock, self.sync_soon, self._spawn)
         self.save_soon = self._saver.save_soon
-        self.copy = TableCopy(
-            state, self._outgoing, self._saver.thread, clock, inner, self.registered
-        )
+        self.copy = TableCopy(state, self._outgoing, self._saver.thread, clock, self.registered)
         self.roles = RoleSwitch(state, tables.role, self.copy, self._saver.thread)
+        thread = self._saver.thread
+        self.scrubber = Scrubber(state, self.namesrv, self._outgoing, thread, inner, self._spawn)
         self._periodic = upkeep(self, clock())
-        self._stopped = False
         self.guard = broker_guard(self.engine, clock, auditor)
         self.listeners: Listeners
 
@@ -195,7 +195,6 @@ class BrokerServer:
 
     async def _begin(self, asked: Address) -> None:
         """Replicate, register, and do what falls due; ``asked`` is where it was told to listen."""
-        config = self.state.config
         try:
             await self._announcer.require_no_other_master()
             await self.replication.start(asked, self.address)
@@ -204,9 +203,9 @@ class BrokerServer:
             raise
         self.clock_moved()
         self.announce_all()
-        if not config.role.is_master:
+        if not self.state.config.role.is_master:
             self.copy_tables()
-        if config.property_filter:
+        if self.state.config.property_filter:
             self._saver.thread.submit(load_parser)  # the first filter must not hold up the loop
 
     @property
@@ -241,8 +240,12 @@ class BrokerServer:
         now_ms = self.now_ms()
         self.engine.release_holds(now_ms)
         self.engine.end_turn(now_ms)
+        hand_over(self.state, now_ms)
+        self.engine.end_turn(now_ms)
         if not await stopping.step("saving", self._saver.save(), STOP_MS):
             log.error("stopping without saving the last changes")
+        elif not self.state.is_read_only:
+            move_outdated(self._tables)
         await stopping.step("leaving master and slaves", self.replication.stop(), CUT_MS)
         await stopping.step("closing connections", self.listeners.stop(), LINGER_MS + 2 * CUT_MS)
         await stopping.step("ending tasks", self._end_tasks(), CUT_MS)
@@ -273,7 +276,7 @@ class BrokerServer:
         if channel is not None and not channel.is_closed:
             channel.send_oneway_now(request)
 
-    def ask_client(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
+    def ask_client(self, peer: Peer | None, request: Command, timeout_ms: int, then: Then) -> None:
         if len(self._tasks) < ASKS_MAX:
             self._spawn(self._ask(peer, request, timeout_ms, then))
         else:
@@ -285,14 +288,15 @@ class BrokerServer:
             log.info("%s: closed, %s", peer.address, reason)
             channel.abort(reason)
 
-    async def _ask(self, peer: Peer, request: Command, timeout_ms: int, then: Then) -> None:
-        channel = self._channels.get(peer)
+    async def _ask(self, peer: Peer | None, asked: Command, timeout_ms: int, then: Then) -> None:
         reply = None
-        if channel is not None:
+        if peer is None:
+            reply = await self._announcer.ask_any(asked, timeout_ms)
+        elif (channel := self._channels.get(peer)) is not None:
             try:
-                reply = await channel.call(request, timeout_ms)
+                reply = await channel.call(asked, timeout_ms)
             except FlintError as error:
-                log.info("%s: request %d failed: %s", peer.address, request.code, error)
+                log.info("%s: request %d failed: %s", peer.address, asked.code, error)
         then(reply)
         self.turn_is_due()
 
@@ -365,17 +369,7 @@ class BrokerServer:
         if self._stopped:
             return
         self._timer_ms = min(due_ms, *(task.due_ms for task in self._periodic))
-        delay_ms = max(0, self._timer_ms - now_ms)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
-
-    # The disk
-
-    def retain(self, now_ms: int) -> None:
-        hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
-        try:
-            self.state.log.retain(now_ms, due=hour == self.state.config.retain_hour)
-        except DiskFailed as failure:
-            log.error("old files cannot be removed: %s", failure)  # noqa: TRY400
+        self._timer = self._loop.call_later(max(0, self._timer_ms - now_ms) / 1000, self._tick)
 
     # Name servers and the master
 
@@ -383,6 +377,9 @@ class BrokerServer:
         if self.state.is_fenced:
             return  # another master takes its place
         self._spawn(self._announcer.register(register_parts(self.state, None, self.now_ms())))
+
+    def beat(self) -> None:
+        self._spawn(self._announcer.beat(self.announce_all))
 
     def copy_tables(self) -> None:
         self._spawn(self.copy.run())

@@ -2,12 +2,14 @@
 
     topics 21, groups 201           replaced as a whole when the version of the master is another
     consumer offsets 43             stored over the slave's own, none beyond the end of its queue
-    delay levels 45, timers 61, 60  where the next master goes on with its deliveries
+    delay levels 45, timers 61, 60  where the next master goes on with its deliveries; not before
+                                    the log has all that the master had then (28)
 
 The requests are RocketMQ's, so the master may be one of Java; what a 4.9 master does not know is
-left out.  Consumer filters are not copied: consumers bring them with their heartbeats, to slaves
-too.  What a slave changes itself, such as the retry topic of a new member, gives its table a
-version of its own, so the next copy removes it.
+left out.  A slave that may act as the master first commits there (UPDATE_CONSUMER_OFFSET 15) what
+was committed to itself and is further.  Consumer filters are not copied: consumers bring them with
+their heartbeats, to slaves too.  What a slave changes itself, such as the retry topic of a new
+member, gives its table a version of its own, so the next copy removes it.
 
 A copy that fails is logged once, until one succeeds, and tried again with the next period.
 """
@@ -22,22 +24,32 @@ from typing import TypeVar
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.attributes import keeps_batches
-from flintmq.core.account import Account
+from flintmq.broker.tables.offsets import SEPARATOR
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
 from flintmq.logs import logger
+from flintmq.model.queue import LogOffset
 from flintmq.net.channels.channel_pool import Channels
 from flintmq.protocol.bodies.body import Body
+from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.group import GroupTable
 from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
 from flintmq.protocol.bodies.replica import TimerCheckPoint, TimerMetrics
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
+from flintmq.protocol.fields import Header
+from flintmq.protocol.headers.offset import UpdateConsumerOffset
 
 log = logger(__name__)
 
 COPY_MS = 3_000
 """How long the master may take to answer; what RocketMQ's slaves allow."""
+
+CATCH_UP_MS = 2_000
+"""How long a copy of positions waits for the log to come that they belong to."""
+
+LOOK_MS = 10
+"""How often it is looked whether it has come."""
 
 PART_PLACES = 200
 """Topics of groups whose offsets are stored before others have their turn: a millisecond."""
@@ -57,8 +69,8 @@ class TableCopy:
         outgoing: Channels,
         thread: Executor,
         clock: Callable[[], int],
-        inner: Account | None = None,
         registered: asyncio.Event | None = None,
+        catch_up_ms: int = CATCH_UP_MS,
     ) -> None:
         self.copied_ms: int | None = None
         """When the last copy ended well."""
@@ -66,8 +78,8 @@ class TableCopy:
         self._outgoing = outgoing
         self._thread = thread  # large tables are read there
         self._now_ms = clock
-        self._inner = inner
         self._registered = registered  # only then it is known where the master is
+        self._catch_up_ms = catch_up_ms
         self._lock = asyncio.Lock()
         self._is_failing = False
 
@@ -98,6 +110,14 @@ class TableCopy:
             await self._copy(self._state.master_address)
 
     async def _copy(self, master: str) -> None:
+        await self._copy_names(master)
+        await self._copy_positions(master)
+        offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
+        if offsets is not None:
+            await self._hand_over(master, offsets)
+            await self._store_offsets(offsets)
+
+    async def _copy_names(self, master: str) -> None:
         state = self._state
         topics = await self._fetch(master, RequestCode.GET_ALL_TOPIC_CONFIG, TopicTable)
         if topics is not None:
@@ -105,15 +125,33 @@ class TableCopy:
         groups = await self._fetch(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GroupTable)
         if groups is not None:
             state.groups.copy_from(groups)
+
+    async def _copy_positions(self, master: str) -> None:
+        """Copy up to where delayed messages are delivered, once the log has what was delivered.
+
+        Else a slave that becomes the master would take messages for delivered that it lacks.
+        """
         delays = await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
-        if delays is not None:
-            state.delays.copy_from(delays)
         timers = await self._timer_positions(master)
+        figures = await self._fetch(master, RequestCode.GET_BROKER_RUNTIME_INFO, KvTable)
+        text = "" if figures is None else figures.table.get("commitLogMaxOffset", "")
+        if not text.isdecimal() or not await self._has_log_to(LogOffset(int(text))):
+            log.info("the positions of delays are not copied: the log is behind that of the master")
+            return
+        if delays is not None:
+            self._state.delays.copy_from(delays)
         if timers is not None:
-            state.timers.copy_from(timers)
-        offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
-        if offsets is not None:
-            await self._store_offsets(offsets)
+            self._state.timers.copy_from(timers)
+
+    async def _has_log_to(self, end: LogOffset) -> bool:
+        """Whether the log reaches as far as the master's did, now or soon."""
+        left_ms = self._catch_up_ms
+        while self._state.log.end_offset < end:
+            if left_ms <= 0:
+                return False
+            left_ms -= LOOK_MS
+            await asyncio.sleep(LOOK_MS / 1000)
+        return True
 
     async def _timer_positions(self, master: str) -> TimerPositions | None:
         """Exactly, from a master of ours; to the second, from a Java one that has timers."""
@@ -122,6 +160,30 @@ class TableCopy:
             return None if metrics is None else metrics.flintmq_positions
         body = await self._ask(master, RequestCode.GET_TIMER_CHECK_POINT)
         return None if body is None else positions_of(TimerCheckPoint.from_body(body))
+
+    async def _hand_over(self, master: str, table: ConsumerOffsets) -> None:
+        """Commit at the master what was committed here and is further; the table has it then."""
+        noted = self._state.offsets.take_noted()
+        try:
+            while noted:
+                place = group, topic, queue_id = next(iter(noted))
+                queues = table.offset_table.setdefault(f"{topic}{SEPARATOR}{group}", {})
+                if noted[place] > queues.get(queue_id, -1):
+                    await self._commit(master, place, noted[place])
+                    queues[queue_id] = noted[place]
+                del noted[place]
+        finally:
+            self._state.offsets.note_again(noted)
+
+    async def _commit(self, master: str, place: tuple[str, str, int], offset: int) -> None:
+        group, topic, queue_id = place
+        header = UpdateConsumerOffset(
+            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
+        )
+        try:
+            await self._ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        except BrokerRefused as error:
+            log.warning("the master does not take the offset of %s in %s: %s", group, topic, error)
 
     async def _store_offsets(self, table: ConsumerOffsets) -> None:
         places = iter(table.offset_table.items())
@@ -140,12 +202,11 @@ class TableCopy:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, kind.from_file, body)
 
-    async def _ask(self, master: str, code: RequestCode) -> bytes | None:
+    async def _ask(
+        self, master: str, code: RequestCode, header: Header | None = None
+    ) -> bytes | None:
         """The body of an answer; None where the master has no such table."""
-        command = request(code)
-        if self._inner is not None:
-            command = self._inner.sign(command)
-        answer = await self._outgoing.call(master, command, COPY_MS)
+        answer = await self._outgoing.call(master, request(code, header), COPY_MS)
         if answer.code == ResponseCode.SUCCESS:
             return answer.body
         if code in _OPTIONAL and answer.code in _ABSENT:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flintmq.broker.state.broker_state import BrokerState
-from flintmq.broker.state.saving import Snapshot, save_pause, take_names, take_positions
+from flintmq.broker.state.saving import TableSnapshot, save_pause, take_names, take_positions
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger
 from flintmq.store.files.json_tables import Tables
@@ -71,7 +71,7 @@ class TableSaver:
     def shutdown(self, *, wait: bool) -> None:
         self.thread.shutdown(wait=wait)
 
-    async def _write(self, snapshot: Snapshot) -> None:
+    async def _write(self, snapshot: TableSnapshot) -> None:
         if snapshot.failure is None:
             await self._loop.run_in_executor(self.thread, snapshot.save)
         if snapshot.failure is not None:

@@ -46,6 +46,7 @@ from flintmq.cli.shared.server_options import (
     Namesrv,
     ReplicaOptions,
     Role,
+    Scrub,
 )
 from flintmq.cli.shared.server_process import (
     LogLevel,
@@ -162,6 +163,7 @@ def broker(
     broker_id: BrokerId = None,
     ha_port: HaPort = None,
     ha_master: HaMaster = None,
+    scrub: Scrub = None,
     metrics: Metrics = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
@@ -197,12 +199,11 @@ def broker(
             file=config,
             fast_port=fast_port,
             admin_listen=admin_listen,
-            replicas=ReplicaOptions(role, broker_id, ha_port, ha_master),
+            replicas=ReplicaOptions(role, broker_id, ha_port, ha_master, scrub),
             metrics=metrics,
         )
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-        given = None if namesrv is None else parse_addresses(namesrv)
-        servers = given or chosen.namesrv or (NAMESRV_HERE,)
+        servers = parse_addresses(namesrv) if namesrv else chosen.namesrv or (NAMESRV_HERE,)
         client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key, "--namesrv")
         plan = choose_accounts(
             acl,
@@ -220,7 +221,7 @@ def broker(
 
 
 def _refuse_options(context: typer.Context) -> None:
-    """What a running broker is asked takes no options of one that is to be run."""
+    """Refuse options of a broker to be run, given with a command that asks a running one."""
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
         if source is not None and source.name == "COMMANDLINE":

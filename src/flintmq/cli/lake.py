@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
-from flintmq.cli.run_spark import LOOK_S
+from flintmq.cli.run_spark import LOOK_S, RunMetrics, serving_metrics
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
 from flintmq.cli.shared.options import Sql
@@ -106,6 +106,7 @@ def lake(
     more: MoreOptions = None,
     spark: Master = HERE,
     conf: SparkConf = None,
+    metrics: RunMetrics = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write topics as Parquet, partitioned by topic and day, each message exactly once.
@@ -128,7 +129,11 @@ def lake(
     from flintmq.spark.source.preflight import check_source
 
     check_source(lake_options(topics, options), stream=True)
-    with spark_for("lake", spark, conf) as session, stopping() as told:
+    with (
+        serving_metrics(metrics) as counted,
+        spark_for("lake", spark, conf) as session,
+        stopping() as told,
+    ):
         query = start_lake(
             session,
             topics,
@@ -138,7 +143,8 @@ def lake(
             every_s=every,
             files=files,
             progress=output is Output.TABLE,
-            **options,
+            metrics=counted,
+            **cast("dict[str, Any]", options),
         )
         while not query.await_termination(LOOK_S):
             if told.is_set():

@@ -60,7 +60,7 @@ PARTS: Final = {
     "tail": CommandPart("flintmq.cli.tail", "tail", MESSAGES),
     "consume": CommandPart("flintmq.cli.traffic.consume", "consume", MESSAGES),
     "query": CommandPart("flintmq.cli.traffic.query", "query", MESSAGES),
-    "message": CommandPart("flintmq.cli.message_trace", "app", MESSAGES),
+    "message": CommandPart("flintmq.cli.message_life", "app", MESSAGES),
     "lake": CommandPart("flintmq.cli.lake", "lake", MESSAGES),
     "cluster": CommandPart("flintmq.cli.cluster.cluster_commands", "app", INSPECT),
     "topic": CommandPart("flintmq.cli.topic.topic_report_command", "app", INSPECT),

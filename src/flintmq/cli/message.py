@@ -10,7 +10,7 @@ import typer
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.completion import complete_topic
 from flintmq.cli.shared.help_page import EXIT_CODES
-from flintmq.cli.shared.message_view import facts_of, print_found, print_page, tell_bad
+from flintmq.cli.shared.message_view import facts_of, print_found, print_page, report_bad
 from flintmq.cli.shared.output import (
     FAILED,
     UNREACHABLE,
@@ -110,14 +110,14 @@ def find(
                 count_max=count,
                 start_ms=start_ms,
                 stop_ms=stop_ms,
-                on_bad=tell_bad,
+                on_bad=report_bad,
             )
         elif since is None and until is None:
             raise InvalidSetting("key", "", "give --key, --id, --since or --until")
         else:
             wanted = Wanted.by(tags=tag, sql=sql)
             found = admin.messages_by_time(
-                topic, start_ms, stop_ms, wanted=wanted, count_max=count, on_bad=tell_bad
+                topic, start_ms, stop_ms, wanted=wanted, count_max=count, on_bad=report_bad
             )
     _print_found(found, output)
     if not found:
@@ -127,11 +127,11 @@ def find(
 def _find_by_id(admin: Admin, message_id: str, topic: str | None) -> tuple[ReceivedMessage, ...]:
     """Both kinds of id look alike: with a topic it is first taken for a unique id."""
     if topic is not None:
-        found = admin.messages_by_id(topic, message_id, on_bad=tell_bad)
+        found = admin.messages_by_id(topic, message_id, on_bad=report_bad)
         if found:
             return found
     try:
-        message = admin.message_at(message_id, on_bad=tell_bad)
+        message = admin.message_at(message_id, on_bad=report_bad)
     except InvalidName:
         if topic is not None:
             exit_with(f"{topic} has no message {message_id}", FAILED)

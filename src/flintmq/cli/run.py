@@ -35,13 +35,15 @@ from flintmq.cli.run_spark import (
     Checkpoint,
     OutcomeSink,
     PlotFile,
+    RunMetrics,
     SparkMaster,
     SparkPlan,
     UntilNow,
     run_on_spark,
+    serving_metrics,
 )
 from flintmq.cli.shared.cluster_options import GivenConnection, overriding
-from flintmq.cli.shared.server_process import LogLevel, check_metrics, exit_with_error, say
+from flintmq.cli.shared.server_process import LogLevel, exit_with_error, say
 from flintmq.cli.shared.spark_job import SparkConf
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.client.push.push_consumer import STOP_S
@@ -50,7 +52,6 @@ from flintmq.client.push.threaded_push import PushConsumer
 from flintmq.client.run_app import App
 from flintmq.client.stop_signals import StopSignals
 from flintmq.errors import FlintError
-from flintmq.net.address import Address
 
 LEFT_RUNNING: Final = 1
 PROCESSES_MAX: Final = 1_024
@@ -69,18 +70,6 @@ StartWait: TypeAlias = Annotated[
         max=WAIT_MAX_S,
         help="Wait so long for a name server that is not there yet; 0 fails at once. "
         "[default: the app's start_timeout_ms, 30 s]",
-        show_default=False,
-    ),
-]
-
-
-RunMetrics: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        envvar="FLINTMQ_RUN_METRICS",
-        metavar="HOST:PORT",
-        help="Serve /metrics for Prometheus here, of this process; needs flintmq[metrics].",
         show_default=False,
     ),
 ]
@@ -127,17 +116,17 @@ def run(
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    if metrics is not None and (spark is not None or processes > 1):
-        raise typer.BadParameter("--metrics is for one process with threads")
+    if metrics is not None and processes > 1:
+        raise typer.BadParameter("--metrics is for one process")
     if spark is not None:
         if processes > 1:
             raise typer.BadParameter("--processes is for threads; Spark has its executors")
         plan = SparkPlan(spark, sink, checkpoint, until_now, plot, tuple(conf or ()), wait)
-        raise typer.Exit(_on_spark(target, connection.settings, plan, stop_timeout))
+        raise typer.Exit(_on_spark(target, connection.settings, plan, stop_timeout, metrics))
     if processes > 1:
         app = load(target)  # a name that is wrong is told once
         command = _command(target, connection, stop_timeout, wait, log_level)
-        raise typer.Exit(Family(command, processes).run())
+        raise typer.Exit(AppProcesses(command, processes).run())
     app = load(target)
     app.use(**connection.settings)
     if wait is not None:
@@ -161,31 +150,29 @@ def run(
 @contextmanager
 def _watched(app: App, listen: str | None) -> Iterator[None]:
     """Serve the metrics of an app while it runs, if that is asked for."""
-    if listen is None:
+    with serving_metrics(listen) as metrics:
+        if metrics is not None:
+            app.use(metrics=metrics)
         yield
-        return
-    from flintmq.metrics.client_metrics import ClientMetrics  # only who serves them waits for it
-
-    check_metrics(Address.parse(listen))
-    metrics = ClientMetrics()
-    app.use(metrics=metrics)
-    metrics.serve(listen)
-    try:
-        yield
-    finally:
-        metrics.close()
 
 
-def _on_spark(target: str, settings: ClientSettings, plan: SparkPlan, stop_timeout: float) -> int:
+def _on_spark(
+    target: str,
+    settings: ClientSettings,
+    plan: SparkPlan,
+    stop_timeout: float,
+    metrics: str | None,
+) -> int:
     app = load(target)
     app.use(**settings)
     try:
-        return run_on_spark(app, target, plan, stop_timeout)
+        with _watched(app, metrics):
+            return run_on_spark(app, target, plan, stop_timeout)
     except FlintError as error:
         exit_with_error(error)
 
 
-class Family:
+class AppProcesses:
     """A parent and its children, which all run the same app."""
 
     def __init__(self, command: list[str], count: int) -> None:

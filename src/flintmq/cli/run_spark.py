@@ -7,17 +7,23 @@ there is used, and MASTER is what it was submitted to.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from flintmq.cli.shared.server_process import say
+from flintmq.cli.shared.server_process import check_metrics, say
 from flintmq.cli.shared.spark_job import quiet_session, read_conf
 from flintmq.client.stop_signals import StopSignals
 from flintmq.core.group.app import App
 from flintmq.errors import FlintError
+from flintmq.net.address import Address
 from flintmq.spark.environment import jvm_stderr
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 INTERRUPTED: Final = 1
 FAILED: Final = 1
@@ -62,6 +68,35 @@ PlotFile: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+
+
+RunMetrics: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        envvar="FLINTMQ_RUN_METRICS",
+        metavar="HOST:PORT",
+        help="Serve /metrics for Prometheus here, of this process; needs flintmq[metrics].",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def serving_metrics(listen: str | None) -> Iterator[ClientMetrics | None]:
+    """Metrics that are served until the end of a ``with``, if that is asked for."""
+    if listen is None:
+        yield None
+        return
+    check_metrics(Address.parse(listen))
+    from flintmq.metrics.client_metrics import ClientMetrics  # only who serves them waits for it
+
+    metrics = ClientMetrics()
+    metrics.serve(listen)
+    try:
+        yield metrics
+    finally:
+        metrics.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,8 @@ ConsoleListen = Annotated[
         "--console",
         "FLINTMQ_SERVE_CONSOLE",
         "HOST:PORT",
-        "Also run the console there, as 127.0.0.1:8088; it reads only.",
+        "Also run the console there, as 127.0.0.1:8088; it reads only. With --tls-cert it speaks "
+        "HTTPS with that certificate.",
     ),
 ]
 ConsoleToken = Annotated[
@@ -193,7 +194,8 @@ def _console_listen(
     if plan is not None and token is not None:
         reason = "access control is on: people sign in with accounts"
         raise InvalidSetting("--console-token", "…", reason)
-    check_console(listen, token, (), with_accounts=plan is not None)
+    is_secure = tls is not None
+    check_console(listen, token, (), with_accounts=plan is not None, is_secure=is_secure)
     return listen
 
 
@@ -259,7 +261,8 @@ async def _serve(
         )
         asked = servers.name_servers[0].admin_at or str(where)
         at = broker.listeners.admin_at
-        async with _console(listens.console, token, asked, at, guarded=plan is not None):
+        guarded = plan is not None
+        async with _console(listens.console, token, asked, at, tls, guarded=guarded):
             typer.echo(ready)
             await stopping_or_failed(stopping, broker.failed)
     finally:
@@ -272,6 +275,7 @@ async def _console(
     token: str | None,
     namesrv: str,
     admin_at: str | None,
+    tls: ServerTls | None,
     *,
     guarded: bool,
 ) -> AsyncIterator[None]:
@@ -285,7 +289,7 @@ async def _console(
     client: AdminSettings = {"namesrv": namesrv}
     if admin_at is not None:
         client["admin_at"] = admin_at
-    settings = ConsoleSettings(client=client, token=token, with_accounts=guarded)
+    settings = ConsoleSettings(client=client, token=token, with_accounts=guarded, tls=tls)
     async with open_console(settings, listen) as running:
         say(f"the console is at {running.link}")
         yield

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,13 +27,21 @@ from flintmq.cli.shared.options import Yes
 from flintmq.cli.shared.output import Output, OutputOption, print_json, say, shown, when, with_json
 from flintmq.cli.shared.tables import print_table
 from flintmq.errors import FlintError
+from flintmq.model.light_queue import is_light
+from flintmq.net.address import Address
+from flintmq.net.blocking.log_stream import read_log
 from flintmq.printable import printable
+from flintmq.store.check.compare_logs import LogComparison, Verdict, compare_store
 from flintmq.store.check.findings import Severity
 from flintmq.store.check.show_store import Listing, show_store
 from flintmq.store.check.store_check import CheckReport, check_store
 from flintmq.store.check.store_check import Progress as Tell
 from flintmq.store.files.disk import Disk
-from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
+from flintmq.store.files.layout import (
+    COMMIT_LOG_DIRECTORY,
+    CONFIG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+)
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.move_aside import move_aside
 
@@ -47,36 +56,61 @@ NOT_LOOKED_AT = 2
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The store directory of a broker.")]
 
 
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Compare the log with that of a running broker too: its HA port, one above its own.",
+    ),
+]
+
+
 @app.command()
 @with_json
-def check(directory: Directory, output: OutputOption = Output.TABLE) -> None:
+def check(
+    directory: Directory, against: Against = None, output: OutputOption = Output.TABLE
+) -> None:
     """Prove that every file of the store agrees with the others, or tell what does not.
 
     Examples:
         flintmq store check /var/lib/flintmq
+        flintmq store check /var/lib/flintmq --against 10.0.0.1:10912
     """
+    compared: LogComparison | None = None
     with _exit_on_errors(), _progress() as tell, Disk() as disk:
         _require_store(directory)
-        report = check_store(disk, directory, StoreConfig(), tell)
+        config = _config(directory)
+        report = check_store(disk, directory, config, tell)
+        popped = show_store(disk, directory, config).popped if report.is_good else []
+        if against is not None and report.log_end is not None:
+            place = str(Address.parse(against))
+            read = partial(read_log, place)
+            compared = compare_store(disk, directory, config, report.log_end, read)
+    in_flight = sum(each.messages for each in popped)
     if output is Output.JSON:
-        print_json(_check_facts(report))
+        facts = _check_facts(report) | {"messages_in_flight": in_flight}
+        print_json(facts if compared is None else facts | {"against": _compared_facts(compared)})
     else:
         _print_report(report)
-    if not report.is_good:
+        if in_flight:
+            say(f"{in_flight} messages were popped and are not acknowledged: they come back")
+        if compared is not None:
+            _print_comparison(compared, str(against))
+    if not report.is_good or (compared is not None and not compared.is_same):
         raise typer.Exit(NOT_GOOD)
 
 
 @app.command()
 @with_json
 def show(directory: Directory, output: OutputOption = Output.TABLE) -> None:
-    """List topics, queues, offsets, sizes, groups and delayed messages.
+    """List topics, queues, offsets, sizes, groups, delayed messages and messages in flight.
 
     Examples:
         flintmq store show /var/lib/flintmq --json
     """
     with _exit_on_errors(), Disk() as disk:
         _require_store(directory)
-        listing = show_store(disk, directory, StoreConfig())
+        listing = show_store(disk, directory, _config(directory))
     if output is Output.JSON:
         print_json(msgspec.to_builtins(listing))
     else:
@@ -113,6 +147,13 @@ def _exit_on_errors() -> Iterator[None]:
     except FlintError as error:
         say(str(error))
         raise typer.Exit(NOT_LOOKED_AT) from None
+
+
+def _config(directory: Path) -> StoreConfig:
+    """Settings for looking: with light queues where the directory has some."""
+    queues = directory / CONSUME_QUEUE_DIRECTORY
+    has_light = queues.is_dir() and any(is_light(path.name) for path in queues.iterdir())
+    return StoreConfig(light_queues=has_light, multi_dispatch=has_light)
 
 
 def _require_store(directory: Path) -> None:
@@ -183,6 +224,37 @@ def _print_report(report: CheckReport) -> None:
         console.print(f"[yellow]{lost} things are lost[/]; everything else agrees")
 
 
+def _compared_facts(compared: LogComparison) -> dict[str, object]:
+    return {
+        "verdict": compared.verdict.value,
+        "start": compared.start,
+        "stop": compared.stop,
+        "end": compared.end,
+        "other_end": compared.other_end,
+        "different_bytes": compared.different_bytes,
+        "differences": [msgspec.to_builtins(each) for each in compared.differences],
+    }
+
+
+def _print_comparison(compared: LogComparison, against: str) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    for difference in compared.differences:
+        console.print(f"[red]other[/]  {shown(difference)}")
+    start, stop, end, other_end = compared.start, compared.stop, compared.end, compared.other_end
+    span = f"log [{start}, {stop}) compared with {printable(against)}: "
+    match compared.verdict:
+        case Verdict.EQUAL:
+            console.print(f"{span}[green]equal[/], both end at {end}")
+        case Verdict.SHORTER:
+            console.print(f"{span}[green]the same[/]; the broker has more, this ends at {end}")
+        case Verdict.LONGER:
+            console.print(f"{span}[yellow]the same[/]; this has {end - other_end} bytes more")
+        case Verdict.DIFFERENT:
+            console.print(f"{span}[red]{compared.different_bytes} bytes differ[/]")
+        case Verdict.APART:
+            console.print(f"[red]{printable(against)} has none of the bytes of this log[/]")
+
+
 def _print_listing(listing: Listing) -> None:
     console = Console(soft_wrap=True, highlight=False)
     log = listing.log
@@ -210,6 +282,14 @@ def _print_listing(listing: Listing) -> None:
             (
                 (one.group, one.topic, one.queue_id, one.committed, one.lag)
                 for one in listing.groups
+            ),
+        )
+    if listing.popped:
+        print_table(
+            ("group", "topic", "in flight", "first back at"),
+            (
+                (each.group, each.topic, each.messages, when(each.next_due_ms))
+                for each in listing.popped
             ),
         )
     if listing.delays:

@@ -25,7 +25,7 @@ from flintmq.cli.messages.message_printer import Enough, message_printer, quiet_
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.completion import complete_topic
 from flintmq.cli.shared.message_format import CODES, USUAL, USUAL_OF_MANY, Template
-from flintmq.cli.shared.message_view import tell_bad
+from flintmq.cli.shared.message_view import report_bad
 from flintmq.cli.shared.offset_argument import PLACES_HELP, Last, parse_beginning
 from flintmq.cli.shared.output import Output, OutputOption, say
 from flintmq.client.engine.client_config import ClientSettings
@@ -154,7 +154,7 @@ tail.__doc__ = (
 
 
 def _checked_topics(topics: list[str] | None, template: str | None) -> tuple[str, ...]:
-    """The topics, each once.  Who types -f to follow gets told."""
+    """The topics, each once.  A format without codes is an error: -f is perhaps meant as follow."""
     is_follow = "-f is --format; tail follows by default"
     if template is not None and not Template(template).has_codes:
         raise InvalidSetting("format", template, f"it prints nothing of a message; {is_follow}")
@@ -167,7 +167,7 @@ def _backlog(
     admin: Admin, spans: tuple[LocatedSpan, ...], wanted: Wanted
 ) -> Iterator[ReceivedMessage]:
     """What is there, in the order it was stored; each queue is in that order already."""
-    readings = [admin.read(located, wanted, on_bad=tell_bad) for located in spans]
+    readings = [admin.read(located, wanted, on_bad=report_bad) for located in spans]
     return heapq.merge(*readings, key=lambda message: message.store_ms)
 
 
@@ -229,7 +229,7 @@ async def _follow_queue(
     wanted: Wanted,
     arrived: asyncio.Queue[ReceivedMessage | FlintError],
 ) -> None:
-    """Pull one queue for ever.  A broker that refuses ends it all; one that is away does not."""
+    """Pull one queue for ever.  A refusal of a broker ends the command; an outage does not."""
     from flintmq.core.reading.follow import Follower
     from flintmq.model.queue import QueueOffset
 
@@ -239,7 +239,7 @@ async def _follow_queue(
     while True:
         try:
             page = follower.answered(await admin.make(follower.call()))
-            messages = page.shown(wanted, tell_bad)
+            messages = page.shown(wanted, report_bad)
         except Unreachable as error:
             if not is_away:
                 say(f"no answer from {error}; trying again until it is back")

@@ -133,7 +133,7 @@ class AdminSettings(ClientSettings, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _OwnSettings:
-    """What an admin may be told besides the settings of every client."""
+    """The settings of an admin besides those of every client."""
 
     admin_at: str | None = None
     """Where the broker serves administrative requests (its ``--admin-listen``); without it the

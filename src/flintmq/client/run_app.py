@@ -148,7 +148,7 @@ class App(core.App):
 
 
 async def _started(consumer: aio.PushConsumer, told: asyncio.Event) -> bool:
-    """Start a consumer; False if it was told to stop before it was started."""
+    """Start a consumer; False if `stop` was called before it was started."""
     start = asyncio.ensure_future(consumer.start())
     stop = asyncio.ensure_future(told.wait())
     try:

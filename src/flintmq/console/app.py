@@ -51,6 +51,7 @@ from flintmq.console.pages.message_pages import (
 )
 from flintmq.console.pages.overview_page import load_overview
 from flintmq.console.pages.replay_pages import load_replay, start_replay, stop_replay
+from flintmq.console.pages.spark_pages import load_spark_run, load_spark_runs
 from flintmq.console.pages.topic_pages import load_topic, load_topics
 from flintmq.console.showing.page import page, show_cluster_error, show_http_error
 from flintmq.console.showing.site import LIVE_S, RunningReplay, Site
@@ -58,9 +59,12 @@ from flintmq.console.showing.templates import STATIC
 from flintmq.console.watching.account_login import AccountLogin
 from flintmq.console.watching.cluster_view import ClusterView
 from flintmq.console.watching.history import History
+from flintmq.console.watching.spark_runs import SparkRuns
 from flintmq.embedded.audit_log import AuditLog
 from flintmq.errors import FlintError
+from flintmq.net.address import Address
 from flintmq.net.clock import wall_ms
+from flintmq.net.tls import ServerTls
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -82,6 +86,10 @@ class ConsoleSettings:
     audit: Path | None = None
     """Where changes are written down; without it nothing can be changed."""
     shows_bodies: bool = True
+    tls: ServerTls | None = None
+    """How it speaks HTTPS; None is HTTP."""
+    spark_runs: Iterable[Address] = ()
+    """Where programs with Spark queries serve their metrics."""
     live_s: float = LIVE_S
     wall: Callable[[], int] = wall_ms
 
@@ -98,6 +106,7 @@ def make_app(settings: ConsoleSettings) -> Starlette:
     site = Site(
         cluster=cluster,
         history=History(cluster, wall=settings.wall),
+        spark_runs=SparkRuns(settings.spark_runs, wall=settings.wall),
         sessions=sessions,
         token=settings.token or secrets.token_urlsafe(RANDOM_BYTES),
         token_in_links=settings.token is None and not settings.with_accounts,
@@ -107,6 +116,7 @@ def make_app(settings: ConsoleSettings) -> Starlette:
         may_change=audit is not None,
         audit=audit,
         shows_bodies=settings.shows_bodies,
+        is_secure=settings.tls is not None,
         wall=settings.wall,
         live_s=settings.live_s,
     )
@@ -154,6 +164,8 @@ def _routes() -> list[Route | Mount]:
         Route("/dead-letters/replay", page("replay.html", load_replay)),
         Route("/dead-letters/replay", start_replay, methods=["POST"]),
         Route("/dead-letters/stop", stop_replay, methods=["POST"]),
+        Route("/spark", page("spark_runs.html", load_spark_runs)),
+        Route("/spark/run", page("spark_run.html", load_spark_run)),
         Route("/access", page("access.html", load_access)),
         Route("/login", sign_in, methods=["GET", "POST"]),
         Route("/logout", sign_out, methods=["POST"]),

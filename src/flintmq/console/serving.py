@@ -1,13 +1,15 @@
 """Runs a console on a socket until it is told to stop.
 
 uvicorn serves it, with limits and without a log of addresses: an address may hold the token of the
-start link.  Signals stay with whoever runs the process.
+start link.  Signals stay with whoever runs the process.  With TLS the certificate is read again
+when its files change, for the handshakes that follow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +21,8 @@ from flintmq.console.app import ConsoleSettings, make_app
 from flintmq.console.showing.site import Site
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
+from flintmq.net.tls import ServerTls
+from flintmq.net.watched_tls import WatchedTls
 
 CONNECTIONS_MAX: Final = 256
 """Of all browsers together; more get 503 at once."""
@@ -54,7 +58,7 @@ class _Server(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class RunningConsole:
-    """A console that listens at ``address``, as ``http://127.0.0.1:8088``."""
+    """A console that listens at ``address``, as ``http://127.0.0.1:8088``, or ``https``."""
 
     address: str
     site: Site
@@ -74,30 +78,45 @@ async def serving(settings: ConsoleSettings, listen: Address) -> AsyncIterator[R
         hosts = (*settings.hosts, listen.host)
         app = make_app(replace(settings, port=port, hosts=hosts))
         site: Site = app.state.site
-        server = _Server(
-            uvicorn.Config(
-                app,
-                loop="none",
-                lifespan="on",
-                ws="none",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=CONNECTIONS_MAX,
-                h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=STOP_S,
-            )
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            lifespan="on",
+            ws="none",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=STOP_S,
         )
+        scheme = "http"
+        if settings.tls is not None:
+            config.load()
+            config.ssl, scheme = _newest(settings.tls), "https"
+        server = _Server(config)
         running = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             await server.is_up.wait()
-            yield RunningConsole(f"http://{Address(listen.host, port)}", site)
+            yield RunningConsole(f"{scheme}://{Address(listen.host, port)}", site)
         finally:
             site.stopping.set()
             server.should_exit = True
             await running
+
+
+def _newest(tls: ServerTls) -> ssl.SSLContext:
+    """A context whose handshakes use the certificate that is in the files by then."""
+    watched = WatchedTls(tls)
+
+    def use_newest(handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        handshake.context = watched.take_changes()
+
+    context = tls.context()
+    context.sni_callback = use_newest  # also called for those who name no server
+    return context
 
 
 @contextmanager

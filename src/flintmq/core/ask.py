@@ -64,7 +64,7 @@ def ask_any(
     return reply
 
 
-def tell_all(namesrv: NameServers, code: int, header: Header) -> Conversation[None]:
+def ask_each(namesrv: NameServers, code: int, header: Header) -> Conversation[None]:
     """Ask each name server; one that failed is raised after all have been tried."""
     failure: FlintError | None = None
     for address in namesrv.addresses:

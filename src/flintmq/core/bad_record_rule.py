@@ -48,7 +48,7 @@ def stops(rule: OnBadRecord, bad: BadRecord) -> bool:
 
 
 def fate_of(rule: OnBadRecord, bad: BadRecord) -> str:
-    """What becomes of it, as the report says it."""
+    """What becomes of a bad record, as the report says it."""
     match rule:
         case "dead_letter":
             return "goes to the dead letters" if bad.raw else "skipped, the broker cannot copy it"

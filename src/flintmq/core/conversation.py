@@ -34,7 +34,7 @@ Conversation: TypeAlias = Generator[Call, Command, T]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing is asked for a while.  What is sent for it is `SENT`."""
+    """A wait between two calls.  The driver answers it with `SENT`."""
 
     wait_ms: int
 

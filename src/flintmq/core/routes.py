@@ -277,7 +277,7 @@ def no_route(topic: str, *, name_servers: Sequence[str]) -> NoRoute:
 
 
 def _sorted(route: Route) -> Route:
-    """A route in an order that does not depend on who told it."""
+    """A route in an order that does not depend on which name server sent it."""
     return Route(
         brokers=tuple(sorted(route.brokers, key=lambda replicas: replicas.broker)),
         queues=tuple(sorted(route.queues, key=lambda counts: counts.broker)),

@@ -285,7 +285,7 @@ class EmbeddedBroker(EmbeddedClients):
         """Messages that wait for a delay level or for a time; retries are among them."""
         return sum(self._of_each_broker(delayed_in))
 
-    def wait_for(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 30.0) -> None:
         """Wait until something is so; `TimeoutError` when it does not come true."""
         deadline_s = time.monotonic() + timeout_s
         while not condition():
@@ -355,8 +355,9 @@ class EmbeddedBroker(EmbeddedClients):
         return _Running(servers, thread, directory, temporary)
 
     async def _start_servers(self, directory: Path) -> Servers:
-        name_server = NameServerPlan(config=NameServerConfig(listen=self._namesrv_listen))
-        name_servers = [name_server] * self._name_server_count
+        acting = self._config.acting_master
+        config = NameServerConfig(listen=self._namesrv_listen, support_acting_master=acting)
+        name_servers = [NameServerPlan(config=config)] * self._name_server_count
         plans = broker_plans(
             directory, self._config, self._broker_listen, self._broker_count, self._slave_count
         )

@@ -30,8 +30,8 @@ from flintmq.client.simple.threaded_simple import SimpleConsumer
 from flintmq.core.account import Account
 from flintmq.core.group.listener_results import Listener
 from flintmq.embedded.account_files import INNER_USER
-from flintmq.embedded.clock import MovableTiming
 from flintmq.embedded.embedded_users import EmbeddedUser
+from flintmq.embedded.movable_clock import MovableTiming
 from flintmq.errors import InvalidSetting
 from flintmq.net.tls import ClientTls
 

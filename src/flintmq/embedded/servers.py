@@ -25,9 +25,9 @@ from flintmq.broker.server import BrokerServer
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.audit_log import AuditLog
-from flintmq.embedded.clock import MovableClock, MovableTiming
 from flintmq.embedded.faults import Faults
 from flintmq.embedded.grpc_door import GrpcDoor, GrpcPlan, open_door
+from flintmq.embedded.movable_clock import MovableClock, MovableTiming
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.logs import logger
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics

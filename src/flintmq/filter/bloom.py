@@ -42,7 +42,7 @@ class BloomFilter:
         return bits.to_bytes(self.bit_count // 8, "little")
 
     def may_match(self, bit_map: bytes, positions: Iterable[int]) -> bool:
-        """False only if the bit map rules it out; one of another size rules nothing out."""
+        """False only if the bit map excludes a match; one of another size excludes nothing."""
         if len(bit_map) * 8 != self.bit_count:
             return True
         return all(bit_map[position >> 3] >> (position & 7) & 1 for position in positions)

@@ -176,7 +176,7 @@ def _feed(parser: InteractiveParser, text: str) -> tuple[Token, int]:
 
 
 def _too_large(text: str, column: int, reason: str) -> ExpressionTooLarge:
-    """The error shows the start of the text, which is long."""
+    """The error for an expression over a limit; it shows the start of the text."""
     return ExpressionTooLarge(text[:SHOWN_CHARS], min(column, SHOWN_CHARS), reason)
 
 

@@ -208,7 +208,7 @@ def _order(number: Number, order: str) -> Order:
 
 
 def _reader(number: Number) -> Callable[[str], Number]:
-    """How a text beside this number is read.
+    """The function that reads a text which is compared with this number.
 
     -2147483648 would fit in 32 bits, but it is the negative of a number that does not.
     """

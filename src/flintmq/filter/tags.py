@@ -25,7 +25,7 @@ _LOW_32_BITS = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class TagSubscription:
-    """A subscription as both sides need it; ``codes`` are the Java hashes of ``tags``."""
+    """A tag subscription, for broker and consumer; ``codes`` are the Java hashes of ``tags``."""
 
     text: str
     tags: frozenset[str]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -31,25 +30,17 @@ from flintmq.metrics.families import (
     histogram,
 )
 from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
+from flintmq.metrics.producer_counts import FAMILIES as SEND_FAMILIES
+from flintmq.metrics.producer_counts import ProducerCounts
+from flintmq.metrics.pull_counts import FAMILIES as PULL_FAMILIES
+from flintmq.metrics.pull_counts import PullCounts
+from flintmq.metrics.run_counts import FAMILIES as RUN_FAMILIES
+from flintmq.metrics.run_counts import RunCounts
+from flintmq.metrics.run_reports import PATH, encode_reports
 from flintmq.net.address import Address
 
-SEND_BOUNDS_MS: Final = (1, 5, 10, 20, 50, 200, 500)
 PROCESS_BOUNDS_MS: Final = (1, 5, 10, 100, 10_000, 60_000)
 
-SEND_TIME: Final = histogram(
-    "rocketmq_send_cost_time_milliseconds",
-    "From a request with messages to its answer; each try counts.",
-    SEND_BOUNDS_MS,
-    *("topic", "client_id", "invocation_status"),
-)
-SENT: Final = counter(
-    "flintmq_client_sent_messages_total",
-    "Messages sent; a batch counts each.",
-    *("topic", "client_id", "invocation_status"),
-)
-SEND_RETRIES: Final = counter(
-    "flintmq_client_send_retries_total", "Tries after the first.", "topic", "client_id"
-)
 PROCESS_TIME: Final = histogram(
     "rocketmq_process_time_milliseconds",
     "One call of a listener.",
@@ -86,71 +77,21 @@ BAD_RECORDS: Final = counter(
 )
 
 FAMILIES: tuple[Family, ...] = (
-    SEND_TIME,
-    SENT,
-    SEND_RETRIES,
+    *SEND_FAMILIES,
     PROCESS_TIME,
     CONSUMED,
     SENT_BACK,
+    *PULL_FAMILIES,
     CACHED_MESSAGES,
     CACHED_BYTES,
     QUEUES,
     BAD_RECORDS,
 )
 
-SERIES_OF_A_CLIENT_MAX: Final = 2_000
-"""Topics that one producer may have series for: a program may make up any number of them."""
-
-PENDING_MAX: Final = 4_096
-"""Times that wait to be put into buckets: half a megabyte."""
+RUNS_MAX: Final = 100
+"""Queries of Spark that are remembered; of those that ended, the oldest make room."""
 
 _STATUS: Final = ("failure", "success")
-
-
-class ProducerCounts:
-    """What one producer counts, on any thread."""
-
-    def __init__(self) -> None:
-        self.client_id = ""
-        self._lock = threading.Lock()
-        self._times: dict[tuple[str, bool], tuple[Distribution, list[int]]] = {}
-        self._retries: dict[str, int] = {}
-        self._pending: deque[tuple[str, bool, int, int]] = deque()  # any thread appends
-
-    def sent(self, topic: str, count: int, took_ns: int, *, is_well: bool) -> None:
-        """A try ended.  It is put into its bucket later, with some thousand others."""
-        pending = self._pending
-        pending.append((topic, is_well, count, took_ns))
-        if len(pending) > PENDING_MAX:
-            with self._lock:
-                self._fold()
-
-    def _fold(self) -> None:
-        pending = self._pending
-        for _ in range(len(pending)):
-            topic, is_well, count, took_ns = pending.popleft()
-            found = self._times.get((topic, is_well))
-            if found is None:
-                if len(self._times) >= SERIES_OF_A_CLIENT_MAX:
-                    continue
-                found = self._times[topic, is_well] = Distribution(SEND_BOUNDS_MS), [0]
-            found[0].add(took_ns / 1e6)
-            found[1][0] += count
-
-    def retried(self, topic: str) -> None:
-        with self._lock:
-            if topic in self._retries or len(self._retries) < SERIES_OF_A_CLIENT_MAX:
-                self._retries[topic] = self._retries.get(topic, 0) + 1
-
-    def fill(self, samples: dict[Family, Samples]) -> None:
-        with self._lock:
-            self._fold()
-            for (topic, is_well), (times, (count,)) in self._times.items():
-                labels = (topic, self.client_id, _STATUS[is_well])
-                samples[SEND_TIME].add(times, *labels)
-                samples[SENT].add(count, *labels)
-            for topic, count in self._retries.items():
-                samples[SEND_RETRIES].add(count, topic, self.client_id)
 
 
 class ConsumerCounts:
@@ -162,20 +103,26 @@ class ConsumerCounts:
         self.cached: Callable[[], Iterable[tuple[str, int, int, int]]] | None = None
         """Topic, queues, messages and bytes cached; None while it does not run."""
         self.bad_count = 0
+        self.pulls = PullCounts()
+        """Of a consumer that pulls by itself."""
         self._times: dict[tuple[str, bool], Distribution] = {}
         self._messages: dict[tuple[str, bool], int] = {}
         self._sent_back: dict[tuple[str, str], int] = {}
 
     def called(self, topic: str, well: int, failed: int, took_ns: int) -> None:
         """A listener ended, and some of its messages, or none, have to come again."""
-        times = self._times.get((topic, not failed))
-        if times is None:
-            times = self._times[topic, not failed] = Distribution(PROCESS_BOUNDS_MS)
-        times.add(took_ns / 1e6)
+        self.function_ended(topic, took_ns, is_well=not failed)
         for is_well, count in ((True, well), (False, failed)):
             if count:
                 key = (topic, is_well)
                 self._messages[key] = self._messages.get(key, 0) + count
+
+    def function_ended(self, topic: str, took_ns: int, *, is_well: bool) -> None:
+        """The function of a scheduled pull ended."""
+        times = self._times.get((topic, is_well))
+        if times is None:
+            times = self._times[topic, is_well] = Distribution(PROCESS_BOUNDS_MS)
+        times.add(took_ns / 1e6)
 
     def sent_back(self, topic: str, target: str) -> None:
         key = (topic, target)
@@ -195,6 +142,7 @@ class ConsumerCounts:
                 samples[QUEUES].add(queues, topic, *who)
                 samples[CACHED_MESSAGES].add(messages, topic, *who)
                 samples[CACHED_BYTES].add(size_bytes, topic, *who)
+        self.pulls.fill(samples, who)
         samples[BAD_RECORDS].add(self.bad_count, *who)
 
 
@@ -208,6 +156,7 @@ class ClientMetrics:
         require_prometheus()
         self._lock = threading.Lock()
         self._clients: list[ProducerCounts | ConsumerCounts] = []
+        self._runs: dict[tuple[str, str], RunCounts] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: MetricsServer | None = None
@@ -219,6 +168,20 @@ class ClientMetrics:
     def consumer(self, group: str) -> ConsumerCounts:
         """For a consumer that was made with these metrics."""
         return self._add(ConsumerCounts(group))
+
+    def spark_run(self, name: str, kind: str, now_ms: int) -> RunCounts:
+        """For a query of Spark; one that begins anew goes on counting where it was."""
+        with self._lock:
+            found = self._runs.pop((name, kind), None)
+            if found is None:
+                found = RunCounts(name, kind, now_ms)
+            else:
+                found.began(now_ms)
+            self._runs[name, kind] = found
+            over = [key for key, each in self._runs.items() if not each.is_active]
+            for key in over[: max(0, len(self._runs) - RUNS_MAX)]:
+                del self._runs[key]
+        return found
 
     def _add(self, counts: T) -> T:
         with self._lock:
@@ -245,8 +208,9 @@ class ClientMetrics:
         )
         self._thread.start()
         source = Source(dict, self._samples, list)
+        pages = {PATH: self._reports}
         starting = asyncio.run_coroutine_threadsafe(
-            serve_metrics(Address.parse(listen), [source]), loop
+            serve_metrics(Address.parse(listen), [source], pages), loop
         )
         try:
             self._server = starting.result()
@@ -271,10 +235,15 @@ class ClientMetrics:
         return Snapshot({}, [samples for samples in self._samples() if samples is not None])
 
     def _samples(self) -> Work:
-        samples = {family: Samples(family) for family in FAMILIES}
+        samples = {family: Samples(family) for family in (*FAMILIES, *RUN_FAMILIES)}
         with self._lock:
-            clients = list(self._clients)
+            clients = [*self._clients, *self._runs.values()]
         for client in clients:
             client.fill(samples)
             yield None
         yield from samples.values()
+
+    def _reports(self) -> bytes:
+        with self._lock:
+            runs = list(self._runs.values())
+        return encode_reports([each.report() for each in runs])

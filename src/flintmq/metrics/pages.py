@@ -4,6 +4,8 @@
     GET /healthz ─► 200: the process lives and its loop answers
     GET /readyz  ─► 200, or 503 and the reasons why nobody should send anything here yet
 
+A program may have pages of its own beside them, as JSON.
+
 One scrape is made at a time.  The text is written in a thread of its own, so a long one holds up
 nobody.
 
@@ -35,6 +37,9 @@ PART_S = 0.002
 Probe: TypeAlias = Callable[[], Sequence[str]]
 """Why a server is not ready; nothing when it is."""
 
+Pages: TypeAlias = Mapping[str, Callable[[], bytes]]
+"""More paths, and who writes their JSON."""
+
 _JSON = "application/json"
 
 
@@ -50,9 +55,10 @@ class Source:
 class MetricsServer:
     """The pages on their listener.  `serve_metrics` makes one; it belongs to that loop."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], pages: Pages | None = None) -> None:
         self.sources = list(sources)
         """May change while it runs, as servers come and go."""
+        self._pages = dict(pages or {})
         self._thread = ThreadPoolExecutor(1, "flintmq-metrics")
         self._one_at_a_time = asyncio.Lock()
         self._listener: HttpListener | None = None
@@ -83,6 +89,8 @@ class MetricsServer:
             if reasons:
                 return HttpAnswer(503, _status("not ready", reasons), _JSON)
             return HttpAnswer(200, _status("ready", ()), _JSON)
+        if path in self._pages:
+            return HttpAnswer(200, self._pages[path](), _JSON)
         return HttpAnswer(404, b"/metrics, /healthz and /readyz are here\n")
 
     async def _scrape(self, accept: str) -> HttpAnswer:
@@ -96,10 +104,12 @@ class MetricsServer:
         return HttpAnswer(200, text.body, text.content_type)
 
 
-async def serve_metrics(where: Address, sources: Sequence[Source]) -> MetricsServer:
+async def serve_metrics(
+    where: Address, sources: Sequence[Source], pages: Pages | None = None
+) -> MetricsServer:
     """Serve the pages.  Raises `MissingExtra`, or `InvalidSetting` when it cannot listen."""
     require_prometheus()
-    server = MetricsServer(sources)
+    server = MetricsServer(sources, pages)
     await server.listen(where)
     log.info("metrics are served at http://%s/metrics", server.address)
     return server

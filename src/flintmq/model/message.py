@@ -360,7 +360,7 @@ def _check_value(name: str, text: object) -> str:
 
 
 def _utf8_excess(name: str, text: str) -> int:
-    """How many bytes more than characters it has as UTF-8."""
+    """How many bytes more than characters a text has in UTF-8."""
     try:
         return len(text.encode()) - len(text)
     except UnicodeEncodeError as error:

@@ -89,7 +89,7 @@ def read_start(value: object) -> ConsumeFromWhere | StartPoint:
 
 
 def start_point(start_from: ConsumeFromWhere | StartPoint) -> StartPoint:
-    """RocketMQ's own starts in the same form; they follow its rule for young queues."""
+    """One of RocketMQ's own starts as a `StartPoint`; it follows the rule for young queues."""
     if isinstance(start_from, StartPoint):
         return start_from
     return StartPoint(start_from, is_exact=False)

@@ -69,7 +69,7 @@ class Permission(IntFlag):
 
     @property
     def letters(self) -> str:
-        """Three letters, as the admin tools print them: ``RWX``, ``R--``, ``-W-`` …"""
+        """The permissions as the admin tools print them: ``RWX``, ``R--``, ``-W-`` …"""
         marks = ((Permission.READ, "R"), (Permission.WRITE, "W"), (Permission.INHERIT, "X"))
         return "".join(letter if self & bit else "-" for bit, letter in marks)
 

@@ -4,7 +4,8 @@ namesrv.conf is Java properties text.  Keys we do not use are ignored with a war
 a file has many that are about threads and buffers of Java.  A key we use with a value that
 makes no sense is `InvalidSetting`, which names both.
 
-Over the wire (318) only keys marked ``live`` may change: they are typed, and none is a path.
+Over the wire (UPDATE_NAMESRV_CONFIG, 318) only keys marked ``live`` may change: they are typed,
+and none is a path.
 Such a change lasts until the server stops.
 """
 

@@ -24,7 +24,7 @@ REQUESTS: Final = counter("flintmq_namesrv_requests_total", "Requests served.", 
 FAMILIES: tuple[Family, ...] = (BROKERS, TOPICS, CONNECTIONS, ROUTE_CHANGES, REQUESTS)
 
 
-class Watched(Protocol):
+class WatchedNameServer(Protocol):
     """The server, as its metrics see it."""
 
     state: NameServerState
@@ -39,7 +39,7 @@ class Watched(Protocol):
     def is_stopping(self) -> bool: ...
 
 
-def name_server_source(server: Watched) -> Source:
+def name_server_source(server: WatchedNameServer) -> Source:
     """What `serve_metrics` serves of a name server."""
 
     def samples() -> Work:

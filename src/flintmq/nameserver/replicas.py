@@ -166,7 +166,7 @@ def queues_of(broker: str, config: TopicConfig, read_only: bool) -> QueueEntry:
 
 
 def with_acting_master(broker: BrokerEntry, queues: QueueEntry) -> BrokerEntry:
-    """The same broker with its first slave in the place of the master it has lost.
+    """A broker whose first slave stands in the place of the master it has lost.
 
     Only for queues nobody writes to, and only if the broker allows it.
     """

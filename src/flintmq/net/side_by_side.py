@@ -41,7 +41,7 @@ def hold_all(line: CallLine, conversations: Sequence[Conversation[T]]) -> list[T
     """The result of each, or its error, in the order of the conversations."""
     results: list[T | FlintError] = []
     for start in range(0, len(conversations), AT_ONCE):
-        held = [_Held(conversation) for conversation in conversations[start : start + AT_ONCE]]
+        held = [_Ongoing(conversation) for conversation in conversations[start : start + AT_ONCE]]
         while waiting := [one for one in held if one.call is not None]:
             for one in waiting:
                 one.ask(line)
@@ -51,7 +51,7 @@ def hold_all(line: CallLine, conversations: Sequence[Conversation[T]]) -> list[T
     return results
 
 
-class _Held(Generic[T]):
+class _Ongoing(Generic[T]):
     """A conversation, and the call whose answer it waits for."""
 
     def __init__(self, conversation: Conversation[T]) -> None:

@@ -32,12 +32,12 @@ class WatchedTls:
     def __init__(self, tls: ServerTls | ClientTls) -> None:
         self._tls = tls
         self._paths = tuple(map(Path, tls.files))
-        self._seen = self._look()
+        self._seen = self._identities()
         self.context: ssl.SSLContext = tls.context()
 
     def take_changes(self) -> ssl.SSLContext:
         """The context of the files as they are now; a fault is logged, and the old one stays."""
-        seen = self._look()
+        seen = self._identities()
         if seen != self._seen:
             self._seen = seen
             try:
@@ -50,7 +50,7 @@ class WatchedTls:
                 log.info("the TLS files %s are read again", ", ".join(map(str, self._paths)))
         return self.context
 
-    def _look(self) -> _Seen:
+    def _identities(self) -> _Seen:
         return tuple(map(_identity, self._paths))
 
 

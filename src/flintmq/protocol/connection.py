@@ -146,7 +146,7 @@ class Connection:
         return self._encode(answer, to.opaque, answer.flag & ~ONEWAY_BIT | ANSWER_BIT)
 
     def abandon(self, opaque: int) -> None:
-        """Stop waiting for a call whose caller has gone; its answer will be Unmatched."""
+        """Stop waiting for a call whose caller waits no longer; its answer will be Unmatched."""
         self._waiting.pop(opaque, None)
 
     def expire(self, now_ms: int) -> list[TimedOut]:
@@ -159,7 +159,7 @@ class Connection:
         return ended
 
     def close(self) -> list[ConnectionEnded]:
-        """The socket is gone: end every call that still waits."""
+        """The socket is closed: end every call that still waits."""
         self._closed = True
         lost = [ConnectionEnded(opaque) for opaque in self._waiting]
         self._waiting.clear()

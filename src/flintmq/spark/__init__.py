@@ -10,6 +10,7 @@
     flintmq.spark.dead_letters(spark, "billing")        what a group gave up on, as a frame
     flintmq.spark.dead_letter_report(spark, "billing")  the same, counted
     flintmq.spark.plan_replay(spark, "billing").run()   and sent again
+    flintmq.spark.watch_queries(spark, metrics)         metrics of streams
 
 Where flintmq is installed with pip, Spark finds the format without `register`.  What is named here
 is loaded when it is first used.
@@ -19,8 +20,8 @@ is loaded when it is first used.
                  └─► offsets of the group
     rows ► sink ► messages                           df.write, df.writeStream
 
-`pipelines` are jobs built on these: lake, reports, replay.  `environment` finds Java and pyspark;
-`session` makes a session.
+`watching` reads what Spark reports of queries.  `pipelines` are jobs built on these: lake, reports,
+replay.  `environment` finds Java and pyspark; `session` makes a session.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from flintmq.spark.pipelines.topic_report import topic_report
     from flintmq.spark.session import spark_session
     from flintmq.spark.sink.drop_repeats import DropRepeats, drop_repeats
+    from flintmq.spark.watching.query_metrics import watch_queries
 
 _PLACES = {
     "DropRepeats": "flintmq.spark.sink.drop_repeats",
@@ -49,6 +51,7 @@ _PLACES = {
     "run": "flintmq.spark.listeners.listener_run",
     "spark_session": "flintmq.spark.session",
     "topic_report": "flintmq.spark.pipelines.topic_report",
+    "watch_queries": "flintmq.spark.watching.query_metrics",
 }
 
 _WITHOUT_SPARK = frozenset({"DropRepeats"})
@@ -65,6 +68,7 @@ __all__ = [
     "run",
     "spark_session",
     "topic_report",
+    "watch_queries",
 ]
 
 

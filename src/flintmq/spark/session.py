@@ -110,7 +110,7 @@ def is_local(master: str) -> bool:
 
 
 def _choose_python(conf: Mapping[str, str]) -> None:
-    """Workers run the Python of the driver unless told otherwise."""
+    """Workers run the Python of the driver unless settings or environment say otherwise."""
     if "spark.pyspark.python" not in conf:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "spark.pyspark.driver.python" not in conf:

@@ -3,6 +3,7 @@
 All of them are written by a `RecordPattern`.  A plain record has keys, is neither delayed nor part
 of a transaction, and is in a queue whose units hold the hash of the tag.  Its caller has checked
 what `MessageLog.append` checks, once for many; of a record that is too large, `append` says why.
+Properties end with the broker's own marks, so they never look like a checksum of the record.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from typing import NamedTuple
 from flintmq.errors import BodyTooLarge
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
+from flintmq.protocol.records.record_checksum import (
+    checksummed,
+    checksummed_all,
+    unlike_checksummed,
+    with_room,
+)
 from flintmq.protocol.records.record_pattern import RecordPattern
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.log.commit_log import CommitLog
@@ -42,6 +50,7 @@ class PlainAppend:
     ) -> None:
         self._log = log
         self._dispatch = dispatch
+        self._is_checked = config.record_checksums
         self._record_bytes_max = config.record_bytes_max
         self._batch_bytes_max = config.batch_bytes_max
         self._turn_bytes_max = turn_bytes_max
@@ -68,6 +77,11 @@ class PlainAppend:
         The caller has seen that the store takes records now, and that the turn `has_room`.
         """
         log, dispatch = self._log, self._dispatch
+        is_checked = self._is_checked
+        if is_checked:
+            properties = with_room(properties)
+            if len(properties) > PROPERTIES_BYTES_MAX:
+                return None
         size_bytes = pattern.fixed_bytes + len(body) + len(properties)
         if size_bytes > self._record_bytes_max:
             return None
@@ -77,7 +91,7 @@ class PlainAppend:
         record = pattern.record(
             body, properties, born_ms, born_host, queue_offset, log_offset, now_ms
         )
-        log.stage(record, now_ms)
+        log.stage(checksummed(record) if is_checked else record, now_ms)
         dispatch.add(growth, log_offset, size_bytes, tags_code, now_ms)
         dispatch.add_keys(pattern.topic, keys, log_offset, now_ms)
         return log_offset, queue_offset, size_bytes
@@ -98,6 +112,7 @@ class PlainAppend:
 
         ``common`` stands behind the properties of all.  Raises what `append` of the store does.
         """
+        common = (with_room if self._is_checked else unlike_checksummed)(common)
         fixed_bytes = pattern.fixed_bytes + len(common)
         pairs = zip(parts.bodies, parts.properties, strict=True)
         sizes = [fixed_bytes + len(body) + len(properties) for body, properties in pairs]
@@ -114,6 +129,8 @@ class PlainAppend:
         records = pattern.records(
             parts, common, born_ms, born_host, queue_offset, log_offsets, now_ms
         )
+        if self._is_checked:
+            records = checksummed_all(records, sizes)
         self._log.stage(records, now_ms)
         dispatch.add_all(growth, log_offsets, sizes, tags_codes, now_ms)
         dispatch.add_all_keys(pattern.topic, keys, log_offsets, now_ms)

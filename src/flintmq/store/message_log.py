@@ -34,6 +34,7 @@ from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import TransactionType
+from flintmq.protocol.records.record_checksum import checksummed, with_room
 from flintmq.protocol.records.record_pattern import RecordPattern
 from flintmq.store.append_patterned import PlainAppend
 from flintmq.store.batch_topics import BatchTopics
@@ -105,6 +106,7 @@ class MessageLog:
             config.transfer,
         )
         self._record_bytes_max = config.record_bytes_max
+        self._is_checked = config.record_checksums
         self._health = Health(parts.disk, parts.directory)
         self._over_full: DiskFailed | None = None
         self._mending = Mending(parts, self._commit, self._health)
@@ -187,16 +189,18 @@ class MessageLog:
         record can hold.
         """
         log, dispatch = self._log, self._dispatch
+        if is_checked := self._is_checked:
+            properties = with_room(properties)
         size_bytes = pattern.checked_size(body, properties, born_ms)
         self._require_room(size_bytes, now_ms)
         kind = pattern.transaction_type
         growth = dispatch.growth_of(pattern.queue) if kind in QUEUED_TYPES else None
         queue_offset = QueueOffset(0 if growth is None else growth.stop)
         log_offset = log.reserve(size_bytes)
-        log.stage(
-            pattern.record(body, properties, born_ms, born_host, queue_offset, log_offset, now_ms),
-            now_ms,
+        record = pattern.record(
+            body, properties, born_ms, born_host, queue_offset, log_offset, now_ms
         )
+        log.stage(checksummed(record) if is_checked else record, now_ms)
         if growth is not None:
             code = self.config.deliver_ms(delay_level, now_ms) if delay_level else tags_code
             if growth.is_batched:

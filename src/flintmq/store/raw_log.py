@@ -21,7 +21,14 @@ from zlib import crc32
 
 from flintmq.errors import InvalidName, LogMismatch, MalformedRecord
 from flintmq.model.java_hash import tags_code
-from flintmq.model.properties import DELAY, INNER_NUM, TAGS
+from flintmq.model.light_queue import light_places
+from flintmq.model.properties import (
+    DELAY,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    INNER_NUM,
+    TAGS,
+)
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
@@ -35,11 +42,14 @@ from flintmq.protocol.records.record import (
     measure_record,
     record_size,
 )
-from flintmq.store.files.layout import FILL_UNIT
+from flintmq.protocol.records.record_checksum import has_wrong_checksum
+from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, FILL_UNIT
+from flintmq.store.light_queues import LightQueues
 from flintmq.store.queues.consume_queue import GAP_UNITS_MAX
 from flintmq.store.queues.dispatch import QUEUED_TYPES, QueueGrowth, delivery_code, keys_of
 from flintmq.store.recovery.log_columns import inner_count
 from flintmq.store.recovery.parts import StoreParts
+from flintmq.store.scrub import LogScrub
 
 _ROLLBACK = int(TransactionType.ROLLBACK)
 _STORE_MS = list(FIELDS).index("store_ms")  # among what `measure_record` gives
@@ -58,6 +68,8 @@ class RawLog:
         self._dispatch = parts.dispatch
         self._parts = parts
         self._require_room = require_room
+        self.light = LightQueues(parts)
+        self.scrub = LogScrub(parts.log, parts.queues, parts.directory / COMMIT_LOG_DIRECTORY)
 
     @property
     def file_bytes(self) -> int:
@@ -159,6 +171,7 @@ class RawLog:
             (own_place != place, "it names another place as its own"),
             (queue_id < 0 or queue_offset < 0, "its queue or queue offset is negative"),
             (crc32(window[body_at:body_stop]) & CRC_MASK != body_crc, "its body is damaged"),
+            (has_wrong_checksum(window[at:stop]), "its header or properties are damaged"),
         ):
             if is_wrong:
                 raise LogMismatch(place, reason)
@@ -172,6 +185,10 @@ class RawLog:
             count = inner_count(properties.get(INNER_NUM, "")) if sys_flag & INNER_BATCH else 1
             unit = _Unit(place, stop - at, code, store_ms, queue_offset, count)
             self._add((topic, queue_id), unit, is_sure=is_sure)
+            if self.light.is_on and INNER_MULTI_DISPATCH in properties:
+                names = properties[INNER_MULTI_DISPATCH]
+                places = light_places(topic, names, properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
+                self.light.add_at(places, *unit[:4])
         if kind != _ROLLBACK and (keys := keys_of(properties)):
             self._dispatch.add_keys(topic, keys, place, store_ms)
         return stop, store_ms

@@ -74,6 +74,9 @@ ODD_VALUES = {
     "unreadBytesPerConnectionMax": "33554432",
     "diskMaxUsedSpaceRatio": "60",
     "accessMessageInMemoryMaxRatio": "7",
+    "popFromRetryProbability": "7",
+    "reviveQueueNum": "7",
+    "defaultMessageRequestMode": "POP",
 }
 """A value for each key whose kind alone does not tell one."""
 
@@ -213,7 +216,7 @@ def test_a_bad_value_is_refused_with_what_is_allowed(key: str, text: str, allowe
     assert (caught.value.setting, caught.value.value) == (key, text)
 
 
-@pytest.mark.parametrize("key", ["enableControllerMode", "enableLmq"])
+@pytest.mark.parametrize("key", ["enableControllerMode", "enableDLegerCommitLog"])
 def test_a_promise_we_do_not_keep_is_refused(key: str) -> None:
     with pytest.raises(InvalidSetting, match="only false is served"):
         read_broker_conf(f"{key}=true".encode())

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.config.pop_config import PopConfig
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import Permission
@@ -19,6 +17,7 @@ from flintmq.protocol.bodies.pop import BatchAck, BatchAcks, pack_bits
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.pop import AckMessage
 from flintmq.protocol.pop.receipts import ReceiptHandle
+from support.broker.admin import done, new_topic
 from support.broker.popping import (
     BROKER,
     GROUP,
@@ -30,13 +29,14 @@ from support.broker.popping import (
     offset_of,
     pop,
     pop_header,
+    pop_world,
+    send,
     timer_records,
 )
 from support.broker.pulling import add_topic, store
-from support.broker.world import SMALL_STORE, World
+from support.broker.world import World
 
 ONE_QUEUE = "topic:[T] topicConfig.readQueueNums:[1] consumer:[/127.0.0.1:40000]"
-NO_RETRY_FIRST = BrokerConfig(store=SMALL_STORE, pop=PopConfig(retry_first_percent=0))
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +48,8 @@ def no_wait_for_the_medium(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with World(tmp_path, NO_RETRY_FIRST) as made:
-        add_topic(made, TOPIC, 1)
+    with pop_world(tmp_path) as made:
         yield made
-
-
-def send(world: World, *bodies: bytes, **more: Any) -> None:
-    for body in bodies:
-        world.send(TOPIC, body, **more)
 
 
 def test_the_worked_example(world: World) -> None:
@@ -415,3 +409,27 @@ def test_a_pop_without_numbers_takes_nothing(world: World) -> None:
     send(world, b"0")
     assert pop(world, max_msg_nums=0).code == 210
     assert pop_header(world).max_msg_nums == 32
+
+
+def test_a_topic_that_keeps_batches_is_not_popped(world: World) -> None:
+    done(
+        world,
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        new_topic("B", attributes="+queue.type=BatchCQ"),
+    )
+    popped = pop(world, topic="B")
+    assert popped.code == 16
+    assert popped.remark == "the topic[B] is not popped: its messages share records"
+
+
+def test_both_retry_topics_are_read(world: World) -> None:
+    """Whichever is looked at first, and never both in one answer."""
+    for is_v2 in (False, True):
+        pops = replace(world.state.config.pop, retry_topic_v2=is_v2)
+        world.state.config = replace(world.state.config, pop=pops)
+        send(world, b"v2" if is_v2 else b"v1")
+        pop(world, invisible_time=1_000)
+        world.advance(1_000)
+    found = [pop(world) for _ in range(2)]
+    assert sorted(popped.bodies[0] for popped in found) == [b"v1", b"v2"]
+    assert sorted(popped.header.msg_offset_info or "" for popped in found) == ["1 0 1", "2 0 0"]

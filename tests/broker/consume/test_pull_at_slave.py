@@ -70,6 +70,14 @@ def test_the_offset_in_a_pull_is_not_stored(slave: World) -> None:
     assert slave.state.offsets.queues(GROUP, TOPIC) == {0: 3}
 
 
+def test_a_slave_that_may_act_as_the_master_stores_it(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with World(tmp_path, slave_config(acting_master=True)) as slave:
+        pull(slave, queue_offset=FIRST, sys_flag=SUBSCRIPTION | COMMIT, commit_offset=7)
+
+        assert slave.state.offsets.queues(GROUP, TOPIC) == {0: 7}
+
+
 @pytest.mark.parametrize(("offset", "queue_id"), [(FIRST + 5, 0), (2**40, 0), (5, 1)])
 def test_an_offset_the_slave_does_not_have_is_given_back_as_it_is(
     slave: World, offset: int, queue_id: int

@@ -40,8 +40,12 @@ ELSEWHERE = {
     "rocketmq_producer_connections",
     "flintmq_slave_behind_bytes",
     "flintmq_following",
+    "flintmq_scrub_bytes_total",
+    "flintmq_scrub_found_total",
+    "flintmq_scrub_healed_total",
+    "flintmq_scrub_damaged_places",
 }
-"""Metrics that `test_group_metrics` and `test_replica_metrics` look at."""
+"""Metrics that `test_group_metrics`, `test_replica_metrics` and `test_scrubbing` look at."""
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +238,7 @@ def test_timers_are_counted_when_they_come_when_they_wait_and_when_they_go(
     assert found.value("rocketmq_timer_enqueue_total", topic="orders") == 2
     assert found.value("rocketmq_timer_dequeue_total", topic="orders") == 1
     assert found.value("rocketmq_timer_message_snapshot", timer_bound_s="300") == 1
+    assert found.value("rocketmq_timing_messages", topic="orders") == 1
     assert found.value("rocketmq_delay_message_latency_seconds_bucket", le="60.0") == 1
     assert found.value("rocketmq_delay_message_latency_seconds_count") == 2
 

@@ -88,9 +88,12 @@ SENDS: st.SearchStrategy[Any] = st.tuples(HEADS, BODIES, FIELDS) | st.tuples(
     st.lists(st.lists(SENDS | st.sampled_from(["settings", "topic"]), max_size=4), max_size=6),
     st.sampled_from(["127.0.0.1:60000", "[::1]:60000"]),
     st.sampled_from([Flush.ASYNC, Flush.SYNC]),
+    st.booleans(),
 )
-def test_both_ways_give_the_same(reads: list[list[Any]], peer: str, flush: Flush) -> None:
-    play_both_ways(reads, peer, flush)
+def test_both_ways_give_the_same(
+    reads: list[list[Any]], peer: str, flush: Flush, checksums: bool
+) -> None:
+    play_both_ways(reads, peer, flush, checksums=checksums)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ PROPERTIES = st.sampled_from(
         f"UNIQ_KEY\x01{ID}\x02MSG_REGION\x01mine\x02",
         f"UNIQ_KEY\x01x-y\x02TAGS\x01{ID}\x02",
         "TAGS\x01none\x02",
+        f"UNIQ_KEY\x01{ID}\x02__CRC32#\x010123456789\x02",
         "",
     ]
 )
@@ -65,9 +66,12 @@ SENDS: st.SearchStrategy[Any] = st.tuples(PROPERTIES, BODIES, FIELDS) | st.just(
     st.lists(st.lists(SENDS | st.sampled_from(["settings", "topic"]), max_size=5), max_size=8),
     st.sampled_from(["127.0.0.1:60000", "[::1]:60000"]),
     st.sampled_from([Flush.ASYNC, Flush.SYNC]),
+    st.booleans(),
 )
-def test_both_ways_give_the_same(reads: list[list[Any]], peer: str, flush: Flush) -> None:
-    play_both_ways(reads, peer, flush)
+def test_both_ways_give_the_same(
+    reads: list[list[Any]], peer: str, flush: Flush, checksums: bool
+) -> None:
+    play_both_ways(reads, peer, flush, checksums=checksums)
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ CASES = [
     Case(
         "light message queue",
         ResponseCode.NO_PERMISSION,
-        "Sending message to topic[%LMQ%x] is forbidden. No light message queues here.",
+        "Sending message to topic[%LMQ%x] is forbidden. No light queue is a topic.",
         topic="%LMQ%x",
     ),
     Case(

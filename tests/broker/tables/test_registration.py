@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.tables.registration import order_topics, register_request, unregister_request
+from flintmq.broker.tables.registration import (
+    heartbeat_request,
+    order_topics,
+    register_request,
+    unregister_request,
+)
 from flintmq.model.topic import AUTO_CREATE_TOPIC, Permission
 from flintmq.protocol.bodies.common_bodies import KvTable
 from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, answer
-from flintmq.protocol.headers.route import BrokerIdentity, RegisterBroker
+from flintmq.protocol.headers.route import BrokerHeartbeat, BrokerIdentity, RegisterBroker
 from support.broker.world import SMALL_STORE, START_MS, World
 
 CONFIG = BrokerConfig(broker_name="broker-b", cluster="c1", store=SMALL_STORE)
@@ -46,6 +51,26 @@ def test_a_broker_says_who_it_is_and_where(world: World) -> None:
     assert (header.broker_id, header.broker_addr) == (0, world.state.address)
     assert header.body_crc32 == body_crc32(command.body)
     assert not header.compressed
+
+
+@pytest.mark.parametrize(("acting", "timeout_ms"), [(False, None), (True, 7_000)])
+def test_who_may_act_as_a_master_says_so_and_how_long_it_may_be_silent(
+    tmp_path: Path, acting: bool, timeout_ms: int | None
+) -> None:
+    with World(tmp_path, replace(CONFIG, acting_master=acting, not_active_ms=7_000)) as world:
+        header = register_request(world.state).header(RegisterBroker)
+
+    assert header.enable_acting_master is acting
+    assert header.heartbeat_timeout_millis == timeout_ms
+
+
+def test_a_heartbeat_says_which_broker_lives(world: World) -> None:
+    command = heartbeat_request(world.state)
+
+    header = command.header(BrokerHeartbeat)
+    assert command.code == RequestCode.BROKER_HEARTBEAT
+    assert (header.cluster_name, header.broker_name) == ("c1", "broker-b")
+    assert (header.broker_id, header.broker_addr) == (0, world.state.address)
 
 
 def test_all_topics_are_told_with_their_version(world: World) -> None:

@@ -243,7 +243,7 @@ def test_why_a_queue_stands_still_is_told_by_the_member_that_has_it(user: Shell)
 
     consumer = PushConsumer("stuck", listen, namesrv=user.namesrv)
     with consumer.subscribe("orders"):
-        assert started.wait(20)
+        assert started.wait(60)
         shown = user.facts("group", "show", "stuck")
         page = user.told("group", "show", "stuck")
         connected = user.facts("group", "connections", "stuck")

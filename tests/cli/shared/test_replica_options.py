@@ -53,3 +53,12 @@ def test_the_command_line_is_stronger_than_the_file() -> None:
 def test_a_combination_that_makes_no_sense_is_refused(options: ReplicaOptions, reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         options.applied(BrokerConfig())
+
+
+@pytest.mark.parametrize(("given", "rate"), [(None, 7), (0, 0), (3, 3 * 1024 * 1024)])
+def test_the_rate_of_the_scrub_is_that_of_the_file_unless_given(
+    given: int | None, rate: int
+) -> None:
+    config = BrokerConfig(scrub_bytes_per_s=7)
+
+    assert ReplicaOptions(scrub_mib=given).applied(config).scrub_bytes_per_s == rate

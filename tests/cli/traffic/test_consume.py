@@ -81,7 +81,7 @@ def test_a_signal_ends_it_with_a_commit(broker: EmbeddedBroker) -> None:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(10)]
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 0, errors
     assert len(set(lines)) == 10

@@ -63,7 +63,7 @@ def test_what_tail_printed_is_sent_again(broker: EmbeddedBroker, user: Shell) ->
 def test_each_line_says_where_it_goes(broker: EmbeddedBroker, user: Shell, tmp_path: Path) -> None:
     lines = [
         {"topic": "routed", "body": "a", "queue": "broker-a/1"},
-        {"topic": "routed", "body": "b", "delay_level": 1},
+        {"topic": "routed", "body": "b", "delay_level": 17},  # an hour
         {"topic": "elsewhere", "body_base64": "AP8=", "keys": "x y"},
     ]
     user.told("topic", "create", "routed", "--queues", "2")
@@ -77,7 +77,7 @@ def test_each_line_says_where_it_goes(broker: EmbeddedBroker, user: Shell, tmp_p
     assert [message.body for message in broker.messages("routed")] == [b"a"]
     (binary,) = broker.messages("elsewhere")
     assert (binary.body, binary.keys) == (b"\x00\xff", ("x", "y"))
-    broker.advance(2)
+    broker.advance(3_600)
     broker.wait_for(lambda: len(broker.messages("routed")) == 2)
 
 

@@ -266,7 +266,7 @@ def test_after_a_restart_the_broker_knows_the_consumer_again(own_broker: Embedde
             await asyncio.to_thread(own_broker.start_broker, "broker-a")
             header = OfConsumerGroup(consumer_group="again")
             command = request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     try:
                         answer = await engine.call(address, command)
@@ -285,7 +285,7 @@ def test_a_member_that_comes_later_is_told_at_once(broker: EmbeddedBroker) -> No
         async with running(broker, Producer("p")) as engine:
             await engine.route("later")
             engine.add_consumer(Consumer("late", "later"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not await members_of(broker.broker, "late"):  # noqa: ASYNC110 - a deadline
                     await asyncio.sleep(0.005)
 

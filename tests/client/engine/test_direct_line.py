@@ -75,7 +75,7 @@ def test_nobody_overtakes_what_send_async_has(broker: EmbeddedBroker, direct: li
         future = producer.send_async(Message("order", b"x"))
         producer.send(Message("order", b"x"))
         by_loop = not direct or future.done()
-        future.result(10)
+        future.result(60)
         producer.flush()
         producer.send(Message("order", b"x"))
 

@@ -22,7 +22,7 @@ def test_a_coroutine_runs_on_the_loop_and_its_result_comes_back() -> None:
     with nothing_left():
         lease = Lease("test")
         assert lease.run(double(4)) == 8
-        assert lease.submit(double(5)).result(10) == 10
+        assert lease.submit(double(5)).result(60) == 10
         lease.give_back()
 
 
@@ -98,7 +98,7 @@ def test_an_interrupted_wait_cancels_what_it_waited_for() -> None:
     with pytest.raises(KeyboardInterrupt):
         lease.run(endless())
 
-    assert cancelled.wait(20)
+    assert cancelled.wait(60)
     assert lease.run(double(2)) == 4
     lease.give_back()
 

@@ -24,7 +24,7 @@ from support.client.support import run
 P = ParamSpec("P")
 
 QUEUE = QueueRef("orders", "broker-a", 0)
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 @dataclass(frozen=True)

@@ -145,12 +145,12 @@ def test_a_large_body_travels_packed_and_arrives_whole(broker: EmbeddedBroker) -
 def test_a_delayed_message_comes_when_it_is_due(own_broker: EmbeddedBroker) -> None:
     create_topic(own_broker, "later")
     with Producer("shop", namesrv=own_broker.namesrv) as producer:
-        producer.send(Message("later", b"level", delay_level=3))
-        producer.send(Message("later", b"delay", delay_ms=20_000))
+        producer.send(Message("later", b"level", delay_level=17))  # an hour
+        producer.send(Message("later", b"delay", delay_ms=7_200_000))
         assert stored(own_broker, "later") == []
-        own_broker.advance(11)
+        own_broker.advance(3_600)
         wait_for(lambda: [each.body for each in stored(own_broker, "later")] == [b"level"])
-        own_broker.advance(11)
+        own_broker.advance(3_600)
         wait_for(lambda: len(stored(own_broker, "later")) == 2)
 
 
@@ -556,7 +556,7 @@ def test_waiting_on_the_thread_that_serves_is_refused(broker: EmbeddedBroker) ->
 
     with Producer("shop", namesrv=broker.namesrv) as producer:
         producer.send_async(Message("inside", b"x"), callback=send_again)
-        error = outcomes.result(20)
+        error = outcomes.result(60)
 
     assert isinstance(error, WrongState)
 

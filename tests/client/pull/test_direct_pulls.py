@@ -155,11 +155,11 @@ def test_a_poll_that_waits_is_woken_by_a_message_and_by_a_stop(broker: EmbeddedB
         consumer.subscribe("woken")
         waiting = started(poll)
         (body,) = fill(broker, "woken", 1)
-        waiting.join(30)
+        waiting.join(60)
         assert found == [[body]]
         waiting = started(poll)
         wait_for(lambda: consumer._inner._puller._waiter is not None)
-    waiting.join(30)
+    waiting.join(60)
     assert found == [[body], []]
 
 
@@ -179,7 +179,7 @@ def test_of_two_polls_at_once_one_goes_by_the_loop(
         wait_for(lambda: errands == ["LitePullConsumer.poll"])
         sent = fill(broker, "two", 1) + fill(broker, "two", 1)
         for each in waiting:
-            each.join(30)
+            each.join(60)
     assert sorted(found) == sorted(sent)
 
 

@@ -95,7 +95,7 @@ def test_a_blocking_pull_comes_back_with_the_next_message(broker: EmbeddedBroker
         wait_for(lambda: broker.call(lambda servers: len(servers.brokers[BROKER].state.held)))
 
         send(broker, "waits", [7])
-        thread.join(10)
+        thread.join(60)
 
         assert [message.body for message in results[0].messages] == [b"7"]
 
@@ -137,7 +137,7 @@ def test_a_commit_is_stored_when_it_comes_back(broker: EmbeddedBroker) -> None:
 def test_an_update_counts_at_once_and_is_stored_at_the_end(broker: EmbeddedBroker) -> None:
     fill(broker, "updates", 5)
     queue = QueueRef("updates", BROKER, 0)
-    with PullConsumer("updaters", namesrv=broker.namesrv) as consumer:
+    with PullConsumer("updaters", namesrv=broker.namesrv, commit_interval_ms=600_000) as consumer:
         consumer.commit(queue, 1)
 
         consumer.update_offset(queue, 3)

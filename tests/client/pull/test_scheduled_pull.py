@@ -147,7 +147,7 @@ def test_a_function_that_fails_runs_again_after_a_second(broker: EmbeddedBroker)
 
     with ScheduledPull("fails", namesrv=broker.namesrv) as schedule:
         schedule.register("fails", pull)
-        wait_for(lambda: len(runs) == 3)
+        wait_for(lambda: len(runs) >= 3)
 
         assert "RuntimeError: not yet" in schedule.events("function")[0].text
     assert runs[1] - runs[0] >= 0.99
@@ -173,14 +173,14 @@ def test_stopping_waits_for_what_runs(broker: EmbeddedBroker) -> None:
 
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         running.set()
-        release.wait(20)
+        release.wait(60)
         context.consumer.commit(queue, 1)
         done.set()
 
     schedule = ScheduledPull("slow", namesrv=broker.namesrv)
     schedule.register("slow", pull)
     with nothing_left(), schedule:
-        running.wait(20)
+        running.wait(60)
         threading.Timer(0.05, release.set).start()
     assert done.is_set()
 
@@ -191,11 +191,11 @@ def test_stopping_names_what_does_not_end(broker: EmbeddedBroker) -> None:
 
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         running.set()
-        release.wait(20)
+        release.wait(60)
 
     schedule = ScheduledPull("stuck", namesrv=broker.namesrv).start()
     schedule.register("stuck", pull)
-    running.wait(20)
+    running.wait(60)
 
     schedule.stop(timeout_s=0.05)
 

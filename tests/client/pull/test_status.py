@@ -118,7 +118,7 @@ def test_a_schedule_tells_which_functions_run_and_when_the_others_do(
     def pull(queue: QueueRef, context: PullContext[PullConsumer]) -> None:
         if fail.is_set():
             raise ValueError("no")
-        gate.wait(20)
+        gate.wait(60)
         context.consumer.update_offset(queue, 5)
         context.next_delay_ms = 20 if gate.is_set() else 60_000
 

@@ -88,7 +88,7 @@ def test_a_coroutine_that_raises_has_its_messages_come_again(own_broker: Embedde
 
 async def _advance_until(servers: EmbeddedBroker, condition: object) -> None:
     assert callable(condition)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.get_running_loop().run_in_executor(None, servers.advance, 5)
 

@@ -304,7 +304,7 @@ def test_the_pool_changes_its_size_while_it_runs(broker: EmbeddedBroker) -> None
 
     def wait(messages: tuple[ReceivedMessage, ...]) -> None:
         inside.append(messages)
-        gate.wait(20)
+        gate.wait(60)
 
     consumer = PushConsumer(
         "resized-readers", wait, namesrv=broker.namesrv, start_from="first", threads_max=1
@@ -325,7 +325,7 @@ def test_the_status_tells_where_a_listener_is_stuck(broker: EmbeddedBroker) -> N
     gate = threading.Event()
 
     def wait_in_here(_messages: tuple[ReceivedMessage, ...]) -> None:
-        gate.wait(20)
+        gate.wait(60)
 
     consumer = PushConsumer(
         "stuck-readers", wait_in_here, namesrv=broker.namesrv, start_from="first"

@@ -124,7 +124,7 @@ def test_slow_jobs_run_side_by_side_up_to_the_maximum() -> None:
 
         def work() -> None:
             inside.append(threading.current_thread().name)
-            gate.wait(20)
+            gate.wait(60)
 
         bench.pool.submit([job_of(work) for _ in range(5)])
         await until(lambda: len(inside) == 3)
@@ -140,7 +140,7 @@ def test_what_waits_behind_a_stuck_job_goes_to_another_worker() -> None:
     async def main() -> None:
         bench, gate = Bench(size_max=2), threading.Event()
         bench.pool._cost_ns = 1_000.0  # it takes everything for quick, and gives it to one worker
-        jobs = [job_of(lambda: gate.wait(20)), *(job_of(int) for _ in range(100))]
+        jobs = [job_of(lambda: gate.wait(60)), *(job_of(int) for _ in range(100))]
 
         bench.pool.submit(jobs)
 
@@ -176,7 +176,7 @@ def test_the_pool_grows_when_it_may_and_shrinks_when_it_must(
 
         def work() -> None:
             inside.append(1)
-            gate.wait(20)
+            gate.wait(60)
 
         bench.pool.submit([job_of(work) for _ in range(4)])
         await until(lambda: len(inside) == 1)
@@ -196,7 +196,7 @@ def test_who_asks_is_told_what_runs_and_where() -> None:
         bench, gate = Bench(), threading.Event()
 
         def wait_in_here() -> None:
-            gate.wait(20)
+            gate.wait(60)
 
         job = job_of(wait_in_here)
         bench.pool.submit([job])
@@ -218,7 +218,7 @@ def test_closing_gives_back_what_was_not_begun() -> None:
 
         def work() -> None:
             inside.set()
-            gate.wait(20)
+            gate.wait(60)
 
         first, *rest = [job_of(work) for _ in range(3)]
         bench.pool.submit([first, *rest])
@@ -238,7 +238,7 @@ def test_a_loop_that_is_gone_does_not_trouble_a_worker() -> None:
 
     async def main() -> None:
         bench = Bench()
-        bench.pool.submit([job_of(lambda: gate.wait(20))])
+        bench.pool.submit([job_of(lambda: gate.wait(60))])
         await until(bench.pool.running)
         bench.pool.close()
 

@@ -77,8 +77,12 @@ def test_a_stop_ends_the_loops_of_all_threads(broker: EmbeddedBroker) -> None:
     seen: list[bytes] = []
     consumer = consumer_of(broker, "for-many-loopers", "for-many")
 
+    begun = threading.Barrier(5)
+
     def loop() -> None:
-        for message in consumer:
+        messages = iter(consumer)
+        begun.wait(60)
+        for message in messages:
             seen.append(message.body)  # noqa: PERF401  # others read it meanwhile
 
     with nothing_left():
@@ -86,9 +90,10 @@ def test_a_stop_ends_the_loops_of_all_threads(broker: EmbeddedBroker) -> None:
             threads = [threading.Thread(target=loop) for _ in range(4)]
             for thread in threads:
                 thread.start()
+            begun.wait(60)
             wait_for(lambda: len(seen) == 60)
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
 
     assert not any(thread.is_alive() for thread in threads)
     assert Counter(seen) == Counter(numbered(60))

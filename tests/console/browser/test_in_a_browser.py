@@ -1,6 +1,6 @@
 """The console in a real browser: every page, live parts, a keyboard, both colour schemes.
 
-`make test-browser` runs all of it; `make test` runs the first test where a browser is found.
+`make test-browser` runs all of it; `make test` runs the first two tests where a browser is found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flintmq import Message
 from flintmq.embedded.broker import EmbeddedBroker
 from support.console.browsing import Tags, Visitor, visiting
 from support.console.chromium import PATIENCE_MS, Window, chromium, needs_browser, window
-from support.console.shop import shop
+from support.console.shop import BROKEN, shop
 
 pytestmark = [needs_browser, pytest.mark.timeout(300)]
 
@@ -59,6 +59,7 @@ def paths(visitor: Visitor) -> list[str]:
         "/dead-letters",
         "/dead-letters/group?name=billing",
         "/dead-letters/replay?name=billing",
+        "/spark",
         "/access",
         "/history",
         "/topics/new",
@@ -70,6 +71,7 @@ def paths(visitor: Visitor) -> list[str]:
         ("/topic/messages?name=hostile", "/message?"),
         ("/group?name=billing", "/group/member?"),
         ("/dead-letters/group?name=billing", "/dead-letters/letter?"),
+        ("/spark", "/spark/run?"),
     ):
         links = [tag.attributes.get("href") or "" for tag in Tags.of(visitor.text(page), "a")]
         found[next(link for link in links if link.startswith(start))] = None
@@ -87,11 +89,51 @@ def test_a_browser_signs_in_and_the_overview_updates_itself(
         window(browser, visitor.address) as seen,
     ):
         state = seen.page.locator(".live-state")
-        expect(state).to_have_text("Live", timeout=PATIENCE_MS)
+        # the bare word stands there only until the first update, 0.2 s later
         expect(state).to_contain_text("Live, ", timeout=PATIENCE_MS)
         errors = seen.errors
 
     assert errors == []
+
+
+def test_who_finds_a_group_behind_resets_it_and_replays_dead_letters(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        shop(live_s=0.2, audit=tmp_path / "audit.log") as (broker, visitor),
+        window(browser, visitor.address) as seen,
+    ):
+        visitor.sweep()
+        page = seen.open("/")
+        behind = page.get_by_role("link", name="reports", exact=True)
+        expect(behind).to_be_visible(timeout=PATIENCE_MS)
+        seen.open("/group?name=reports")
+        expect(page.locator(".notice").first).to_contain_text(
+            "no member is online", timeout=PATIENCE_MS
+        )
+
+        page.get_by_role("link", name="Reset offsets").click()
+        page.fill("#topic", "payments")
+        page.fill("#to", "end")
+        page.get_by_role("button", name="Show what it would do").click()
+        expect(page.locator(".notice")).to_contain_text("would be skipped", timeout=PATIENCE_MS)
+        page.fill("#confirm", "reports")
+        page.get_by_role("button", name="Reset the offsets").click()
+        expect(page.locator(".notice").first).to_contain_text(
+            "reports is not behind", timeout=PATIENCE_MS
+        )
+
+        seen.open("/dead-letters/group?name=billing")
+        page.get_by_role("link", name="Replay", exact=True).click()
+        page.fill("#confirm", "billing")
+        page.get_by_role("button", name=f"Send {BROKEN} again").click()
+        expect(page.get_by_label("Replay", exact=True)).to_contain_text(
+            f"The replay is done. {BROKEN} of {BROKEN} sent", timeout=PATIENCE_MS
+        )
+        errors, lag = seen.errors, broker.lag("reports")
+
+    assert errors == []
+    assert lag == 0
 
 
 @pytest.mark.heavy

@@ -512,6 +512,19 @@ def test_an_offset_that_does_not_exist_is_put_right_after_ten_seconds() -> None:
     assert consuming.pull_of().offset == 3
 
 
+def test_at_a_log_that_lost_its_end_what_was_not_consumed_is_pulled_again() -> None:
+    """A slave was promoted without its master: the queue ends at 9, and 7 is still cached."""
+    consuming = Consuming().working(7)
+    consuming.found(7, 8, 9, 10)
+    pull = consuming.pull_of()
+    assert pull.offset == 11
+
+    consuming.do(consuming.machine.pull_answered(pull, OffsetMoved(at(9), max_offset=at(9)), 0))
+
+    (commit,) = consuming.to(10_000).take(CommitOffset)
+    assert commit.offset == 7
+
+
 def test_a_reset_drops_what_is_cached_and_begins_anew_after_ten_seconds() -> None:
     consuming = Consuming().working(50)
     (batch,) = consuming.found(50)

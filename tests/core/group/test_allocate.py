@@ -15,8 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.core.group.allocate import (
-    STRATEGIES,
-    VIRTUAL_NODES_MAX,
     Strategy,
     allocate_averagely,
     allocate_by_circle,
@@ -25,7 +23,6 @@ from flintmq.core.group.allocate import (
     allocate_configured,
     allocate_nearby,
     allocate_sticky,
-    consistent_hash,
     sorted_members,
 )
 from flintmq.errors import InvalidSetting
@@ -45,7 +42,13 @@ JAVA_NAMES: dict[str, Strategy] = {
     "CONSISTENT_HASH": allocate_by_consistent_hash,
     "MACHINE_ROOM_NEARBY-AVG": NEARBY,
 }
-SHARING = [*STRATEGIES.values(), NEARBY]
+SHARING = [
+    allocate_averagely,
+    allocate_by_circle,
+    allocate_by_consistent_hash,
+    allocate_sticky,
+    NEARBY,
+]
 
 
 def queues(count: int, broker: str = "broker-a") -> list[QueueRef]:
@@ -152,22 +155,6 @@ def test_sticky_moves_few_queues_when_a_member_leaves() -> None:
     assert moved(allocate_averagely, 64, members, members[1:]) > 2 * moved(
         allocate_sticky, 64, members, members[1:]
     )
-
-
-def test_another_number_of_places_on_the_ring_is_another_ring() -> None:
-    members = ["a", "b", "c"]
-    ten, hundred = consistent_hash(10), consistent_hash(100)
-
-    assert list(ten("a", queues(64), members)) == allocate_by_consistent_hash(
-        "a", queues(64), members
-    )
-    assert list(hundred("a", queues(64), members)) != list(ten("a", queues(64), members))
-
-
-@pytest.mark.parametrize("nodes", [0, VIRTUAL_NODES_MAX + 1])
-def test_a_ring_without_places_is_refused(nodes: int) -> None:
-    with pytest.raises(InvalidSetting, match="virtual_nodes"):
-        consistent_hash(nodes)
 
 
 def test_members_are_sorted_as_java_sorts_them() -> None:

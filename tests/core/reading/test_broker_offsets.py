@@ -6,13 +6,13 @@ import pytest
 
 from flintmq.core.reading.broker_offsets import (
     commit_offset,
+    commit_oneway,
     earliest_ms,
     extent,
     group_offset,
     max_offset,
     min_offset,
     offset_at,
-    tell_offset,
 )
 from flintmq.errors import BrokerRefused, RemoteProtocolError
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
@@ -58,7 +58,7 @@ def test_a_commit_is_waited_for_or_only_sent() -> None:
     peers = Peers({(A, 15): ok()})
 
     peers.hold(commit_offset(A, "billing", QUEUE, QueueOffset(9)))
-    peers.hold(tell_offset(A, "billing", QUEUE, QueueOffset(9)))
+    peers.hold(commit_oneway(A, "billing", QUEUE, QueueOffset(9)))
 
     waited, sent = (call.request for call in peers.calls)
     assert (waited.is_oneway, sent.is_oneway) == (False, True)

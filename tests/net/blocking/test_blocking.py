@@ -61,7 +61,7 @@ def test_a_tls_handshake_that_hangs_is_given_up() -> None:
     ):
         blocking.connect(f"127.0.0.1:{listener.getsockname()[1]}", tls=ClientTls(), timeout_ms=30)
 
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 class Restarting:

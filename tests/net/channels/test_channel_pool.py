@@ -202,8 +202,8 @@ def test_a_thousand_reconnects_leave_nothing_behind(run: Run) -> None:
 
             await until(lambda: len(server.channels) == 1)
             assert other_tasks() == tasks
-            assert threading.active_count() == threads
-            await until(lambda: descriptors() == files)
+            assert threading.active_count() <= threads
+            await until(lambda: descriptors() <= files)
             await channels.close()
 
     run(main())

@@ -11,7 +11,7 @@ from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
 from flintmq.net.channels.commands import CommandSession
 from flintmq.net.channels.watchdog import LOGGED_S, STALL_S, LoopWatch, Stalls
-from flintmq.net.servers.parts import PART_S, InParts
+from flintmq.net.servers.loop_parts import PART_S, InParts
 from flintmq.net.servers.server import serve
 from flintmq.protocol.command import Command, answer, request
 from support.net.support import CALL_MS, HERE, Run, until

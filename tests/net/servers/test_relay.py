@@ -12,7 +12,7 @@ import pytest
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.servers.relay import Relay, RelayLimits, listen_for_relay
-from support.net.support import HERE, Run
+from support.net.support import HERE, Run, other_tasks
 
 WAIT_S = 30.0
 
@@ -34,6 +34,9 @@ async def relaying(limits: RelayLimits | None = None) -> AsyncIterator[Relay]:
     finally:
         await relay.stop()
         server.close()
+        async with asyncio.timeout(WAIT_S):
+            while other_tasks():  # noqa: ASYNC110  # connections of the server end by themselves
+                await asyncio.sleep(0)
 
 
 async def connect(relay: Relay) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -22,6 +22,7 @@ from flintmq import (
 from flintmq.client.engine import broker_calls
 from flintmq.client.push.push_status import QueueStatus
 from flintmq.core.bad_record_rule import FRAME_TRIES, OnBadRecord
+from flintmq.core.consumer import settle_bad_records
 from flintmq.core.group.pull_answers import MessagesFound, PullAnswer, Unreadable, read_pull_answer
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, MalformedRecord, UndecodableRecord
@@ -187,9 +188,10 @@ def test_a_push_consumer_that_stops_delivers_what_is_before_and_says_where_it_st
 
 
 def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stored(
-    own_broker: EmbeddedBroker,
+    own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection lost with the send-back is no answer: it is asked again."""
+    monkeypatch.setattr(settle_bad_records, "AGAIN_MS", 3_600_000)  # by the moved clock alone
     ear = Ear()
     [offset] = poisoned(own_broker, "poison-held", KINDS[:1])
     own_broker.drop_next(RequestCode.CONSUMER_SEND_MSG_BACK, lost="connection")
@@ -201,7 +203,7 @@ def test_nothing_behind_a_bad_record_is_committed_before_its_dead_letter_is_stor
         wait_for(lambda: consumer.events("send back"))
         wait_for(lambda: committed(own_broker, "holders", "poison-held") == {0: offset})
         assert own(consumer, "poison-held").settled_to == offset
-        own_broker.advance(6)
+        own_broker.advance(3_600)
         wait_for(lambda: own(consumer, "poison-held").settled_to == 7)
         assert len(consumer.events("bad record")) == 1
 
@@ -262,7 +264,7 @@ def test_the_same_on_asyncio(broker: EmbeddedBroker) -> None:
             "poisoned-aio", listen, namesrv=broker.namesrv, start_from="first"
         )
         consumer.subscribe("poison-aio")
-        async with consumer, asyncio.timeout(30):
+        async with consumer, asyncio.timeout(60):
             await heard.wait()
 
     run(main())
@@ -299,7 +301,7 @@ def test_lite_pull_hands_out_what_is_behind_bad_records(broker: EmbeddedBroker) 
     with lite(broker, "lite") as consumer:
         consumer.subscribe("poison-lite")
         while len(bodies) < len(GOOD):
-            bodies += [message.body for message in consumer.poll(10_000)]
+            bodies += [message.body for message in consumer.poll(60_000)]
         [queue] = consumer.status().queues
         events = consumer.events("bad record")
         consumer.poll(0)
@@ -333,15 +335,15 @@ def test_lite_pull_that_stops_raises_behind_what_is_before_and_a_seek_goes_on(
 
     with lite(broker, "lite-stop", on_bad_record="stop") as consumer:
         consumer.subscribe("poison-lite-stop")
-        bodies += [message.body for message in consumer.poll(10_000)]
+        bodies += [message.body for message in consumer.poll(60_000)]
         assert bodies == GOOD[:1]
         with pytest.raises(UndecodableRecord) as stopped:
-            consumer.poll(10_000)
+            consumer.poll(60_000)
         assert consumer.status().queues[0].waits_for == "bad record"
         assert consumer.poll(0) == []  # told once
         consumer.seek(queue, stopped.value.offset + 1)
         while len(bodies) < len(GOOD):
-            bodies += [message.body for message in consumer.poll(10_000)]
+            bodies += [message.body for message in consumer.poll(60_000)]
 
     error = stopped.value
     assert (error.topic, error.broker, error.queue_id) == (queue.topic, BROKER, 0)
@@ -360,10 +362,10 @@ def test_lite_pull_on_asyncio_stops_with_the_same_error(broker: EmbeddedBroker) 
             "lite-aio", namesrv=broker.namesrv, start_from=FIRST, on_bad_record="stop"
         )
         consumer.subscribe("poison-lite-aio")
-        async with consumer, asyncio.timeout(30):
-            bodies += [message.body for message in await consumer.poll(10_000)]
+        async with consumer, asyncio.timeout(60):
+            bodies += [message.body for message in await consumer.poll(60_000)]
             with pytest.raises(UndecodableRecord, match="at 1 cannot be decoded"):
-                await consumer.poll(10_000)
+                await consumer.poll(60_000)
         return bodies
 
     assert run(main()) == GOOD[:1]

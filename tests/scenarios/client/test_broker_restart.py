@@ -37,7 +37,7 @@ class Restarted(Killed):
 
     def leave(self) -> None:
         self._served.process.terminate()
-        assert self._served.process.wait(20) == 0
+        assert self._served.process.wait(60) == 0
 
 
 @pytest.fixture

@@ -54,11 +54,11 @@ def stderr_of(program: str, wanted: str) -> list[str]:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        wait_for(lambda: any(wanted in line for line in list(lines)), 20)
+        wait_for(lambda: any(wanted in line for line in list(lines)))
     finally:
         process.kill()
         process.wait()
-        reader.join(10)
+        reader.join(60)
     return lines
 
 

@@ -47,7 +47,7 @@ def test_a_consumer_tells_all_about_itself(broker: EmbeddedBroker) -> None:
     def listen_in_here(messages: tuple[ReceivedMessage, ...]) -> None:
         ear(messages)
         if messages[0].body == b"0009":
-            gate.wait(20)
+            gate.wait(60)
 
     with reader(broker, "described", listen_in_here).subscribe("described", tags="*") as consumer:
         wait_for(lambda: len(ear.messages) == 10 and consumer.status().rates["described"].ok == 9)

@@ -103,11 +103,11 @@ def test_a_listener_that_does_not_end_in_time_is_named_and_its_message_comes_aga
 
     def never_ends(_messages: tuple[ReceivedMessage, ...]) -> None:
         entered.set()
-        gate.wait(30)
+        gate.wait(60)
 
     with nothing_left():
         consumer = consumer_of(broker, "endless-readers", "endless", never_ends).start()
-        assert entered.wait(20)
+        assert entered.wait(60)
         (left,) = consumer.stop(timeout_s=0.1)
         gate.set()
 

@@ -29,7 +29,7 @@ def test_queues_are_consumed_in_their_order(broker: EmbeddedBroker) -> None:
         consumer = ordered_consumer(broker, "in-order-readers", ear, batch_max=3)
         with consumer.subscribe("in-order"):
             ear.wait_for(100)
-            assert all(queue.is_locked for queue in consumer.status().queues)
+            wait_for(lambda: {queue.is_locked for queue in consumer.status().queues} == {True})
 
     by_queue = defaultdict(list)
     for message in ear.messages:

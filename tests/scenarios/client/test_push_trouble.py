@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import defaultdict
 from functools import partial
 
@@ -24,6 +23,8 @@ from support.client.support import (
 )
 
 RECONNECTS = 20
+NEVER_MS = 600_000
+"""A timeout that no test lives to see: whoever waits for it hangs."""
 
 
 def reader(servers: EmbeddedBroker, group: str, ear: object, **more: object) -> PushConsumer:
@@ -40,7 +41,8 @@ def cut_connections(servers: EmbeddedBroker) -> None:
 def test_many_reconnects_leave_no_thread_task_or_descriptor(own_broker: EmbeddedBroker) -> None:
     create_topic(own_broker, "cut", 2)
     ear = Ear()
-    with nothing_left(), reader(own_broker, "cut-readers", ear).subscribe("cut"):
+    consumer = reader(own_broker, "cut-readers", ear, threads_max=1)  # none can be added
+    with nothing_left(), consumer.subscribe("cut"):
         send(own_broker, "cut", [b"first"], queue=0)
         ear.wait_for(1)
         threads, before = client_threads(), sockets()
@@ -87,17 +89,15 @@ def test_order_holds_when_the_broker_forgets_its_locks(own_broker: EmbeddedBroke
     assert committed(own_broker, "forgotten-readers", "forgotten") == {0: 20, 1: 20}
 
 
-def test_a_stop_without_a_broker_ends_soon(own_broker: EmbeddedBroker) -> None:
+def test_a_stop_without_a_broker_ends_and_leaves_nothing(own_broker: EmbeddedBroker) -> None:
     filled(own_broker, "no-broker", numbered(10))
     ear = Ear()
     with nothing_left():
-        consumer = reader(own_broker, "no-broker", ear).subscribe("no-broker").start()
+        consumer = reader(own_broker, "no-broker", ear, call_timeout_ms=NEVER_MS)
+        consumer.subscribe("no-broker").start()
         ear.wait_for(10)
         own_broker.stop_broker("broker-a")
-        start_s = time.monotonic()
         assert consumer.stop(timeout_s=5) == []
-
-    assert time.monotonic() - start_s < 10
 
 
 def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
@@ -109,7 +109,7 @@ def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
     def listen(messages: tuple[ReceivedMessage, ...]) -> None:
         ear(messages)
         if messages[0].reconsume_times == 0:
-            gate.wait(30)
+            gate.wait(60)
 
     consumer = reader(own_broker, "too-long", listen, consume_timeout_ms=1_000)
     with nothing_left(), consumer.subscribe("too-long"):
@@ -117,7 +117,7 @@ def test_a_message_whose_listener_takes_too_long_goes_back_and_others_get_it(
         wait_for(lambda: stored(own_broker, "SCHEDULE_TOPIC_XXXX"))
         own_broker.advance(15)
         ear.wait_for(2)
-        assert consumer.status().listeners[0].running_ms >= 1_000
+        wait_for(lambda: consumer.status().listeners[0].running_ms >= 1_000)  # it still runs
         wait_for(lambda: _settled(consumer) == 1)  # the queue went on without it
         gate.set()
 
@@ -138,7 +138,7 @@ def test_a_full_cache_is_told_with_its_limit_and_emptied_again(own_broker: Embed
     gate, ear = threading.Event(), Ear()
 
     def listen(messages: tuple[ReceivedMessage, ...]) -> None:
-        gate.wait(30)
+        gate.wait(60)
         ear(messages)
 
     consumer = reader(own_broker, "full", listen, queue_count_max=40, threads_max=2)

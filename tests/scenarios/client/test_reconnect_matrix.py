@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -16,12 +17,12 @@ import pytest
 
 from flintmq.core.consumer import settle_concurrent
 from flintmq.embedded.broker import EmbeddedBroker
-from support.client.outages import Frozen, Killed, Servers, Stopped, serving
+from support.client.outages import Frozen, Killed, Servers, Stopped, patiently, serving
 from support.client.reconnecting import SCENES, Scene
 from support.client.support import nothing_left
 
 AWAY_S = 1.5
-"""Longer than most calls of the clients here wait."""
+"""Longer than most calls of the clients here wait, if they are made in time."""
 
 LONG_S = 35.0
 """Longer than any call waits, a pull included."""
@@ -45,13 +46,20 @@ def outage(kind: str, servers: Servers, scenes: list[Scene]) -> None:
     for scene in scenes:
         scene.enter()
     servers.leave()
+    before = {scene: len(scene.errors) for scene in scenes if scene.must_notice}
     try:
         for scene in scenes:
             scene.meanwhile()
-        away_s = {"restarted": 0.0, "frozen for long": LONG_S}.get(kind, AWAY_S)
-        Event().wait(away_s)
+        if kind != "restarted":
+            Event().wait(LONG_S if kind == "frozen for long" else AWAY_S)
+            for scene, count in before.items():  # on a busy machine a call may begin late
+                patiently(partial(_has_noticed, scene, count))
     finally:
         servers.come_back()
+
+
+def _has_noticed(scene: Scene, error_count: int) -> bool:
+    return len(scene.errors) > error_count
 
 
 @pytest.fixture(scope="module", autouse=True)

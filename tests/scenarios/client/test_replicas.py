@@ -9,13 +9,12 @@ import pytest
 
 from flintmq import EmbeddedBroker, LitePullConsumer, Message, PullConsumer, PushConsumer
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.state.broker_state import BrokerState
 from flintmq.model.queue import QueueOffset, QueueRef
 from support.broker.world import SMALL_STORE
 from support.client.push_support import Ear
 from support.client.support import create_topic
+from support.replication.embedded_pairs import PATIENCE_S, send_to_both, states
 
-PATIENCE_S = 60.0
 TOPIC, GROUP = "orders", "billing"
 CONFIG = BrokerConfig(
     store=replace(SMALL_STORE, in_memory_bytes=20_000), slave_read=True, copy_tables_ms=100
@@ -30,21 +29,8 @@ def pair() -> Iterator[EmbeddedBroker]:
         yield pair
 
 
-def states(pair: EmbeddedBroker) -> tuple[BrokerState, BrokerState]:
-    return pair.call(
-        lambda servers: (servers.brokers["broker-a"].state, servers.brokers["broker-a/1"].state)
-    )
-
-
 def send(pair: EmbeddedBroker, count: int) -> None:
-    """Send, and wait until the slave has it all and knows the topic."""
-    with pair.producer("shop") as producer:
-        for _ in range(count):
-            producer.send(Message(TOPIC, BODY))
-    master, slave = states(pair)
-    pair.wait_for(
-        lambda: slave.log.end_offset == master.log.end_offset and TOPIC in slave.topics, PATIENCE_S
-    )
+    send_to_both(pair, [Message(TOPIC, BODY)] * count)
 
 
 def push(pair: EmbeddedBroker, ear: Ear) -> PushConsumer:

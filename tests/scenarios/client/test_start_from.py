@@ -30,7 +30,7 @@ def consumed(broker: EmbeddedBroker, kind: str, name: str, start_from: object) -
         wait_for(lambda: len([q for q in lite.status().queues if q.next_offset is not None]) == 2)
         send(broker, name, LATER)
         while not set(LATER) <= set(found):
-            found += [message.body for message in lite.poll(timeout_ms=5_000)]
+            found += [message.body for message in lite.poll(timeout_ms=60_000)]
     return sorted(found)
 
 

@@ -17,10 +17,10 @@ from support.cli.serving import environment
 from support.client.push_support import Ear, committed, filled, numbered
 from support.spark.support import wait_for
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(480)]
 
 PROGRAM = Path(__file__).with_name("stopped_program.py")
-START_S = 120.0
+START_S = 240.0
 """Spark starts in ten seconds on a machine that is idle."""
 
 COUNT = 1_000

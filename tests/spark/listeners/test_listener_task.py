@@ -342,7 +342,7 @@ def test_a_listener_may_ask_for_threads(broker: EmbeddedBroker) -> None:
 
     @app.listener("threaded", threads=4)
     def meet(messages: Messages) -> None:
-        together.wait(20)  # breaks unless four are here at once
+        together.wait(60)  # breaks unless four are here at once
 
     rows = rows_of(app, part_of(broker, "threaded", 8))
 
@@ -364,7 +364,7 @@ def test_a_coroutine_may_listen_and_many_run_at_once(broker: EmbeddedBroker) -> 
         here.append(1)
         if len(here) == 6:
             all_here.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await all_here.wait()
         return Retry() if messages[0].body == b"3" else None
 

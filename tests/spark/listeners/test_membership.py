@@ -144,8 +144,9 @@ def test_a_queue_that_comes_back_starts_where_the_group_stands(broker: EmbeddedB
         wait_for(lambda: len(query.queues("back")) == 2)
         send(broker, "back", ["0", "1"], queue_id=1)
         wait_for(lambda: len(on_spark.heard) == 2)
+        wait_for(lambda: lag(broker, "back") == 0)
         with member_of(broker, "back", on_threads) as member:
-            wait_for(lambda: owned(member, "back"))
+            wait_for(lambda: len(query.queues("back")) == len(owned(member, "back")) == 1)
             (theirs,) = owned(member, "back")
             send(broker, "back", ["2", "3"], queue_id=theirs.queue_id)
             wait_for(lambda: len(on_threads.heard) == 2)

@@ -27,7 +27,9 @@ def message(offset: int, reconsume_times: int = 0) -> ReceivedMessage:
     return one._replace(queue_offset=QueueOffset(offset), reconsume_times=reconsume_times)
 
 
-def row(one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float) -> tuple[object, ...]:
+def row(
+    one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float, *, is_first: bool
+) -> tuple[object, ...]:
     return (
         one.topic,
         QUEUE.topic,
@@ -41,6 +43,7 @@ def row(one: ReceivedMessage, fate: Fate, started_us: int, spent_ms: float) -> t
         spent_ms,
         fate.error,
         None,
+        is_first,
     )
 
 
@@ -53,8 +56,10 @@ def test_calls_that_consumed_all_and_calls_that_did_not() -> None:
     made.add(second, 3_000, 0.5, fates)
 
     rows = [
-        *(row(one, CONSUMED, 1_000, 2.5) for one in first),
-        *(row(one, fate, 3_000, 0.5) for one, fate in zip(second, fates, strict=True)),
+        row(first[0], fates[0], 1_000, 2.5, is_first=True),
+        row(first[1], fates[0], 1_000, 2.5, is_first=False),
+        row(second[0], fates[0], 3_000, 0.5, is_first=True),
+        row(second[1], fates[1], 3_000, 0.5, is_first=False),
     ]
     arrays = [
         pa.array(column, field.type)

@@ -74,8 +74,10 @@ def test_a_trace_goes_through_a_task_to_a_second_topic(
     outcomes = run_task(broker, shop(broker, "traced-in", "traced-out"), "traced-in")
 
     assert outcomes == ["consumed"]
-    sent, processed = exporter.get_finished_spans()
+    received, sent, processed = exporter.get_finished_spans()
     assert (sent.name, processed.name) == ("send traced-out", "process traced-in")
+    assert received.name == "receive traced-in"
+    assert [each.context.trace_id for each in received.links] == [int(JAVAS.split("-")[1], 16)]
     _, java_trace, java_span, _ = JAVAS.split("-")
     trace_of_task, parent_of_task, task = ids(processed)
     assert (trace_of_task, parent_of_task) == (java_trace, java_span)

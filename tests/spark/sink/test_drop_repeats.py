@@ -166,14 +166,14 @@ def test_a_repeat_of_what_is_just_being_consumed_comes_again_later() -> None:
     @once
     def slow(_messages: Messages) -> None:
         inside.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
 
     first = threading.Thread(target=slow, args=((message(0),),))
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(60)
     meanwhile: Any = slow((message(0),))
     go_on.set()
-    first.join(30)
+    first.join(60)
 
     assert [type(result) for result in meanwhile] == [Retry]
     assert slow((message(0),)) == [None]

@@ -164,7 +164,7 @@ def test_a_row_goes_to_the_queue_it_names_or_is_refused(two_brokers: EmbeddedBro
 def test_what_cannot_be_in_a_batch_goes_alone(broker: EmbeddedBroker) -> None:
     topic = create_topic(broker, "alone", 1)
     before = broker.delayed()
-    delayed = OutRow(Message(topic, b"later", delay_level=3), ANYWHERE)
+    delayed = OutRow(Message(topic, b"later", delay_level=17), ANYWHERE)
     large = out(topic, 1, bytes(range(256)) * 512)
 
     sending = send_all(broker, [delayed, large, out(topic, 2)], batch_bytes=65_536)
@@ -195,9 +195,9 @@ def test_a_request_that_got_no_answer_is_sent_again(
 def test_a_message_alone_is_sent_again_too(own_broker: EmbeddedBroker) -> None:
     topic = create_topic(own_broker, "lossy", 1)
     own_broker.drop_next(RequestCode.SEND_MESSAGE_V2, lost="connection")
-    row = OutRow(Message(topic, b"later", delay_level=1), Target(queue_id=0))
+    row = OutRow(Message(topic, b"later", delay_level=17), Target(queue_id=0))
 
-    send_all(own_broker, [row], timeout_ms=500)
+    send_all(own_broker, [row], timeout_ms=15_000)
 
     assert own_broker.delayed() == 1
 
@@ -241,7 +241,7 @@ def test_when_one_broker_is_down_the_other_takes_all(two_brokers: EmbeddedBroker
                 two_brokers.stop_broker("broker-b")
             yield out(topic, row, b"x" * 900)
 
-    send_all(two_brokers, some(), batch_bytes=4_096, in_flight=1, timeout_ms=2_000)
+    send_all(two_brokers, some(), batch_bytes=4_096, in_flight=1, timeout_ms=15_000)
 
     two_brokers.start_broker("broker-b")
     both = {BROKER, "broker-b"}

@@ -18,6 +18,7 @@ from flintmq.broker.requests.outcome import Refusal
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.codes import ResponseCode
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.sink.drop_repeats import drop_repeats
 from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity
 from flintmq.spark.sink.sink_writer import Sent, stream_writer
@@ -40,7 +41,7 @@ def write_until_now(
     """Write all there is; the id of the query."""
     writer = frame.writeStream.format("rocketmq").option("namesrv", servers.namesrv)
     writer = writer.options(checkpointLocation=checkpoint, **options)
-    query = writer.trigger(availableNow=True).start()
+    query = start_query(writer.trigger(availableNow=True))
     try:
         assert query.awaitTermination(int(PATIENCE_S)), "the query did not end"
     finally:

@@ -167,7 +167,7 @@ def test_a_message_ends_the_wait_at_once(
         waiting = threading.Thread(target=lambda: found.append(source.latest(offset)))
         waiting.start()
         send(broker, "prompt", ["new"], queue_id=1)
-        waiting.join(30)
+        waiting.join(60)
 
     assert [spans(offset) for offset in found] == [{0: (0, 0), 1: (0, 1)}]
 

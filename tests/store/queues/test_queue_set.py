@@ -48,7 +48,7 @@ def test_queues_of_a_directory_are_found_again(tmp_path: Path) -> None:
     assert all(queue.max_offset == 1 for queue in queues)
 
 
-def test_light_queues_are_left_alone(tmp_path: Path) -> None:
+def test_light_queues_are_left_alone_where_they_are_not_served(tmp_path: Path) -> None:
     path = tmp_path / "consumequeue" / "%LMQ%x" / "0"
     path.mkdir(parents=True)
     queues = QueueSet(Disk(), tmp_path, SMALL)

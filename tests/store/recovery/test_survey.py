@@ -236,10 +236,12 @@ def test_a_refused_directory_is_free_again(tmp_path: Path) -> None:
 # Named
 
 
-def test_light_queues_are_named(tmp_path: Path) -> None:
+def test_light_queues_are_named_where_they_are_not_served(tmp_path: Path) -> None:
     (tmp_path / "consumequeue" / "%LMQ%one" / "0").mkdir(parents=True)
 
     assert "%LMQ%one" in look(tmp_path).complaints[0]
+    served = replace(SMALL, light_queues=True, multi_dispatch=True)
+    assert survey(Disk(), tmp_path, served).complaints == ()
 
 
 def test_compaction_topics_are_named(tmp_path: Path) -> None:

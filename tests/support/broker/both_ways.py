@@ -114,9 +114,12 @@ def send(number: int, properties: str = PLAIN, body: bytes = b"hello", **fields:
     return 0, json.dumps(header, separators=(",", ":")).encode(), body
 
 
-def play_both_ways(reads: list[list[Any]], peer: str, flush: Flush) -> None:
+def play_both_ways(
+    reads: list[list[Any]], peer: str, flush: Flush, *, checksums: bool = False
+) -> None:
     """What is stored, answered and counted may not depend on the way."""
-    config = BrokerConfig(store=replace(SMALL_STORE, flush=flush, message_bytes_max=4_000))
+    store = replace(SMALL_STORE, flush=flush, message_bytes_max=4_000, record_checksums=checksums)
+    config = BrokerConfig(store=store)
     with TemporaryDirectory() as one, TemporaryDirectory() as other:
         lines = [
             Line(Path(one), peer=peer, config=config),

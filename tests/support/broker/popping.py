@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.pop_config import PopConfig
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.saving import take_names, take_positions
@@ -22,11 +25,29 @@ from flintmq.protocol.headers.pop import (
 from flintmq.protocol.pop.receipts import Receipt, ReceiptHandle, receipts_of
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.received import decode_messages
-from support.broker.world import World, body_of, header_of
+from flintmq.store.files.disk import Disk
+from support.broker.world import SMALL_STORE, World, body_of, header_of
 
 GROUP = "G"
 TOPIC = "T"
 BROKER = "broker-a"
+
+NO_RETRY_FIRST = BrokerConfig(store=SMALL_STORE, pop=PopConfig(retry_first_percent=0))
+"""Settings with which a pop reads the queues before what comes back."""
+
+
+def pop_world(
+    directory: Path, config: BrokerConfig = NO_RETRY_FIRST, *, disk: Disk | None = None
+) -> World:
+    """A broker with one topic of one queue."""
+    world = World(directory, config, disk=disk)
+    world.state.topics.ensure(TOPIC, 1, world.now_ms)
+    return world
+
+
+def send(world: World, *bodies: bytes, **more: Any) -> None:
+    for body in bodies:
+        world.send(TOPIC, body, **more)
 
 
 @dataclass
@@ -152,7 +173,7 @@ def timer_records(world: World) -> list[tuple[str, bytes]]:
     for unit in world.state.log.lookup.entries(TIMER_TOPIC, 0, QueueOffset(0), 10_000):
         record = world.state.log.lookup.record_at(unit.log_offset)
         assert record is not None
-        found.append((parse_properties(record.properties)["TAGS"], record.body))
+        found.append((parse_properties(record.properties).get("TAGS", ""), record.body))
     return found
 
 
@@ -163,9 +184,9 @@ def saved(world: World) -> None:
     take_positions(world.state, world.tables, world.now_ms).save()
 
 
-def started_again(world: World, *, save: bool) -> World:
+def started_again(world: World, *, save: bool, disk: Disk | None = None) -> World:
     """The broker on its directory after a stop, or after a crash that lost the last tables."""
     if save:
         saved(world)
     world.stop()
-    return World(world.directory, world.state.config, start_ms=world.now_ms)
+    return World(world.directory, world.state.config, start_ms=world.now_ms, disk=disk)

@@ -32,7 +32,7 @@ ASYNC = BrokerConfig(store=SMALL_STORE)
 SYNC = BrokerConfig(store=replace(SMALL_STORE, flush=Flush.SYNC))
 
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @asynccontextmanager

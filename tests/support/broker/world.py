@@ -52,9 +52,9 @@ class Told(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question to a client; the test answers by calling ``then``."""
+    """A question to a client or a name server; the test answers by calling ``then``."""
 
-    peer: Peer
+    peer: Peer | None
     request: Command
     timeout_ms: int
     then: Callable[[Command | None], None]
@@ -102,7 +102,7 @@ class World:
 
     def ask_client(
         self,
-        peer: Peer,
+        peer: Peer | None,
         request: Command,
         timeout_ms: int,
         then: Callable[[Command | None], None],

@@ -50,7 +50,7 @@ class Served:
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        _, self.errors = self.process.communicate(timeout=30)
+        _, self.errors = self.process.communicate(timeout=60)
         return self.process.returncode
 
 
@@ -68,7 +68,7 @@ def running(*arguments: str | Path, **variables: str) -> Iterator[Served]:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=60)
             raise AssertionError(f"exit {process.returncode}: {errors}")
         yield Served(process, line)
     finally:

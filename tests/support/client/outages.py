@@ -96,7 +96,7 @@ def serving(data: Path, namesrv: str = ANYWHERE, broker: str = ANYWHERE) -> Iter
                 served.process.send_signal(signal.SIGCONT)  # a frozen one would not end
                 served.process.terminate()
                 with _late(served.process):
-                    served.process.wait(20)
+                    served.process.wait(60)
 
 
 @contextmanager

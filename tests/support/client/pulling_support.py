@@ -59,7 +59,7 @@ def polled(consumer: LitePullConsumer, count: int) -> list[bytes]:
     """So many bodies, or a failure."""
     found: list[bytes] = []
     while len(found) < count:
-        messages = consumer.poll(10_000)
+        messages = consumer.poll(60_000)
         assert messages, f"only {len(found)} of {count} came: {consumer.events()}"
         found += [message.body for message in messages]
     return found

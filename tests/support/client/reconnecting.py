@@ -65,7 +65,7 @@ class Scene:
         """Leave nothing running."""
         self.over.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive(), f"{self.topic} hangs"
         strange = [error for error in self.errors if not isinstance(error, FlintError)]
         assert not strange, strange
@@ -160,7 +160,7 @@ class PushStarts(PushScene):
 
     def check(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         if self.errors:  # it failed, and may be tried again
             self.consumer.start()
         self.goes_on(numbered(20))
@@ -208,7 +208,7 @@ class PushListens(PushScene):
         tell(self.servers, self.topic, numbered(6))
         self.consumer.start()
         for _ in range(6):
-            assert self.entered.acquire(timeout=30)
+            assert self.entered.acquire(timeout=60)
 
     def listen(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         self.held_up(messages)
@@ -270,7 +270,7 @@ class PushStops(PushListens):
 
     def check(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         self.consumer = self.new_consumer().start()
         self.goes_on(numbered(6))
 
@@ -309,7 +309,7 @@ class Pulls(Scene):
 
     def stop(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         self.consumer.stop()
 
     def close(self) -> None:
@@ -348,11 +348,13 @@ class Polls(Scene):
             self.run(partial(self.consumer.seek_to_start, queue))
 
     def check(self) -> None:
+        polling, *others = self._threads
+        for thread in others:  # a seek that ends later would move what is to be committed
+            thread.join(60)
         tell(self.servers, self.topic, numbered(10, 10))
         patiently(lambda: self.bodies >= set(numbered(20)))
         self.over.set()
-        for thread in self._threads:
-            thread.join(30)
+        polling.join(60)
         self.consumer.stop()
         assert lag(self.servers, self.group, self.topic) == 0
 
@@ -426,7 +428,7 @@ class Sends(Scene):
         patiently(lambda: len(self.acknowledged) >= enough)
         self.over.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         self.producer.stop()
         kept = {message.body for message in stored(self.servers, self.topic)}
         assert kept >= self.acknowledged
@@ -449,7 +451,7 @@ class SendsAsync(Sends):
             self.attempt(partial(self.answered, message, future))
 
     def answered(self, message: Message, answer: Future[SendReceipt]) -> None:
-        answer.result(30)
+        answer.result(60)
         self.acknowledged.add(message.body)
 
 
@@ -480,7 +482,7 @@ class SendsOneway(Sends):
         patiently(lambda: len(self.acknowledged - before) >= 20)
         self.over.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         self.producer.stop()
         last = max(self.acknowledged)
         patiently(lambda: last in {message.body for message in stored(self.servers, self.topic)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ def visiting(
     wall: Callable[[], int] = wall_ms,
     token: str | None = TOKEN,
     account: Mapping[str, Any] | None = None,
+    trusted: ssl.SSLContext | None = None,
     **more: Any,
 ) -> Iterator[Visitor]:
     """A console that runs, and a visitor who is not signed in."""
@@ -105,7 +107,9 @@ def visiting(
         running = serving(settings, HERE)
         console = thread.run(running.__aenter__())
         try:
-            with httpx.Client(base_url=console.address, timeout=PATIENCE_S) as client:
+            with httpx.Client(
+                base_url=console.address, timeout=PATIENCE_S, verify=trusted or True
+            ) as client:
                 yield Visitor(client, console, thread)
         finally:
             thread.run(running.__aexit__(None, None, None))

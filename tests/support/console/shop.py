@@ -9,6 +9,7 @@ from typing import Any
 from flintmq import DeadLetter, Message, ReceivedMessage
 from flintmq.embedded.broker import EmbeddedBroker
 from support.console.browsing import PATIENCE_S, Visitor, visiting
+from support.console.spark_driver import spark_driver
 
 ORDERS = 120
 TOPICS = ("orders", "payments", "shipments", "stock-levels", "mail.outgoing")
@@ -22,14 +23,15 @@ def shop(**console: Any) -> Iterator[tuple[EmbeddedBroker, Visitor]]:
     with EmbeddedBroker(brokers=2) as broker:
         _create_topics(broker)
         with (
-            visiting(broker.namesrv, **console) as visitor,
+            spark_driver() as (_, driver),
+            visiting(broker.namesrv, spark_runs=[driver], **console) as visitor,
             broker.push_consumer("billing", _bill, start_from="first", trace=True).subscribe(
                 "orders", tags="paid || open"
             ),
             broker.push_consumer("warehouse", _accept, start_from="first").subscribe("orders"),
         ):
             send_orders(broker, ORDERS)
-            broker.wait_for(lambda: broker.lag("warehouse") == 0, PATIENCE_S)
+            broker.wait_for(lambda: broker.lag("warehouse", "orders") == 0, PATIENCE_S)
             broker.wait_for(lambda: len(broker.messages("%DLQ%billing")) == BROKEN, PATIENCE_S)
             _leave_behind(broker)
             visitor.sign_in()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Raw
 
@@ -53,6 +53,9 @@ STORE = StoreConfig(
     flush=Flush.ASYNC,
     delay_levels_ms=(500, 800, *(1_000 for _ in range(16))),
 )
+
+
+PLAIN = BrokerConfig(store=STORE)
 
 
 class Clock:
@@ -115,14 +118,47 @@ class QuickDisk(Disk):
         path.write_bytes(content)
 
 
+class ClientSide(Protocol):
+    """What clients have of a broker, or of whoever stands in for it."""
+
+    @property
+    def engine(self) -> BrokerEngine | None: ...
+
+    def connect(
+        self, on_note: Callable[[Command], None], on_lost: Callable[[], None]
+    ) -> Connection | None: ...
+
+    def cut(self, connection: Connection) -> None: ...
+
+    def call(
+        self,
+        connection: Connection | None,
+        request: Command,
+        timeout_ms: int,
+        then: Callable[[Command | FlintError], None],
+        served: Callable[[Command], None] | None = None,
+    ) -> None: ...
+
+    def converse(
+        self,
+        connection: Connection | None,
+        conversation: Conversation[T],
+        then: Callable[[T], None],
+        failed: Callable[[FlintError], None],
+    ) -> None: ...
+
+
 class SimulatedBroker:
     """The broker, its network, and who is connected.  It is the port of its own engine."""
 
-    def __init__(self, directory: Path, clock: Clock, chance: Random) -> None:
+    def __init__(
+        self, directory: Path, clock: Clock, chance: Random, config: BrokerConfig = PLAIN
+    ) -> None:
         self.faults = Faults()
+        self.config = config
         self.on_arrival: Callable[[Command], None] = lambda _: None
         """Sees every request before it is served."""
-        self._directory = directory
+        self.directory = directory
         self._clock = clock
         self._chance = chance
         self._opaque = count(1)
@@ -142,9 +178,9 @@ class SimulatedBroker:
 
     def start(self) -> None:
         assert self.engine is None
-        state, self._tables = open_state(
-            self._directory,
-            BrokerConfig(store=STORE),
+        state, self.tables = open_state(
+            self.directory,
+            self.config,
             "127.0.0.1:10911",
             Host.parse("127.0.0.1:10911"),
             pick=self._chance.randrange,
@@ -176,7 +212,7 @@ class SimulatedBroker:
         properties = {"TAGS": tag, "UNIQ_KEY": body.decode()}
         message = NewMessage(topic, queue_id, body, properties, self.now_ms, state.host, state.host)
         append(state, message, self.now_ms)
-        self._turn()
+        self.turn()
 
     def _save(self) -> None:
         if self.engine is not None:
@@ -184,10 +220,10 @@ class SimulatedBroker:
         self._clock.after(SAVE_MS, self._save)
 
     def _save_tables(self, state: BrokerState) -> None:
-        take_names(state, self._tables).save()
-        take_positions(state, self._tables, self.now_ms).save()
+        take_names(state, self.tables).save()
+        take_positions(state, self.tables, self.now_ms).save()
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
         if self.engine is not None:
             self.engine.end_turn(self.now_ms)
             self._wake(self.engine.next_due_ms(self.now_ms))
@@ -221,7 +257,7 @@ class SimulatedBroker:
         self._break(connection)
         if self.engine is not None:
             self.engine.lost(connection.peer, self.now_ms)
-            self._turn()
+            self.turn()
 
     def call(
         self,
@@ -296,19 +332,21 @@ class SimulatedBroker:
     def _arrive(self, connection: Connection, request: Command, opaque: int) -> None:
         if self.engine is None or not connection.is_open:
             return
-        kind = REQUEST_HEADERS[request.code]  # type: ignore[index]  # by its number
-        typed = TypedRequest(
-            header=read_header(kind, request.fields),
-            code=request.code,
-            opaque=opaque,
-            flag=request.flag,
-            version=request.version,
-            language=request.language,
-            body=request.body,
-        )
         self.on_arrival(request)
-        self.engine.serve(typed, connection.peer, self.now_ms)
-        self._turn()
+        self.engine.serve(_typed(request, opaque), connection.peer, self.now_ms)
+        self.turn()
+
+    def ask(self, request: Command) -> Command:
+        """Ask over a line that nothing happens to, and be answered at once."""
+        if self.engine is None:
+            raise Unreachable(ADDRESS, "it is down")
+        opaque, answers = next(self._opaque), list[Command]()
+        self._served[opaque] = answers.append
+        self.engine.serve(_typed(request, opaque), INSIDER, self.now_ms)
+        self.engine.step(lambda: False)
+        self.turn()
+        (answer,) = answers
+        return answer
 
     # The port of the engine
 
@@ -339,7 +377,7 @@ class SimulatedBroker:
 
     def ask_client(
         self,
-        peer: Peer,
+        peer: Peer | None,
         request: Command,
         timeout_ms: int,
         then: Callable[[Command | None], None],
@@ -367,5 +405,21 @@ class SimulatedBroker:
         for then in calls.values():
             then(Unreachable(ADDRESS, "the connection broke"))
 
+
+def _typed(request: Command, opaque: int) -> TypedRequest[Any]:
+    kind = REQUEST_HEADERS[request.code]  # type: ignore[index]  # by its number
+    return TypedRequest(
+        header=read_header(kind, request.fields),
+        code=request.code,
+        opaque=opaque,
+        flag=request.flag,
+        version=request.version,
+        language=request.language,
+        body=request.body,
+    )
+
+
+INSIDER = Peer("127.0.0.1:19998")
+"""Another broker, which asks over a line of its own."""
 
 _TIMED_OUT = Unreachable(ADDRESS, "no answer in time")

@@ -60,9 +60,9 @@ from support.core.simulated_broker import (
     ADDRESS,
     LATE_MS,
     START_MS,
+    ClientSide,
     Clock,
     Connection,
-    SimulatedBroker,
 )
 
 RECONNECT_MS_MAX = 4_000
@@ -142,7 +142,7 @@ class Member:
     def __init__(
         self,
         consumer: GroupConsumer,
-        broker: SimulatedBroker,
+        broker: ClientSide,
         clock: Clock,
         chance: Random,
         truth: Truth,

@@ -61,12 +61,18 @@ def jars(artifacts: Sequence[str], version: str) -> Path:
     Names may leave the common prefix out: ``client`` is ``rocketmq-client``.
     """
     names = sorted({artifact.removeprefix("rocketmq-") for artifact in artifacts})
+    wanted = [("org.apache.rocketmq", f"rocketmq-{name}", version) for name in names]
+    return fetched(f"{version}/{'+'.join(names)}", wanted)
+
+
+def fetched(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
+    """The directory with these artifacts (group, name, version) and all they need."""
 
     def fetch(made: Path) -> None:
         dependencies = "".join(
-            "<dependency><groupId>org.apache.rocketmq</groupId>"
-            f"<artifactId>rocketmq-{name}</artifactId><version>{version}</version></dependency>"
-            for name in names
+            f"<dependency><groupId>{group}</groupId>"
+            f"<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+            for group, artifact, version in wanted
         )
         with tempfile.TemporaryDirectory() as work:
             Path(work, "pom.xml").write_text(
@@ -77,7 +83,7 @@ def jars(artifacts: Sequence[str], version: str) -> Path:
             goal = ["dependency:copy-dependencies", f"-DoutputDirectory={made}"]
             run_tool(["mvn", "-q", "-B", *goal], FETCH_TIMEOUT_S, work)
 
-    return make_once(f"jars/{version}/{'+'.join(names)}", fetch)
+    return make_once(f"jars/{name}", fetch)
 
 
 def compile_java(sources: Sequence[Path], classpath: Path | Sequence[Path]) -> Path:

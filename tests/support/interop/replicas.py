@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,9 +104,12 @@ def replica(
 
 
 @contextmanager
-def our_name_server(directory: Path) -> Iterator[str]:
+def our_name_server(directory: Path, **settings: Any) -> Iterator[str]:
     address = f"{LOOPBACK}:{free_port()}"
-    server = Server(address, ["namesrv", "--listen", address], directory / "namesrv.err")
+    config = directory / "namesrv.conf"
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    args = ["namesrv", "--listen", address, "--config", str(config)]
+    server = Server(address, args, directory / "namesrv.err")
     server.start()
     try:
         yield address
@@ -126,6 +129,24 @@ def ending(replicas: Sequence[Replica]) -> Iterator[None]:
                 server.kill()
             if isinstance(each, RealReplica):
                 _end_real(each)
+
+
+@contextmanager
+def running_pair(
+    directory: Path,
+    master_is: str,
+    slave_is: str,
+    of_namesrv: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Iterator[tuple[str, Replica, Replica]]:
+    """A name server of ours, and a master and its slave that were started; each may end itself."""
+    with our_name_server(directory, **(of_namesrv or {})) as namesrv:
+        master = replica(master_is, MASTER, directory / "master", namesrv, **settings)
+        slave = replica(slave_is, SLAVE, directory / "slave", namesrv, **settings)
+        with ending([master, slave]):
+            master.start()
+            slave.start()
+            yield namesrv, master, slave
 
 
 def _end_real(replica: RealReplica) -> None:

@@ -16,11 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.client.admin import Admin
 from flintmq.client.producer.threaded_producer import Producer
+from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.topic import TopicTable
+from flintmq.spark.environment.query_start import start_query
+from flintmq.spark.listeners.listener_run import Run
+from flintmq.spark.listeners.listener_run import run as spark_run
 from flintmq.spark.session import spark_session
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -34,10 +38,6 @@ BROKER = "broker-a"
 PAGES_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that PySpark makes with its first error.  They pass nothing on, so pytest adds its
 handler to them, and they give that handler a format of their own: for all tests that come later."""
-
-STARTS_MAX = 3
-INITIALIZING = "Initializing"
-"""How Spark's words for a query begin that does not work yet."""
 
 
 class Reachable(Protocol):
@@ -220,21 +220,14 @@ def start(frame: DataFrame, checkpoint: str, sink: Sink, **trigger: Any) -> Stre
     """A query into a sink."""
     writer = frame.writeStream.foreachBatch(sink.take).option("checkpointLocation", checkpoint)
     writer = writer.trigger(**trigger) if trigger else writer
-    for _ in range(STARTS_MAX - 1):
-        query = writer.start()
-        if not _was_too_slow(query):
-            return query
-    return writer.start()
+    return start_query(writer)
 
 
-def _was_too_slow(query: StreamingQuery) -> bool:
-    """Whether the process of its source did not come up in the ten seconds that Spark gives it.
-
-    No setting of Spark makes them more, and on a machine that is very busy they are not enough.
-    """
-    wait_for(lambda: not query.isActive or not query.status["message"].startswith(INITIALIZING))
-    error = query.exception()
-    return error is not None and "failed to connect back" in str(error)
+def run_to_end(app: App, spark: SparkSession, **options: Any) -> Run:
+    """Run listeners over all there is now."""
+    run = spark_run(app, spark, available_now=True, **options)
+    assert run.await_termination(PATIENCE_S), "the run did not end"
+    return run
 
 
 def forgetful(**settings: int) -> EmbeddedBroker:

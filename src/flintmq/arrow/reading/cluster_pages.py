@@ -48,7 +48,7 @@ class RemotePages:
 
     def pages(self, part: ReadPart, wanted: Wanted, count_max: int) -> Iterator[Page]:
         with self._access.open() as line:
-            reading = _Reading(line, part, wanted, count_max, self._access.retry_ms)
+            reading = _PartReading(line, part, wanted, count_max, self._access.retry_ms)
             try:
                 yield from _joined(reading)
             finally:
@@ -59,13 +59,13 @@ class RemotePages:
     ) -> Iterator[Page]:
         """The pages of all parts, one part after the other, as brokers return them."""
         left = iter(parts)
-        readings: deque[_Reading] = deque()
+        readings: deque[_PartReading] = deque()
         with self._access.open() as line:
             try:
                 while True:
                     for part in islice(left, PARTS_AHEAD - len(readings)):
                         readings.append(
-                            _Reading(line, part, wanted, count_max, self._access.retry_ms)
+                            _PartReading(line, part, wanted, count_max, self._access.retry_ms)
                         )
                     if not readings:
                         return
@@ -93,7 +93,7 @@ def check_gap(
     _logger.warning("%s", lost)
 
 
-class _Reading:
+class _PartReading:
     """One part, with a pull in flight."""
 
     def __init__(
@@ -163,7 +163,7 @@ class _Reading:
         return replace(page, stop=self._span.stop, gap=(page.start, self._span.stop))
 
 
-def _joined(reading: _Reading) -> Iterator[Page]:
+def _joined(reading: _PartReading) -> Iterator[Page]:
     """The pages of a part, small ones joined.  A gap stays a page of its own."""
     small: list[Page] = []
     size_bytes = 0

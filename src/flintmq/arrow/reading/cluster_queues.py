@@ -134,13 +134,13 @@ class ClusterQueues:
     def group_offsets(
         self, queues: Collection[QueueRef], group: str
     ) -> Mapping[QueueRef, QueueOffset]:
-        def look(address: str, queue: QueueRef) -> Conversation[QueueOffset | None]:
+        def committed(address: str, queue: QueueRef) -> Conversation[QueueOffset | None]:
             offset = yield from group_offset(address, group, queue, zero_if_young=False)
             if offset == 0 and group not in (yield from groups_of_topic(address, queue.topic)):
                 return None  # 4.9 answers 0 for a group that never committed
             return offset
 
-        asked = self._require(self._ask_all(self._still_there(queues), look))
+        asked = self._require(self._ask_all(self._still_there(queues), committed))
         return {queue: offset for queue, offset in asked.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[QueueRef, QueueOffset]) -> None:

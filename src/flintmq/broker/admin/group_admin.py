@@ -64,6 +64,9 @@ def delete_group(
     state.groups.remove(group, now_ms)
     if request.header.remove_offset or request.header.clean_offset:
         state.offsets.remove_group(group)
+    state.timers.finish_reading(state)
+    state.journal.write_off(state, state.in_flight.of_group(group), now_ms)
+    state.ordered.remove_group(group)
     state.stats.forget_group(group)
     return Answer()
 

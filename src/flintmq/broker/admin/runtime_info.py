@@ -24,6 +24,9 @@ from flintmq.protocol.command import VERSION
 from flintmq.protocol.version import version_name
 from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY
 
+DAMAGES_SHOWN_MAX = 10
+"""Damaged places of the log that are listed."""
+
 CONFLICTS_SHOWN_MAX = 20
 """Subscription conflicts that are listed with their texts."""
 
@@ -142,6 +145,8 @@ def _timer_figures(state: BrokerState, now_ms: int) -> dict[str, object]:
         "timerReadBehind": timers.behind_ms(now_ms) // 1_000,
         "timerOffsetBehind": timers.unread_count(state),
         "timerCongestNum": timers.waiting_count(state),
+        "popInFlightMessages": state.in_flight.message_count,
+        "popRevivedMessages": state.in_flight.revived_count,
         "timerEnqueueTps": stats.per_second(TOPIC_PUT_NUMS, TIMER_TOPIC, now_ms),
         "timerDequeueTps": stats.per_second(TIMER_DELIVERED_NUMS, TIMER_TOPIC, now_ms),
     }
@@ -174,6 +179,7 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
         "heldPulls": len(state.held),
         "refused": state.refusals.total,
         **{f"refused_{limit}": count for limit, count in state.refusals.counts.items()},
+        **_scrub_figures(state),
         "failedSaves": state.failed_saves,
         "offsetCommitsBackward": state.offsets.backward_count,
         "statsNotCounted": state.stats.dropped_count,
@@ -181,6 +187,23 @@ def _own_figures(state: BrokerState) -> dict[str, object]:
         "timersNotDelivered": state.timers.unreadable_count,
         "loopStalls": state.stalls.count,
         "loopStallMaxMillis": round(state.stalls.longest_s * 1000),
+    }
+
+
+def _scrub_figures(state: BrokerState) -> dict[str, object]:
+    """What the scrub of the log found; only where it is on."""
+    if not state.config.scrub_bytes_per_s:
+        return {}
+    scrub = state.log.raw.scrub
+    shown = [str(damage) for damage in list(scrub.damages.values())[:DAMAGES_SHOWN_MAX]]
+    if len(scrub.damages) > len(shown):
+        shown.append(f"and {len(scrub.damages) - len(shown)} more")
+    return {
+        "scrubPasses": scrub.passes,
+        "scrubbedBytes": scrub.checked_bytes,
+        "scrubFound": scrub.found_count,
+        "scrubHealed": scrub.healed_count,
+        "scrubDamages": "; ".join(shown),
     }
 
 

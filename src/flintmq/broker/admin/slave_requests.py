@@ -2,8 +2,7 @@
 
 Those are answered where admins ask for them too: GET_ALL_TOPIC_CONFIG (21) by `topic_admin`,
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201) by `group_admin`, GET_ALL_CONSUMER_OFFSET (43) and
-GET_ALL_DELAY_OFFSET (45) by `offset_admin`.  This broker has no pop consumption, so its table of
-request modes is empty.
+GET_ALL_DELAY_OFFSET (45) by `offset_admin`, GET_ALL_MESSAGE_REQUEST_MODE (402) by `assignment`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.core.replication.slave_acks import FALL_BEHIND_BYTES_MAX
 from flintmq.protocol.bodies.common_bodies import DataVersion
-from flintmq.protocol.bodies.pop import RequestModes
 from flintmq.protocol.bodies.replica import (
     HaClientProgress,
     HaConnection,
@@ -24,13 +22,6 @@ from flintmq.protocol.bodies.replica import (
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common_headers import NoFields
 from flintmq.protocol.typed_request import TypedRequest
-
-
-def request_modes(
-    _request: TypedRequest[NoFields], _state: BrokerState, _peer: Peer, _now_ms: int
-) -> Outcome:
-    """GET_ALL_MESSAGE_REQUEST_MODE (402): which groups pop; none."""
-    return Answer(body=RequestModes().to_body())
 
 
 def timer_check_point(
@@ -99,7 +90,6 @@ def _version(now_ms: int) -> DataVersion:
 
 
 PROCESSORS: dict[RequestCode, Processor] = {
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes,
     RequestCode.GET_TIMER_CHECK_POINT: timer_check_point,
     RequestCode.GET_TIMER_METRICS: timer_metrics,
     RequestCode.GET_BROKER_HA_STATUS: ha_status,

@@ -155,6 +155,9 @@ def delete_topic(
             state.log.delete_topic(topic)
         state.topics.remove(topic, now_ms)
         state.offsets.remove_topic(topic)
+        state.timers.finish_reading(state)
+        state.journal.write_off(state, state.in_flight.of_topic(topic), now_ms)
+        state.ordered.remove_topic(topic)
         state.stats.forget_topic(topic)
 
     return between_turns(state, delete)

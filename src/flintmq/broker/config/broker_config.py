@@ -117,6 +117,12 @@ class BrokerConfig:
     """A reader that is far behind is sent to a slave."""
     offset_check_in_slave: bool = False
     """A slave tells readers another offset, as a master does, where it has none at theirs."""
+    acting_master: bool = False
+    """A slave may take the place of its master for consumers while that is gone."""
+    heartbeat_ms: int = 1_000
+    """How often such brokers tell their name servers that they live."""
+    not_active_ms: int = 10_000
+    """How long such a broker may be silent before its name servers take it for gone."""
     lite_pull: bool = True
     pull_count_max: int = 32
     """Records in one answer, whatever a client asks for …"""
@@ -155,6 +161,9 @@ class BrokerConfig:
     retain_hour: int = 4
     """The hour of the day at which expired files are deleted."""
 
+    scrub_bytes_per_s: int = 0
+    """How much of the log is checked again each second; 0 is none."""
+
     def __post_init__(self) -> None:
         if not self.broker_name or not self.cluster:
             raise ValueError("broker_name and cluster must not be empty")
@@ -168,6 +177,8 @@ class BrokerConfig:
             "hold_sweep_ms",
             "short_polling_ms",
             "register_ms",
+            "heartbeat_ms",
+            "not_active_ms",
             "copy_tables_ms",
             "transaction_check_ms",
         ):

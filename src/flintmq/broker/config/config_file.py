@@ -32,6 +32,7 @@ from flintmq.broker.config.metrics_settings import (
     read_labels,
     show_labels,
 )
+from flintmq.broker.config.pop_config import read_mode
 from flintmq.broker.config.replication_config import REPLICAS_MAX
 from flintmq.errors import InvalidSetting
 from flintmq.model.broker_role import BrokerRole
@@ -184,6 +185,9 @@ SETTINGS: Mapping[str, Setting] = {
     "inSyncReplicas": number("config.replication.in_sync_replicas", 1, REPLICAS_MAX),
     "slaveReadEnable": truth("config.slave_read", live=True),
     "offsetCheckInSlave": truth("config.offset_check_in_slave", live=True),
+    "enableSlaveActingMaster": truth("config.acting_master"),
+    "brokerHeartbeatInterval": number("config.heartbeat_ms", 100, 60_000),
+    "brokerNotActiveTimeoutMillis": number("config.not_active_ms", 1_000, DAY_S * 1_000),
     # metrics
     "metricsExporterType": Setting(
         "metrics", read_exporter, lambda is_on: "PROM" if is_on else "DISABLE"
@@ -256,14 +260,14 @@ SETTINGS: Mapping[str, Setting] = {
     "useServerSideResetOffset": truth("config.server_side_reset", live=True),
     "flushConsumerOffsetInterval": number("config.save_offsets_ms", 100),
     # pops
-    "enableRetryTopicV2": truth("config.pop.retry_topic_v2", live=True),
-    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100, live=(0, 100)),
-    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000, live=(1, 1_000_000)),
-    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000, live=(1_000, 10_000_000)),
+    "enableRetryTopicV2": truth("config.pop.retry_topic_v2"),
+    "popFromRetryProbability": number("config.pop.retry_first_percent", 0, 100),
+    "popPollingSize": number("config.pop.holds_per_key_max", 1, 1_000_000),
+    "maxPopPollingSize": number("config.pop.holds_max", 1, 10_000_000),
     "reviveQueueNum": number("config.pop.revive_queues", 1, 999),
-    "defaultMessageRequestMode": words("config.pop.default_mode"),
-    "defaultPopShareQueueNum": number("config.pop.default_share", -1, 65_536, live=(-1, 65_536)),
-    "serverLoadBalancerEnable": truth("config.pop.assigns_queues", live=True),
+    "defaultMessageRequestMode": Setting("config.pop.default_mode", read_mode),
+    "defaultPopShareQueueNum": number("config.pop.default_share", 0, 65_536),
+    "serverLoadBalancerEnable": truth("config.pop.assigns_queues"),
     # the store
     "storePathRootDir": Setting("directory", Path),
     "flushDiskType": Setting(
@@ -278,6 +282,11 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "mappedFileSizeConsumeQueueExt": number("config.store.extension_file_bytes", 1_024),
     "enableConsumeQueueExt": truth("config.store.extended_queues"),
+    "enabledAppendPropCRC": truth("config.store.record_checksums"),
+    "enableLmq": truth("config.store.light_queues"),
+    "enableMultiDispatch": truth("config.store.multi_dispatch"),
+    "maxLmqConsumeQueueNum": number("config.store.light_queues_max", 1, 1_000_000),
+    "scrubBytesPerSecond": number("config.scrub_bytes_per_s", 0, INT64_MAX),
     "maxHashSlotNum": number("config.store.index_slots", 1),
     "maxIndexNum": number("config.store.index_entries", 2),
     "fileReservedTime": number("config.store.retention_hours", 0),
@@ -296,7 +305,6 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "duplicationEnable": ("false",),
     "enableControllerMode": ("false",),
     "enableDLegerCommitLog": ("false",),
-    "enableLmq": ("false",),
     "popConsumerKVServiceInit": ("false",),
     "storeType": ("default",),
 }
@@ -320,6 +328,7 @@ UNUSED = frozenset(
         "flushIntervalCommitLog",
         "flushIntervalConsumeQueue",
         "forceRegister",
+        "forceVerifyPropCRC",
         "osPageCacheBusyTimeOutMills",
         "pullMessageThreadPoolNums",
         "rocketmqHome",

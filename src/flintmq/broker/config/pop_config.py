@@ -6,6 +6,15 @@ from dataclasses import dataclass
 
 from flintmq.protocol.bodies.pop import POP_MODE, PULL_MODE
 
+MODES = (PULL_MODE, POP_MODE)
+
+
+def read_mode(text: str) -> str:
+    """A mode by its name.  Raises `ValueError`."""
+    if text.upper() not in MODES:
+        raise ValueError("it must be " + " or ".join(MODES))
+    return text.upper()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopConfig:
@@ -23,13 +32,13 @@ class PopConfig:
     """Queues of the revive topic."""
     default_mode: str = PULL_MODE
     """How a group takes a topic where nobody said it."""
-    default_share: int = -1
-    """Queues that members share in that mode; all where it is not above 0."""
+    default_share: int = 0
+    """Members whose queues one takes beside its own, in that mode; 0: all queues are for all."""
     assigns_queues: bool = True
     """Whether QUERY_ASSIGNMENT (400) shares queues out; else everybody gets all."""
 
     def __post_init__(self) -> None:
-        if self.default_mode not in (PULL_MODE, POP_MODE):
+        if self.default_mode not in MODES:
             raise ValueError("default_mode must be PULL or POP")
         if not 0 <= self.retry_first_percent <= 100:
             raise ValueError("retry_first_percent must be 0 to 100")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from flintmq.broker.requests.outcome import Answer, Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.state.broker_state import BrokerState, Processor
+from flintmq.model.light_queue import is_light
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.offset import (
@@ -50,9 +51,10 @@ def update_offset(
     """UPDATE_CONSUMER_OFFSET (15): store an offset; queue id and offset are not checked."""
     header = request.header
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-    if group not in state.groups:
+    has_light = state.log.raw.light.is_on
+    if group not in state.groups and not (has_light and is_light(group)):
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
-    if topic not in state.topics:
+    if topic not in state.topics and not (has_light and is_light(topic)):
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     if state.offsets.has_reset(group, topic, queue_id):
         return Answer(remark="Offset has been previously reset")

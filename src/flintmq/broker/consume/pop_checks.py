@@ -15,12 +15,12 @@ from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.selections import is_compiled, predicate_of, sql_selection, tag_selection
 from flintmq.errors import InvalidExpression
 from flintmq.model.group import is_retry_topic
+from flintmq.model.light_queue import is_light
 from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.client import SQL92, TAG
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.headers.pop import PopAnswer, PopMessage
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 from flintmq.store.queues.selection import EVERYTHING, Selection
 
 POP_COUNT_MAX: Final = 32
@@ -86,7 +86,7 @@ def admit_place(
     if not topic.perm & _READ:
         remark = f"the topic[{place.topic}] {doing} message is forbidden"
         raise refusal(ResponseCode.NO_PERMISSION, remark)
-    if place.topic in state.log.batched or place.topic.startswith(LIGHT_QUEUE_PREFIX):
+    if place.topic in state.log.batched or is_light(place.topic):
         remark = f"the topic[{place.topic}] is not popped: its messages share records"
         raise refusal(ResponseCode.NO_PERMISSION, remark)
     if place.queue_id >= topic.read_queue_nums:

@@ -148,7 +148,7 @@ def _pull(
     else:
         result = _read(state, header, wanted)
         code, remark = _verdict(result, header.queue_offset)
-        if is_first and header.sys_flag & _COMMIT_OFFSET and not state.is_read_only:
+        if is_first and header.sys_flag & _COMMIT_OFFSET and state.takes_commits_of_pulls:
             offsets.commit(group_name, topic_name, queue_id, header.commit_offset, peer.address)
     suggested = _suggested_broker(state, group, result)
     next_offset: int = result.next_offset
@@ -197,7 +197,8 @@ def _limited(
     may_hold = is_first and header.sys_flag & _SUSPEND and _may_hold(state, peer)
     hold_ms = _hold_ms(state, header) if may_hold else None
     limited = over_quota(header, state, peer, now_ms, wanted, hold_ms, is_first=is_first)
-    if limited is not None and is_first and header.sys_flag & _COMMIT_OFFSET:
+    commits = is_first and header.sys_flag & _COMMIT_OFFSET and state.takes_commits_of_pulls
+    if limited is not None and commits:
         place = header.consumer_group, header.topic, header.queue_id
         state.offsets.commit(*place, header.commit_offset, peer.address)
     return limited

@@ -13,10 +13,12 @@ from enum import IntEnum
 
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.requests.peer import Peer
+from flintmq.broker.scheduled.light_messages import light_topic
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.selections import NOTHING, is_compiled, sql_selection, tag_selection
 from flintmq.errors import ExpressionTooLarge, InvalidExpression
 from flintmq.model.group import MessageModel, group_of_retry_topic, is_retry_topic
+from flintmq.model.light_queue import is_light
 from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.client import SQL92, TAG, Subscription
 from flintmq.protocol.bodies.group import GroupConfig
@@ -24,7 +26,6 @@ from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage, PullRefusal
 from flintmq.protocol.typed_request import TypedRequest
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 from flintmq.store.queues.selection import EVERYTHING, Selection
 
 # Plain numbers: operations on flags of an enum cost ten times as much.
@@ -74,7 +75,12 @@ def _names(
     if request.code == _LITE_PULL and not config.lite_pull:
         remark = f"the broker[{_own_name(state)}] for lite pull consumer is forbidden"
         raise _forbidden(ForbiddenBy.BROKER, remark)
-    group = state.groups.find_or_create(header.consumer_group, now_ms)
+    has_light = state.log.raw.light.is_on
+    group: GroupConfig | None
+    if has_light and is_light(header.consumer_group):
+        group = GroupConfig(group_name=header.consumer_group)
+    else:
+        group = state.groups.find_or_create(header.consumer_group, now_ms)
     if group is None:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -83,7 +89,9 @@ def _names(
     if not group.consume_enable:
         remark = f"subscription group no permission, {header.consumer_group}"
         raise _forbidden(ForbiddenBy.GROUP, remark)
-    if header.topic.startswith(LIGHT_QUEUE_PREFIX):
+    if has_light and is_light(header.topic):
+        return group, light_topic(header.topic)
+    if is_light(header.topic):
         remark = (
             f"the topic[{header.topic}] pulling message is forbidden: "
             "this broker has no light message queues"

@@ -32,7 +32,7 @@ _GROUP_CREATE = int(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
 _CREATES = _TOPIC_CREATES | {_GROUP_CREATE}
 
 
-class Call(NamedTuple):
+class RequestKind(NamedTuple):
     """Requests of one code that ended alike."""
 
     code: int
@@ -41,13 +41,13 @@ class Call(NamedTuple):
     is_oneway: bool
 
 
-class CallTimes:
+class RequestTimes:
     """Times of all requests of a broker since its start."""
 
     def __init__(self, clock: Callable[[], int], served: Collection[int]) -> None:
         self._sends = Distribution(CALL_BOUNDS_MS)
         self.calls = {(_SEND, _SUCCESS, False, False): self._sends}
-        """By the fields of `Call`."""
+        """By the fields of `RequestKind`."""
         self.topic_creates: dict[tuple[bool, bool], Distribution] = {}
         """By whether it went well, and whether the topic is the system's."""
         self.group_creates: dict[bool, Distribution] = {}
@@ -58,7 +58,12 @@ class CallTimes:
         """A request was answered, or is done with if it wants no answer."""
         code = request.code
         took_ms = self._clock() - request.came_ms
-        self._add(code, answer_code, request.is_held, request.is_oneway, took_ms, 1)
+        times = self.calls.get((code, answer_code, request.is_held, request.is_oneway))
+        if times is not None and 0 <= took_ms <= 1:
+            times.counts[0] += 1
+            times.sum += took_ms
+        else:
+            self._add(code, answer_code, request.is_held, request.is_oneway, took_ms, 1)
         if code in _CREATES:
             self._created(request, answer_code, took_ms)
 

@@ -41,7 +41,9 @@ LAG_LATENCY: Final = gauge(
     "rocketmq_consumer_lag_latency_milliseconds", "Age of the oldest uncommitted message.", *_LAG
 )
 INFLIGHT: Final = gauge(
-    "rocketmq_consumer_inflight_messages", "Messages pulled and not committed.", *_LAG
+    "rocketmq_consumer_inflight_messages",
+    "Messages pulled and not committed, or popped and not acknowledged.",
+    *_LAG,
 )
 QUEUEING_LATENCY: Final = gauge(
     "rocketmq_consumer_queueing_latency_milliseconds",
@@ -140,6 +142,12 @@ TIMER_SNAPSHOT: Final = gauge(
     "timer_bound_s",
     *_STORAGE,
 )
+TIMING_MESSAGES: Final = gauge(
+    "rocketmq_timing_messages",
+    "Timer messages that wait for their time, by the topic they go to.",
+    "topic",
+    *_STORAGE,
+)
 TIMER_ENQUEUES: Final = counter("rocketmq_timer_enqueue_total", "Timer messages taken.", "topic")
 TIMER_DEQUEUES: Final = counter(
     "rocketmq_timer_dequeue_total", "Timer messages delivered.", "topic"
@@ -176,6 +184,12 @@ SLAVE_BEHIND: Final = gauge(
 FOLLOWING: Final = gauge(
     "flintmq_following", "1 while the broker follows its master; a master has no such sample."
 )
+SCRUB_BYTES: Final = counter(
+    "flintmq_scrub_bytes_total", "Bytes of the log that the scrub has checked; only where it is on."
+)
+SCRUB_FOUND: Final = counter("flintmq_scrub_found_total", "Damaged places that it has found.")
+SCRUB_HEALED: Final = counter("flintmq_scrub_healed_total", "Of these, healed from a replica.")
+SCRUB_DAMAGED: Final = gauge("flintmq_scrub_damaged_places", "Of these, still damaged.")
 LOOP_STALLS: Final = counter(
     "flintmq_loop_stalls_total", "How often the event loop was blocked for 20 ms or longer."
 )

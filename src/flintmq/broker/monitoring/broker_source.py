@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from flintmq.broker.counters.call_times import CallTimes
+from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.monitoring.group_samples import connection_samples, lag_samples
 from flintmq.broker.monitoring.message_samples import (
@@ -46,7 +46,7 @@ def broker_source(server: Watched, node_id: str | None = None) -> Source:
     ``node_id`` tells replicas of one process apart; without it, it is the broker's name.
     """
     if server.engine.calls is None:
-        server.engine.calls = CallTimes(server.now_ms, processors())
+        server.engine.calls = RequestTimes(server.now_ms, processors())
     times, state = server.engine.calls, server.state
 
     def samples() -> Work:

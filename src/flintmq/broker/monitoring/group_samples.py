@@ -3,7 +3,8 @@
 Lag is given for each group that committed an offset, whether it has a member or not: RocketMQ
 leaves out a group that is down, just when one wants to know.  A queue in which a group committed
 nothing counts as no lag.  Filters are not looked at: a message nobody wants counts until it is
-passed over.  Offsets of the transaction check are left out.
+passed over.  Messages that were popped and are not acknowledged count as in flight and as lag.
+Offsets of the transaction check are left out.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ def lag_samples(state: BrokerState, now_ms: int) -> Work:
         names.READY_MESSAGES,
     )
     all_samples = [Samples(family) for family in families]
+    popped = state.in_flight.counts()
     for topic, group in state.offsets.places():
         if group == TRANSACTION_GROUP or state.topics.find(topic) is None:
             continue
         behind = _Behind()
+        behind.in_flight = behind.lag = popped.get((topic, group), 0)
         for queue_id, offset in state.offsets.queues(group, topic).items():
             if offset >= 0:
                 behind.add(state, group, topic, queue_id, offset, now_ms)

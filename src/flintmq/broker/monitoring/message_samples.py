@@ -77,6 +77,11 @@ def timer_samples(state: BrokerState, now_ms: int) -> Work:
     for topic, count in counts.timers_out.items():
         went.add(count, topic)
     yield from (came, went, delays)
+    waiting = Samples(names.TIMING_MESSAGES)
+    for topic, count in timers.waiting_topics.items():
+        if topic in state.topics:
+            waiting.add(count, topic, *STORAGE)
+    yield waiting
     within = dict.fromkeys(TIMER_BOUNDS_S, 0)
     due = 0
     for start in range(0, timers.scheduled_count, CHUNK):

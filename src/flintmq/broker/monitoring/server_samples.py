@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flintmq.broker.counters.call_times import OTHER, Call, CallTimes
+from flintmq.broker.counters.call_times import OTHER, RequestKind, RequestTimes
 from flintmq.broker.monitoring import broker_families as names
 from flintmq.broker.monitoring.group_samples import REMOTING
 from flintmq.broker.monitoring.message_samples import STORAGE
@@ -31,11 +31,11 @@ PROCESSORS = (
 """RocketMQ's thread pools, of which each has a queue."""
 
 
-def call_samples(times: CallTimes) -> Work:
+def call_samples(times: RequestTimes) -> Work:
     """How long requests took."""
     samples = Samples(names.RPC_LATENCY)
     for key, distribution in list(times.calls.items()):
-        call = Call(*key)
+        call = RequestKind(*key)
         if not distribution.count:
             continue  # the one of sends is there from the start
         samples.add(
@@ -69,6 +69,7 @@ def broker_samples(
     yield _one(names.GROUP_NUMBER, len(state.groups))
     yield from _store_samples(state, now_ms)
     yield from _replica_samples(state)
+    yield from _scrub_samples(state)
     yield _one(names.READY, 0 if why_not_ready else 1)
     yield _one(names.CONNECTIONS, connections)
     yield _one(names.HELD_PULLS, len(state.held))
@@ -123,6 +124,20 @@ def _replica_samples(state: BrokerState) -> Work:
     if not state.config.role.is_master:
         following.add(1 if state.following.phase is Following.FOLLOWING else 0)
     yield following
+
+
+def _scrub_samples(state: BrokerState) -> Work:
+    scrub, is_on = state.log.raw.scrub, bool(state.config.scrub_bytes_per_s)
+    for family, value in (
+        (names.SCRUB_BYTES, scrub.checked_bytes),
+        (names.SCRUB_FOUND, scrub.found_count),
+        (names.SCRUB_HEALED, scrub.healed_count),
+        (names.SCRUB_DAMAGED, len(scrub.damages)),
+    ):
+        samples = Samples(family)
+        if is_on:
+            samples.add(value)
+        yield samples
 
 
 def _one(family: Family, value: Value, *labels: str) -> Samples:

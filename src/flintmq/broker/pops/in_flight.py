@@ -129,15 +129,11 @@ class InFlight:
             self._count(pop.key, -len(pop.unacked))
             self._forget(pop)
 
-    def remove_topic(self, topic: str) -> None:
-        for pop in self:
-            if pop.key.topic == topic:
-                self.remove(pop)
+    def of_topic(self, topic: str) -> list[InFlightPop]:
+        return [pop for pop in self._pops.values() if pop.key.topic == topic]
 
-    def remove_group(self, group: str) -> None:
-        for pop in self:
-            if pop.key.group == group:
-                self.remove(pop)
+    def of_group(self, group: str) -> list[InFlightPop]:
+        return [pop for pop in self._pops.values() if pop.key.group == group]
 
     # The clock
 

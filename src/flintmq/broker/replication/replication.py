@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from flintmq.broker.replication.ha_master import HaMaster
 from flintmq.broker.replication.ha_slave import HaSlave, SyncSoon
+from flintmq.broker.replication.returning import take_offsets_back
 from flintmq.broker.replication.slave_peers import SlavePeers
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import InvalidSetting
@@ -35,6 +36,8 @@ class Replication:
         clock: Callable[[], int],
     ) -> None:
         self._state = state
+        self._namesrv = namesrv
+        self._outgoing = outgoing
         self.master: HaMaster | None = None
         self.slave: HaSlave | None = None
         if state.config.ha_port is not None:
@@ -45,7 +48,7 @@ class Replication:
             self.slave = HaSlave(state, turn_is_due, sync_soon, clock)
 
     async def start(self, asked: Address, listening: Address) -> None:
-        """Listen for slaves, and follow the master.
+        """Listen for slaves, and follow the master; a master takes offsets back.
 
         ``asked`` is where the broker was told to listen, ``listening`` where it does.
         """
@@ -61,6 +64,8 @@ class Replication:
             self._state.ha_address = str(Address(host, self.master.address.port))
         if self.slave is not None:
             self.slave.start()
+        elif self._state.config.acting_master and self._namesrv:
+            await take_offsets_back(self._state, self._namesrv, self._outgoing)
 
     def grown(self) -> None:
         """The log has grown, or more of it is on disk."""

@@ -4,7 +4,7 @@
     Stored    once the turn's records are written, and with sync flush once they are durable
     Hold      later: when the queue grows, or at a deadline; then the pull runs once more
     HoldPop   later: when something arrives, or at a deadline; it may be held again
-    Ask       after a client was asked; its answer decides
+    Ask       after a client or a name server was asked; its answer decides
     Steps     in a few turns: the answer is large and is computed in parts
     None      never: the request wants no answer, or RocketMQ gives none
 
@@ -82,9 +82,10 @@ class HoldPop(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """Ask a client first.  ``then`` gets what it said, or None when it said nothing in time."""
+    """Ask a client first, or a name server.  ``then`` gets what it said, None without an answer."""
 
-    peer: Peer
+    peer: Peer | None
+    """None: a name server."""
     request: Command
     timeout_ms: int
     then: Callable[[Command | None], Outcome]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from flintmq.broker.requests.outcome import Refusal
+from flintmq.broker.scheduled.light_messages import number_light
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import LocalProtocolError
 from flintmq.model import properties as names
@@ -17,6 +18,7 @@ from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.properties import encode_properties
+from flintmq.protocol.records.record_checksum import unlike_checksummed
 from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
 from flintmq.store.message_log import Appended
 from flintmq.store.queues.dispatch import keys_of
@@ -69,24 +71,32 @@ def append(
     delay_level: int = 0,
     encoded: bytes | None = None,
 ) -> Appended:
-    """Append a message as it is.  ``encoded`` is what to store of its properties, if known."""
+    """Append a message as it is.
+
+    ``encoded`` is what to store of its properties, if known; it ends with the broker's own marks.
+    """
     if state.is_read_only:
         raise read_only()
     properties = message.properties
     count = 1
     if message.sys_flag & INNER_BATCH:
         count, encoded = _number_batch(state, message), None
+    light: list[str] = []
+    if state.log.raw.light.is_on:
+        light = number_light(state, message.topic, properties)
+        encoded = None if light else encoded
     bit_map = b""
     if state.config.bit_map_filter:
         bit_map = state.filters.bit_map(message.topic, properties)
+    code = tags_code(properties.get(names.TAGS))
     try:
-        return state.log.append(
+        appended = state.log.append(
             _pattern(message),
             message.body,
-            encode_properties(properties) if encoded is None else encoded,
+            unlike_checksummed(encode_properties(properties)) if encoded is None else encoded,
             message.born_ms,
             packed_host(message.born_host),
-            tags_code=tags_code(properties.get(names.TAGS)),
+            tags_code=code,
             keys=keys_of(properties),
             delay_level=delay_level,
             bit_map=bit_map,
@@ -95,6 +105,10 @@ def append(
         )
     except LocalProtocolError:
         raise illegal(state) from None
+    if light:
+        place = appended.log_offset, appended.size_bytes
+        state.log.raw.light.add(light, *place, code, now_ms)
+    return appended
 
 
 def _pattern(message: NewMessage) -> RecordPattern:

@@ -35,6 +35,7 @@ from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import TIMER_TOPIC
+from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.pop.journal import (
     ACK_TAG,
     BATCH_ACK_TAG,
@@ -126,6 +127,42 @@ class PopJournal:
             state, ack.to_body(), ack.tag, ack.unique_key, pop.due_ms, pop.revive_queue_id, now_ms
         )
 
+    def hand_over(self, state: BrokerTables, now_ms: int) -> None:
+        """Write what is in flight once more, each pop in one record with its acknowledgements.
+
+        A RocketMQ broker that takes the directory over then needs none of the earlier records.
+        """
+        moved: list[tuple[InFlightPop, int]] = []
+        for pop in self._in_flight:
+            checkpoint = checkpoint_of(pop.key, pop.offsets, pop.invisible_ms, acked=pop.acked)
+            appended = self._write(
+                state,
+                checkpoint.to_body(),
+                CHECKPOINT_TAG,
+                checkpoint.unique_key,
+                checkpoint.due_ms - CHECKPOINT_EARLY_MS,
+                pop.revive_queue_id,
+                now_ms,
+                flag=HIDES,
+            )
+            moved.append((pop, appended.queue_offset))
+
+        def written(failure: DiskFailed | None) -> None:
+            if failure is None:
+                for pop, offset in moved:
+                    self._in_flight.remove(pop)
+                    pop.source, pop.journal_offset = TIMER_SOURCE, offset
+                    self._in_flight.add(pop)
+                self.settle(state)
+
+        state.after_write.append(written)
+
+    def write_off(self, state: BrokerTables, pops: Iterable[InFlightPop], now_ms: int) -> None:
+        """The topic or the group of these pops is gone: nothing of them comes back."""
+        for pop in pops:
+            self.write_ack(state, pop, pop.unacked, now_ms)
+            self._in_flight.remove(pop)
+
     def write_order(
         self, state: BrokerTables, queue: OrderedQueue, pop: OrderedPop, offset: int, now_ms: int
     ) -> None:
@@ -215,7 +252,7 @@ class PopJournal:
                 else:
                     self._early.setdefault(ack.key, set()).update(ack.acked_offsets())
             elif tag == ORDER_TAG and offset >= self._saved_to:
-                self._take_order(state, OrderRecord.from_body(record.body))
+                self._take_order(state, OrderRecord.from_body(record.body), record.store_ms)
         except MalformedBody as error:
             log.error("a record of the pop journal at %d is skipped: %s", offset, error)  # noqa: TRY400
 
@@ -250,8 +287,9 @@ class PopJournal:
         offset: int,
     ) -> None:
         offsets, key = checkpoint.offsets, checkpoint.key
-        if not offsets:
+        if not offsets or key.topic not in state.topics:
             return
+        self._need_group(state, key.group, record.store_ms)
         if source == TIMER_SOURCE and offset >= self._saved_to and record.flag != HIDES:
             self._raise_offset(state, key, offsets[-1] + 1)
         if key in self._in_flight:
@@ -268,20 +306,23 @@ class PopJournal:
         acked = set(offsets).difference(checkpoint.unacked_offsets)
         self._in_flight.ack(key, acked | self._early.pop(key, set()))
 
+    def _need_group(self, state: BrokerTables, group: str, now_ms: int) -> None:
+        """A crash may have lost a group that is saved a moment after it was made."""
+        if group not in state.groups:
+            log.warning("%a has pops in the log and no settings: made again", group)
+            state.groups.create_or_replace(GroupConfig(group_name=group), now_ms)
+
     def _raise_offset(self, state: BrokerTables, key: PopKey, next_offset: int) -> None:
         """What was handed out after the offsets were saved is handed out still."""
-        if key.topic not in state.topics or key.group not in state.groups:
-            return
         within = min(next_offset, state.log.max_offset(key.topic, key.queue_id))
         known = state.offsets.query(key.group, key.topic, key.queue_id)
         if known is None or known < within:
             state.offsets.commit(key.group, key.topic, key.queue_id, within, "the pop journal")
 
-    def _take_order(self, state: BrokerTables, record: OrderRecord) -> None:
-        if record.topic not in state.topics or record.group not in state.groups:
+    def _take_order(self, state: BrokerTables, record: OrderRecord, store_ms: int) -> None:
+        if record.topic not in state.topics or not record.pop.distances:
             return
-        if not record.pop.distances:
-            return
+        self._need_group(state, record.group, store_ms)
         self._ordered.put((record.topic, record.group, record.queue_id), record.pop)
         within = min(record.offset, state.log.max_offset(record.topic, record.queue_id))
         place = record.group, record.topic, record.queue_id

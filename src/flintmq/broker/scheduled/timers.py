@@ -37,6 +37,8 @@ from flintmq.broker.scheduled.redelivery import (
     record_of,
     waits_until,
 )
+from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
+from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, InvalidName, Overloaded
@@ -61,11 +63,6 @@ READ_RECORDS = 1_000
 BLOCK = 1_024
 """Queue offsets that are counted together, to know the first that still waits."""
 
-OFFSET_BITS = 44
-"""Of a heap's key, for the queue offset; the time is above them."""
-
-_OFFSETS = (1 << OFFSET_BITS) - 1
-
 
 class Timers:
     """All timer messages.  ``progress`` is how far a 5.x broker had come in this directory."""
@@ -83,11 +80,16 @@ class Timers:
         self._progress = progress or TimerProgress(0, QueueOffset(0))
         self._heap: list[int] = []
         self._under_way: list[int] = []
+        self._leaving: list[str] = []  # their topics
+        self.waiting_topics = WaitingTopics()
         self._waiting: dict[int, int] = {}  # how many of each block; the lowest one is first
         self._cancels: dict[str, QueueOffset] = {}
-        self._done = _key(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        self._done = key_of(saved.delivered_ms, saved.delivered_offset) if saved else -1
+        if progress is not None:  # what RocketMQ delivered is not delivered again
+            self._done = max(self._done, key_of(progress.read_ms + rules.STEP_MS, 0))
         self._next = QueueOffset(saved.low_offset if saved else 0)
         self._ready_at: QueueOffset | None = None  # what was there at the start is read up to here
+        self._floor = 0  # nothing before it is needed
         self._unwritten = 0
         self._retry_ms = 0
         self._is_failing = False
@@ -137,7 +139,7 @@ class Timers:
         message.topic = TIMER_TOPIC
         message.queue_id = 0
         if not self._unwritten:
-            state.after_write.append(lambda _: self._note_written())
+            state.after_write.append(lambda _: setattr(self, "_unwritten", 0))
         self._unwritten += 1
 
     def waiting_count(self, state: BrokerTables) -> int:
@@ -154,16 +156,12 @@ class Timers:
         return max(0, now_ms - (self._heap[0] >> OFFSET_BITS)) if self._heap else 0
 
     @property
-    def scheduled_count(self) -> int:
-        """Messages that wait in memory for their time."""
+    def scheduled_count(self) -> int:  # messages that wait in memory for their time
         return len(self._heap)
 
     def due_times(self, start: int, count: int) -> list[int]:
         """When some of them are due, in no order."""
         return [key >> OFFSET_BITS for key in self._heap[start : start + count]]
-
-    def _note_written(self) -> None:
-        self._unwritten = 0
 
     # Delivering
 
@@ -179,10 +177,12 @@ class Timers:
         heap = self._heap
         while heap and heap[0] >> OFFSET_BITS <= now_ms and not allowance.is_spent:
             try:
-                allowance.spend(self._deliver_one(state, heap[0], sent, now_ms))
+                size_bytes, topic = self._deliver_one(state, heap[0], sent, now_ms)
             except (DiskFailed, Overloaded, BodyTooLarge) as failure:
                 self._note_failure(failure, now_ms)
                 break
+            allowance.spend(size_bytes)
+            self._leaving.append(topic)
             self._under_way.append(heappop(heap))
         if self._under_way:
             state.after_write.append(lambda failure: self._settle(state, sent, failure, now_ms))
@@ -205,7 +205,7 @@ class Timers:
         """
         if not self._is_ready:
             return self._copied
-        late = _up_to(self._heap, self._done)
+        late = keys_up_to(self._heap, self._done)
         late += [key for key in self._under_way if key <= self._done]
         first = next(iter(self._waiting), None)
         lows = [self._next if first is None else first * BLOCK]
@@ -213,9 +213,9 @@ class Timers:
             lows.append(low)
         return TimerPositions(
             delivered_ms=self._done >> OFFSET_BITS,
-            delivered_offset=self._done & _OFFSETS if self._done >= 0 else -1,
-            late=tuple(sorted(key & _OFFSETS for key in late)),
-            low_offset=min(lows),
+            delivered_offset=self._done & OFFSETS if self._done >= 0 else -1,
+            late=tuple(sorted(key & OFFSETS for key in late)),
+            low_offset=max(self._floor, min(lows)),
             next_offset=self._next,
         )
 
@@ -224,7 +224,7 @@ class Timers:
         self._copied = positions
 
     def progress(self, now_ms: int) -> TimerProgress:
-        """The same as RocketMQ tells its slaves: what is noted for before a time is delivered."""
+        """The progress that RocketMQ sends to its slaves: timers before this time are delivered."""
         if not self._is_ready:
             return self._progress
         waiting = [*self._heap[:1], *self._under_way]
@@ -232,6 +232,16 @@ class Timers:
         first_ms = (min(waiting) >> OFFSET_BITS) - rules.STEP_MS if waiting else now_ms
         read_ms = max(0, min(first_ms, now_ms)) // rules.STEP_MS * rules.STEP_MS
         return TimerProgress(read_ms, self._next)
+
+    def waiting_offsets(self) -> list[QueueOffset]:
+        """Where the messages are that wait in memory, by time."""
+        return [QueueOffset(key & OFFSETS) for key in sorted(self._heap)]
+
+    def begin_at(self, offset: QueueOffset) -> None:
+        """Everything that waits is at or after ``offset``, and is read there at the next start."""
+        self._heap, self._done = [], -1
+        self._waiting.clear()
+        self._next = self._floor = offset
 
     def finish_reading(self, state: BrokerTables) -> None:
         """Read at once what was there at the start: pops must know what is in flight."""
@@ -288,12 +298,13 @@ class Timers:
         due_ms = noted + rules.STEP_MS  # so that it outlives what it cancels
         if target is None:
             due_ms = rules.due_ms(properties, noted, record.store_ms)
-        key = _key(due_ms, offset)
+        key = key_of(due_ms, offset)
         if self._was_delivered(key, offset, noted):
             return
         if target is not None:
             self._cancels[target] = offset
         heappush(self._heap, key)
+        self.waiting_topics.come(properties.get(names.REAL_TOPIC, ""))
         block = offset // BLOCK
         self._waiting[block] = self._waiting.get(block, 0) + 1
 
@@ -306,47 +317,47 @@ class Timers:
         saved = self._saved
         if saved is None or offset >= saved.next_offset or offset in self._late:
             return False
-        return key <= _key(saved.delivered_ms, saved.delivered_offset)
+        return key <= key_of(saved.delivered_ms, saved.delivered_offset)
 
     def _was_delivered_by_rocketmq(self, offset: QueueOffset, noted: int) -> bool:
         return offset < self._progress.queue_offset and noted < self._progress.read_ms
 
     def _deliver_one(
         self, state: BrokerTables, key: int, sent: dict[str, list[int]], now_ms: int
-    ) -> int:
-        """Append the message of a key, unless it is cancelled; return its size."""
-        offset = QueueOffset(key & _OFFSETS)
+    ) -> tuple[int, str]:
+        """Append the message of a key, unless it is cancelled; its size, and where it wanted to."""
+        offset = QueueOffset(key & OFFSETS)
         units = state.log.lookup.entries(TIMER_TOPIC, 0, offset, 1)
         record = record_of(state, units[0], TIMER_TOPIC, 0, offset) if units else None
         properties = {} if record is None else parse_properties(record.properties)
-        home = home_of(properties)
+        home, topic = home_of(properties), properties.get(names.REAL_TOPIC, "")
         if record is None or home is None:
             self._skip(offset, "cannot be read any more")
-            return 0
+            return 0, topic
         target = properties.get(names.TIMER_DEL_UNIQKEY)
         if target is not None:
             if self._cancels.get(target) == offset:
                 del self._cancels[target]
-            return 0
+            return 0, topic
         if self._cancels and rules.cancel_key(properties) in self._cancels:
-            return 0
+            return 0, topic
         try:
             home = destination(state, home, now_ms)
         except Refusal as refusal:
             self.unreadable_count += 1
             self._undeliverable.log_first(home, f"queue offset {offset}", refusal)
-            return 0
+            return 0, topic
         properties[names.TIMER_ENQUEUE_MS] = str(record.store_ms)
         properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
         try:
             stored = append(state, rebuilt(record, properties, *home), now_ms)
         except (Refusal, InvalidName) as error:
             self._skip(offset, f"cannot be stored: {error}")
-            return 0
+            return 0, topic
         counts = sent.setdefault(home.topic, [0, 0])
         counts[0] += 1
         counts[1] += stored.size_bytes
-        return stored.size_bytes
+        return stored.size_bytes, topic
 
     def _settle(
         self,
@@ -356,15 +367,17 @@ class Timers:
         now_ms: int,
     ) -> None:
         keys, self._under_way = self._under_way, []
+        topics, self._leaving = self._leaving, []
         if failure is not None:
             for key in keys:
                 heappush(self._heap, key)
             self._note_failure(failure, now_ms)
             return
         self._is_failing = False
+        self.waiting_topics.leave(topics, is_last=not self._heap)
         self._done = max(self._done, keys[-1])
         for key in keys:
-            block = (key & _OFFSETS) // BLOCK
+            block = (key & OFFSETS) // BLOCK
             self._waiting[block] -= 1
             if not self._waiting[block]:
                 del self._waiting[block]
@@ -393,19 +406,3 @@ def _illegal(delay_ms_max: int) -> Refusal:
         f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
         "current time",
     )
-
-
-def _key(due_ms: int, offset: int) -> int:
-    return (due_ms << OFFSET_BITS) | (offset & _OFFSETS)
-
-
-def _up_to(heap: list[int], last: int) -> list[int]:
-    """The keys of a heap that are not above ``last``; no others are looked at."""
-    found = []
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(heap) and heap[place] <= last:
-            found.append(heap[place])
-            places += (2 * place + 1, 2 * place + 2)
-    return found

@@ -43,6 +43,7 @@ from flintmq.protocol.records.properties import (
     split_unique_id,
 )
 from flintmq.protocol.records.record import RECORD_BYTES_MAX
+from flintmq.protocol.records.record_checksum import CHECKSUM_BYTES
 from flintmq.protocol.records.record_pattern import packed_host, pattern_of
 from flintmq.store.files.layout import BATCH_COUNT_MAX
 from flintmq.store.files.store_config import StoreConfig
@@ -174,8 +175,11 @@ def split_checked(
 
     ``common`` is what the properties of all end with.  Raises `MalformedBody`.
     """
+    if config.serves_light and _LIGHT_NAME in body:  # records of a batch are in no light queue
+        return None
     parts = split_batch(body)
-    each_bytes = RECORD_BYTES_MIN + len(topic) + len(common)
+    common_bytes = len(common) + CHECKSUM_BYTES * config.record_checksums
+    each_bytes = RECORD_BYTES_MIN + len(topic) + common_bytes
     limit = min(BATCH_BYTES_MAX, config.batch_bytes_max)
     texts = parts.properties
     if len(body) + each_bytes * len(texts) > limit:
@@ -183,9 +187,12 @@ def split_checked(
     if not all(map(bytes.endswith, texts, repeat(_SEPARATOR))):
         texts = list(map(_ended, texts))
         parts = parts._replace(properties=texts)
-    if max(map(len, texts)) + len(common) > PROPERTIES_BYTES_MAX:
+    if max(map(len, texts)) + common_bytes > PROPERTIES_BYTES_MAX:
         return None
     return parts
+
+
+_LIGHT_NAME = names.INNER_MULTI_QUEUE_OFFSET.encode()
 
 
 def _ended(text: bytes) -> bytes:

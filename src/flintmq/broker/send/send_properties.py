@@ -21,7 +21,16 @@ KEPT_MAX = 64
 
 _MARKS = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER)
 _SPECIAL = frozenset(
-    {*_MARKS, *TIMER_NAMES, names.DELAY, names.TRAN_MSG, names.POP_CK, names.INNER_NUM}
+    {
+        *_MARKS,
+        *TIMER_NAMES,
+        names.DELAY,
+        names.TRAN_MSG,
+        names.POP_CK,
+        names.INNER_NUM,
+        names.INNER_MULTI_DISPATCH,
+        names.INNER_MULTI_QUEUE_OFFSET,
+    }
 )
 """Names that change where a message goes or what is stored of it."""
 

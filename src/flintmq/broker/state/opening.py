@@ -41,17 +41,17 @@ from flintmq.broker.tables.queue_locks import BrokerQueueLocks
 from flintmq.broker.tables.topics import BrokerTopics
 from flintmq.logs import logger
 from flintmq.model.host import Host
+from flintmq.model.light_queue import is_light
 from flintmq.model.message_id import MonthlyIds, UniqueIds
 from flintmq.model.route import QUEUES_MAX
 from flintmq.net.refusals import Refusals
-from flintmq.protocol.bodies.offset import TimerPositions
+from flintmq.protocol.bodies.offset import ConsumerOffsets, TimerPositions
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.queues.queue_kinds import BATCH_QUEUE, QUEUE_TYPE
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 from flintmq.store.recovery.survey import TimerProgress
 
 log = logger(__name__)
@@ -94,7 +94,10 @@ def open_state(
             log=messages,
             topics=BrokerTopics(config, tables.topics.load(), now_ms, names, refusals),
             groups=Groups(config, tables.groups.load(), now_ms, names, refusals),
-            offsets=Offsets(tables.consumer_offsets.load()),
+            offsets=Offsets(
+                _offsets(tables, config.store),
+                notes_commits=config.acting_master and not config.role.is_master,
+            ),
             clients=Clients(config),
             locks=BrokerQueueLocks(config.lock_ms),
             filters=ConsumerFilters(tables.filters.load(), now_ms),
@@ -131,6 +134,12 @@ def _saved_to(timers: TimerPositions | None, progress: TimerProgress | None) -> 
     return max(ours, progress.queue_offset if progress is not None else 0)
 
 
+def _offsets(tables: Tables, store: StoreConfig) -> ConsumerOffsets | None:
+    """The offsets of all groups.  With light queues they are in a file of their own, once saved."""
+    saved = tables.light_offsets.load() if store.serves_light else None
+    return tables.consumer_offsets.load() if saved is None else saved.plain()
+
+
 def _for_slave(store: StoreConfig) -> StoreConfig:
     """A slave calls its readers slow a little earlier than a master, as in RocketMQ."""
     percent = max(0, store.in_memory_percent - SLAVE_PERCENT_LESS)
@@ -145,7 +154,7 @@ def _adopt_topics(state: BrokerState, now_ms: int) -> None:
     found = {topic: 1 for topic in state.log.batched if topic not in state.topics}
     beyond: dict[str, list[int]] = {}
     for queue in state.log.queues():
-        if queue.start == queue.stop or queue.topic.startswith(LIGHT_QUEUE_PREFIX):
+        if queue.start == queue.stop or is_light(queue.topic):
             continue
         if queue.queue_id < QUEUES_MAX:
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import DiskFailed
+from flintmq.model.queue import QueueOffset
+from flintmq.protocol.bodies.offset import LightOffsets
 from flintmq.store.files.json_tables import Tables
+from flintmq.store.recovery.survey import TimerProgress, write_timer_progress
 
 PAUSE_FACTOR = 9
 """Names that come without end are saved again after this many times as long as a save takes, so
@@ -31,7 +34,7 @@ def save_pause(took_s: float) -> float:
 
 
 @dataclass(slots=True)
-class Snapshot:
+class TableSnapshot:
     """What to save, and how that ended."""
 
     saves: list[Callable[[], None]]
@@ -48,7 +51,7 @@ class Snapshot:
             self.failure = failure
 
 
-def take_names(state: BrokerState, tables: Tables) -> Snapshot:
+def take_names(state: BrokerState, tables: Tables) -> TableSnapshot:
     """Topics and groups as they are now; from here on they count as unchanged."""
     saves: list[Callable[[], None]] = []
     has_topics, has_groups = state.topics.is_dirty, state.groups.is_dirty
@@ -70,16 +73,20 @@ def take_names(state: BrokerState, tables: Tables) -> Snapshot:
         state.groups.is_dirty |= has_groups
         state.modes.is_dirty |= has_modes
 
-    return Snapshot(saves, give_back)
+    return TableSnapshot(saves, give_back)
 
 
-def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
+def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> TableSnapshot:
     """Everything else as it is now; from here on it counts as unchanged."""
     saves: list[Callable[[], None]] = []
     has_offsets = state.offsets.is_dirty
     if has_offsets:
         offsets = state.offsets.table(now_ms)
-        saves.append(lambda: tables.consumer_offsets.save(offsets))
+        if state.config.store.serves_light:
+            light = LightOffsets.of(offsets)
+            saves.append(lambda: tables.light_offsets.save(light))
+        else:
+            saves.append(lambda: tables.consumer_offsets.save(offsets))
     delays = state.delays.table()
     saves.append(lambda: tables.delay_offsets.save(delays))
     state.filters.forget_dead(now_ms)
@@ -95,7 +102,10 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
         saves.append(lambda: tables.ordered_pops.save(ordered))
     timers = state.timers.table()
     if timers is not None:
+        progress = TimerProgress(now_ms, QueueOffset(timers.low_offset))
         saves.append(lambda: tables.timers.save(timers))
+        if timers.next_offset:
+            saves.append(lambda: write_timer_progress(tables.disk, tables.directory, progress))
     state.offsets.is_dirty = state.filters.is_dirty = state.ordered.is_dirty = False
 
     def give_back() -> None:
@@ -104,4 +114,4 @@ def take_positions(state: BrokerState, tables: Tables, now_ms: int) -> Snapshot:
         state.filters.is_dirty |= has_filters
         state.ordered.is_dirty |= has_ordered
 
-    return Snapshot(saves, give_back)
+    return TableSnapshot(saves, give_back)

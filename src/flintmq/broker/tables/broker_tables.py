@@ -136,6 +136,15 @@ class BrokerTables:
     """Of a slave: where its master listens, as a name server told it last."""
 
     @property
+    def takes_commits_of_pulls(self) -> bool:
+        """Whether the offset that a pull carries is stored.
+
+        Clients let only those pulls carry one that go to the master of their route.
+        """
+        is_stand_in = self.config.acting_master and not self.config.role.is_master
+        return not self.is_read_only or is_stand_in
+
+    @property
     def has_new_names(self) -> bool:
         """Whether topics or groups changed since they were last saved."""
         return self.topics.is_dirty or self.groups.is_dirty

@@ -17,10 +17,10 @@ import msgspec
 
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.model.group import DEAD_LETTER_PREFIX, GROUP_CHARACTERS_MAX, RETRY_PREFIX
+from flintmq.model.light_queue import is_light
 from flintmq.model.topic import NAME_PATTERN, NOT_FOR_PRODUCERS, TIMER_TOPIC, TOPIC_CHARACTERS_MAX
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 CLIENT_ID_CHARACTERS_MAX = 1_024
 """``ip@instance``, perhaps with a unit and a stream: real ones have 20 to 100 characters."""
@@ -133,11 +133,9 @@ def _name_fault(topic: str) -> tuple[ResponseCode, str] | None:
         return ResponseCode.INVALID_PARAMETER, fault
     if topic in NOT_FOR_PRODUCERS or topic == TIMER_TOPIC:
         return ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."
-    if topic.startswith(LIGHT_QUEUE_PREFIX):
-        return (
-            ResponseCode.NO_PERMISSION,
-            f"Sending message to topic[{topic}] is forbidden. No light message queues here.",
-        )
+    if is_light(topic):
+        remark = f"Sending message to topic[{topic}] is forbidden. No light queue is a topic."
+        return ResponseCode.NO_PERMISSION, remark
     return None
 
 

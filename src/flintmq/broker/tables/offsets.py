@@ -3,6 +3,11 @@
 A commit is stored as given, also when it is smaller than the last one; that is logged with
 both numbers and counted.  -1 counts as unknown.  A pending reset, the 5.x way of resetting,
 is handed out once to the next pull and keeps commits out until then.
+
+A slave that may act as the master notes what is committed to it.  Its master gets that when it is
+back: at its start by `merge`, later by the copies of the slave (`take_noted`).
+
+Invariant: the version is that of the master until something is stored here that it does not know.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 class Offsets:
     """Offsets by topic and group, then queue id."""
 
-    def __init__(self, saved: ConsumerOffsets | None) -> None:
+    def __init__(self, saved: ConsumerOffsets | None, *, notes_commits: bool = False) -> None:
         self._table: dict[Place, dict[int, int]] = {}
         self._pulled: dict[Place, dict[int, int]] = {}
         self._resets: dict[Place, dict[int, QueueOffset]] = {}
@@ -57,6 +62,9 @@ class Offsets:
                 log.warning("offsets of %r belong to nobody and are left out", key)
         self.version = (saved.data_version if saved else None) or DataVersion()
         self.is_dirty = False
+        self._is_newer = False  # than the version says
+        self._notes_commits = notes_commits
+        self._noted: dict[tuple[str, str, int], int] = {}
         self.backward_count = 0
         """Commits that went back."""
 
@@ -79,6 +87,8 @@ class Offsets:
                 who, group, topic, queue_id, before, offset,
             )  # fmt: skip
         self._store(group, topic, queue_id, offset)
+        if self._notes_commits:
+            self._noted[group, topic, queue_id] = offset
 
     def query(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
         """The stored or pending offset, or nothing when there is none or it is negative."""
@@ -155,14 +165,47 @@ class Offsets:
             stored = self._table.get((topic, group), NO_QUEUES)
             for queue_id, offset in queues.items():
                 within = min(offset, max_offset(topic, queue_id))
+                if within < self._noted.get((group, topic, queue_id), -1):
+                    continue  # committed here since: the next copy hands it over
                 if stored.get(queue_id) != within:
                     if queue_id not in stored:
                         self._require_room(group, topic, stored)
                     self._store(group, topic, queue_id, within)
                     stored = self._table[topic, group]
-        if table.data_version is not None and not self.version.matches(table.data_version):
+        if table.data_version is not None:
+            self.is_dirty |= not self.version.matches(table.data_version)
             self.version = table.data_version
-            self.is_dirty = True
+            self._is_newer = bool(self._noted)
+
+    def merge(self, table: ConsumerOffsets, max_offset: Callable[[str, int], int]) -> int:
+        """Store those offsets of a slave that are further; how many.  None beyond its queue's end.
+
+        Nothing is stored of a table that is older than this one: offsets were reset since.
+        """
+        if table.data_version is None or table.data_version.is_older_than(self.version):
+            return 0
+        count = 0
+        for key, queues in table.offset_table.items():
+            topic, separator, group = key.partition(SEPARATOR)
+            stored = self._table.get((topic, group), NO_QUEUES)
+            for queue_id, offset in queues.items() if separator else ():
+                within = min(offset, max_offset(topic, queue_id))
+                if within > stored.get(queue_id, -1):
+                    if queue_id not in stored:
+                        self._require_room(group, topic, stored)
+                    self._store(group, topic, queue_id, within)
+                    stored = self._table[topic, group]
+                    count += 1
+        return count
+
+    def take_noted(self) -> dict[tuple[str, str, int], int]:
+        """What was committed here since this was asked last: by group, topic and queue id."""
+        noted, self._noted = self._noted, {}
+        return noted
+
+    def note_again(self, noted: Mapping[tuple[str, str, int], int]) -> None:
+        """Keep offsets that did not reach the master for the next attempt; later commits win."""
+        self._noted = {**noted, **self._noted}
 
     def clone(self, source: str, target: str, topics: Iterable[str]) -> None:
         """Copy the offsets of one group to another."""
@@ -177,7 +220,7 @@ class Offsets:
                 self._table[topic, target] = copy
                 self._count += len(copy)
                 self._changed.add((topic, target))
-                self.is_dirty = True
+                self.is_dirty = self._is_newer = True
 
     def remove_topic(self, topic: str) -> None:
         for group in list(self._groups_of.get(topic, ())):
@@ -189,8 +232,9 @@ class Offsets:
 
     def table(self, now_ms: int) -> ConsumerOffsets:
         """The whole table, to be saved or sent.  Only what changed since the last one is copied."""
-        if self.is_dirty:
+        if self._is_newer:
             self.version = self.version.next(now_ms)
+            self._is_newer = False
         for topic, group in self._changed:
             key = f"{topic}{SEPARATOR}{group}"
             queues = self._table.get((topic, group))
@@ -212,7 +256,7 @@ class Offsets:
         self._count += queue_id not in queues
         queues[queue_id] = offset
         self._changed.add(place)
-        self.is_dirty = True
+        self.is_dirty = self._is_newer = True
 
     def _index(self, topic: str, group: str) -> None:
         self._topics_of.setdefault(group, {})[topic] = None
@@ -237,7 +281,8 @@ class Offsets:
         if queues is not None:
             self._count -= len(queues)
             self._changed.add(place)
-        self.is_dirty |= queues is not None or pulled is not None
+        if queues is not None or pulled is not None:
+            self.is_dirty = self._is_newer = True
         for index, one, other in (
             (self._topics_of, group, topic),
             (self._groups_of, topic, group),

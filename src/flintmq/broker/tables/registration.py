@@ -24,7 +24,12 @@ from flintmq.protocol.bodies.register import BrokerRegistration, body_crc32
 from flintmq.protocol.bodies.topic import TopicConfig, TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
-from flintmq.protocol.headers.route import BrokerIdentity, RegisterAnswer, RegisterBroker
+from flintmq.protocol.headers.route import (
+    BrokerHeartbeat,
+    BrokerIdentity,
+    RegisterAnswer,
+    RegisterBroker,
+)
 
 log = logger(__name__)
 
@@ -51,7 +56,8 @@ def register_request(state: BrokerTables, topics: Iterable[str] | None = None) -
         cluster_name=config.cluster,
         broker_id=config.broker_id,
         ha_server_addr=state.ha_address or NO_HA_ADDRESS,
-        enable_acting_master=False,
+        enable_acting_master=config.acting_master,
+        heartbeat_timeout_millis=config.not_active_ms if config.acting_master else None,
         compressed=False,
         body_crc32=body_crc32(body),
     )
@@ -75,6 +81,18 @@ def register_parts(
     for at in range(0, len(names), PART_TOPICS):
         state.topics.renew_version(now_ms)
         yield register_request(state, names[at : at + PART_TOPICS])
+
+
+def heartbeat_request(state: BrokerTables) -> Command:
+    """BROKER_HEARTBEAT (904): the broker lives, and nothing else has changed."""
+    config = state.config
+    header = BrokerHeartbeat(
+        cluster_name=config.cluster,
+        broker_addr=state.address,
+        broker_name=config.broker_name,
+        broker_id=config.broker_id,
+    )
+    return request(RequestCode.BROKER_HEARTBEAT, header)
 
 
 def unregister_request(state: BrokerTables) -> Command:

@@ -100,6 +100,8 @@ def _print_status(of: BrokerStatus, reported: Mapping[str, str]) -> None:
         ("topics", _count_text(it.topic_count)),
         ("groups", _count_text(it.group_count)),
     ]
+    if it.damages:
+        rows.append(("damaged", it.damages))
     if it.replicas is not None:
         rows += _replica_rows(it.replicas)
     rows += [

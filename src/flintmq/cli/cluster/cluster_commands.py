@@ -107,7 +107,7 @@ def _row(of: BrokerStatus) -> tuple[object, ...]:
 
 
 def _behind(of: BrokerStatus, found: tuple[BrokerStatus, ...]) -> str | None:
-    """How much of the log of its master a slave lacks."""
+    """How many bytes of the log of its master a slave lacks, as text."""
     masters = (each for each in found if (each.broker, each.broker_id) == (of.broker, MASTER_ID))
     master = next(masters, None)
     if of.broker_id == MASTER_ID or master is None or master.figures is None or of.figures is None:

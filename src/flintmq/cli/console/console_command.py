@@ -23,10 +23,11 @@ from flintmq.cli.shared.server_process import (
     serve_until_told,
     stop_signal,
 )
-from flintmq.cli.shared.tls_options import option
+from flintmq.cli.shared.tls_options import choose_tls, option
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.errors import InvalidSetting
-from flintmq.net.address import Address, parse_host
+from flintmq.net.address import Address, parse_addresses, parse_host
+from flintmq.net.tls import TlsMode
 
 if TYPE_CHECKING:
     from flintmq.client.admin_methods import AdminSettings
@@ -83,9 +84,37 @@ LoginBy = Annotated[
         "rights then hold.",
     ),
 ]
+SparkRunsAt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-run",
+        metavar="HOST:PORT",
+        help="Also show the Spark queries of the program that serves its metrics there, as "
+        "flintmq run --spark … --metrics HOST:PORT does; may be several.",
+        show_default=False,
+    ),
+]
 NoBodies = Annotated[
     bool,
     typer.Option("--no-bodies", help="Show, search and hand out no body of any message."),
+]
+HttpsCert = Annotated[
+    Path | None,
+    option(
+        "--https-cert",
+        "FLINTMQ_CONSOLE_CERT",
+        "FILE",
+        "Speak HTTPS with this certificate (PEM); --tls-cert is what brokers are shown.",
+    ),
+]
+HttpsKey = Annotated[
+    Path | None,
+    option(
+        "--https-key",
+        "FLINTMQ_CONSOLE_KEY",
+        "FILE",
+        "The key of the certificate, when it is in a file of its own.",
+    ),
 ]
 AllowChanges = Annotated[
     bool,
@@ -115,13 +144,16 @@ def console(
     login: LoginBy = Login.TOKEN,
     no_bodies: NoBodies = False,
     allow_changes: AllowChanges = False,
+    spark_runs: SparkRunsAt = None,
+    https_cert: HttpsCert = None,
+    https_key: HttpsKey = None,
     audit: AuditFile = None,
     log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run pages in a browser that show a cluster: topics, groups, messages, who is behind.
 
-    It changes nothing without --allow-changes, and listens on loopback by default. It speaks HTTP:
-    let a proxy with TLS stand before it where other machines reach it.
+    It changes nothing without --allow-changes, and listens on loopback by default. It speaks HTTP
+    unless it has a certificate: give it one, or a proxy with TLS, where other machines reach it.
 
     Examples:
         flintmq console
@@ -131,7 +163,10 @@ def console(
     with_accounts = login is Login.ACCOUNTS
     if with_accounts and token is not None:
         raise InvalidSetting("login", login, "people sign in with accounts: give no token")
-    check_console(address, token, hosts or (), with_accounts=with_accounts)
+    tls = choose_tls(https_cert, https_key, None, TlsMode.ENFORCING, prefix="--https")
+    check_console(
+        address, token, hosts or (), with_accounts=with_accounts, is_secure=tls is not None
+    )
     from flintmq.console.app import ConsoleSettings
 
     client = cast("AdminSettings", settings)  # with one key less, none of which is required
@@ -142,6 +177,8 @@ def console(
         hosts=[*map(parse_host, hosts or ())],
         shows_bodies=not no_bodies,
         audit=(audit or AUDIT_FILE) if allow_changes else None,
+        tls=tls,
+        spark_runs=[each for text in spark_runs or () for each in parse_addresses(text)],
     )
     serve_until_told(_serve(wanted, address), log_level)
 

@@ -21,7 +21,12 @@ TOKEN_MIN = 16
 
 
 def check_console(
-    listen: Address, token: str | None, hosts: Iterable[str], *, with_accounts: bool = False
+    listen: Address,
+    token: str | None,
+    hosts: Iterable[str],
+    *,
+    with_accounts: bool = False,
+    is_secure: bool = False,
 ) -> None:
     """Refuse what would be open to others, and say when a package is missing."""
     for package in ("starlette", "uvicorn", "jinja2"):
@@ -37,7 +42,8 @@ def check_console(
     if is_everywhere(listen.host) and not list(hosts):
         reason = "name what browsers call it: --host NAME"
         raise InvalidSetting("listen address", str(listen), reason)
-    say(f"{listen} speaks HTTP: whoever is on the way reads logins; put TLS before it")
+    if not is_secure:
+        say(f"{listen} speaks HTTP: whoever is on the way reads logins; put TLS before it")
 
 
 def open_console(

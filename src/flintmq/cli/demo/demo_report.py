@@ -31,8 +31,8 @@ FILES: Final = {
 """What a run leaves in its directory."""
 
 
-class Sample(NamedTuple):
-    """One look at the run, in seconds since 1970."""
+class DemoSample(NamedTuple):
+    """Counts of the run at one time, in seconds since 1970."""
 
     time_s: float
     sent: int
@@ -55,7 +55,7 @@ class Ending(NamedTuple):
         return all(check.is_good for check in self.checks)
 
 
-def progress_line(step: str, elapsed_s: float, count: int, now: Sample, tally: Tally) -> str:
+def progress_line(step: str, elapsed_s: float, count: int, now: DemoSample, tally: Tally) -> str:
     minutes, seconds = divmod(max(0, int(elapsed_s)), 60)
     return (
         f"{minutes}:{seconds:02}  {step}  sent {now.sent:,} of {count:,}"
@@ -156,7 +156,7 @@ def _short(path: Path) -> str:
 
 def draw(
     began_s: float,
-    samples: Sequence[Sample],
+    samples: Sequence[DemoSample],
     marks: Mapping[str, float],
     tally: Tally,
     path: Path,

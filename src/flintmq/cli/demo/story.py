@@ -27,7 +27,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.cli.demo.demo_report import FILES, Ending, Sample, draw, progress_line
+from flintmq.cli.demo.demo_report import FILES, DemoSample, Ending, draw, progress_line
 from flintmq.cli.demo.evidence import Evidence, Tally, check_all, write_orders
 from flintmq.cli.demo.orders import (
     DIRECTORY,
@@ -55,6 +55,9 @@ log = logger(__name__)
 
 FIRST, THREADS_JOIN, SPARK_LEAVES, ALL = 0.05, 0.40, 0.65, 1.0
 """Shares of the messages that are sent by then."""
+
+REASON_S: Final = 30.0
+"""How long the reason of a query that ended is waited for."""
 
 SENDING_S: Final = 30.0
 """How long sending takes if it never has to wait."""
@@ -128,7 +131,7 @@ class Story:
     ) -> None:
         self.tally = tally
         self.sent: list[tuple[Planned, str]] = []  # what the broker acknowledged, with its id
-        self.samples: list[Sample] = []
+        self.samples: list[DemoSample] = []
         self.marks: dict[str, float] = {}  # words of the picture, with their time
         self.began_s = time.time()
         self.first_s = self.began_s  # of the first message
@@ -161,7 +164,7 @@ class Story:
             leaving.result()
             with suppress(StepTooLong):  # the checks say what is missing
                 self._until("threads finish what is left", self._is_settled)
-        self._look("all is stopped")
+        self._take_sample("all is stopped")
 
     def evidence(self, ledger: Path, table_rows: int) -> Evidence:
         """What each side says now."""
@@ -197,7 +200,7 @@ class Story:
             self.sent += zip(batch, (each.message_id for each in receipts), strict=True)
             due_s += len(batch) / rate
             if time.monotonic() - looked_s > LOOK_S:
-                self._look(step)
+                self._take_sample(step)
                 looked_s = time.monotonic()
             time.sleep(max(0.0, due_s - time.monotonic()))
         self._until(step, lambda: self.tally.by[runner] > 0)
@@ -209,20 +212,20 @@ class Story:
 
     def _until(self, step: str, condition: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + STEP_S
-        self._look(step)
+        self._take_sample(step)
         while not condition():
             if time.monotonic() > deadline_s:
                 raise StepTooLong("the demo", "stuck", f"waited {STEP_S:g} s: {step}")
             time.sleep(LOOK_S)
-            self._look(step)
+            self._take_sample(step)
 
-    def _look(self, step: str) -> None:
-        """Take a sample; print a line at each new step and every few seconds."""
+    def _take_sample(self, step: str) -> None:
+        """Take a sample of the counts; print a line at each new step and every few seconds."""
         self._check_spark()
         self.tally.update()
         topics = (*QUEUES, retry_topic(GROUP))
         lag = sum(self._broker.lag(GROUP, topic) for topic in topics)
-        now = Sample(time.time(), len(self.sent), lag, self._broker.delayed())
+        now = DemoSample(time.time(), len(self.sent), lag, self._broker.delayed())
         self.samples.append(now)
         if step != self._step or time.monotonic() - self._printed_s > LINE_EVERY_S:
             self._step, self._printed_s = step, time.monotonic()
@@ -242,7 +245,7 @@ class StepTooLong(WrongState):
 def _check(query: Any) -> None:
     """Raise when a query of Spark has ended by itself."""
     if not query.query.isActive:
-        query.await_termination(0)  # raises what ended it
+        query.await_termination(REASON_S)  # raises what ended it, once its watcher has seen it
         raise WrongState("the query of Spark", "ended", "nobody asked it to")
 
 

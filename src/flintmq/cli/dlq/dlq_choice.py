@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flintmq.cli.shared.message_view import facts_of, short_body, tell_bad
+from flintmq.cli.shared.message_view import facts_of, report_bad, short_body
 from flintmq.cli.shared.options import require_group
 from flintmq.cli.shared.output import when
 from flintmq.cli.shared.tables import Wrapped, print_table
@@ -75,7 +75,7 @@ class FoundLetter:
 
 
 def find_letters(admin: Admin, group: str, choice: Choice) -> list[FoundLetter]:
-    """Those that fit, the oldest first; ends the command when nobody knows the group."""
+    """The chosen dead letters, oldest first; ends the command when no broker knows the group."""
     spans = admin.dead_letter_spans(group)
     if not spans:
         require_group(admin, group)
@@ -84,7 +84,7 @@ def find_letters(admin: Admin, group: str, choice: Choice) -> list[FoundLetter]:
     found = [
         FoundLetter(letter, letter.message.queue_offset < marks.get(_queue(letter), 0))
         for located in spans
-        for letter in map(BuriedMessage.of, admin.read(located, on_bad=tell_bad))
+        for letter in map(BuriedMessage.of, admin.read(located, on_bad=report_bad))
         if choice.fits(letter)
     ]
     found.sort(key=lambda each: each.letter.message.store_ms)
@@ -102,7 +102,7 @@ def replayed_ms(admin: Admin, group: str, letter: BuriedMessage) -> int | None:
 
 
 def letter_facts(found: FoundLetter) -> dict[str, object]:
-    """What programs are told of a dead letter."""
+    """The fields of a dead letter, for JSON."""
     letter = found.letter
     return {
         **facts_of(letter.message),
@@ -114,7 +114,7 @@ def letter_facts(found: FoundLetter) -> dict[str, object]:
 
 
 def print_letters(letters: Iterable[BuriedMessage]) -> None:
-    """A row for each."""
+    """Print a row for each dead letter."""
     print_table(
         (
             *("stored at", "of topic", "id", Wrapped("tag"), Wrapped("keys"), "tries"),

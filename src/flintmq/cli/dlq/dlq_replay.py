@@ -98,7 +98,7 @@ def replay(
         letters = _not_dealt_with(admin, group, found, again=again)[:most]
         lost = [letter for letter in letters if letter.origin_topic is None]
         letters = [letter for letter in letters if letter.origin_topic is not None]
-        tell_left_out(without_topic=len(lost))
+        print_left_out(without_topic=len(lost))
         if not letters:
             none = "no dead letter is left to replay" if found else "it has no such dead letter"
             exit_with(f"{group}: {none}", FAILED)
@@ -119,7 +119,7 @@ def replay(
 def _not_dealt_with(
     admin: Admin, group: str, found: list[FoundLetter], *, again: bool
 ) -> list[BuriedMessage]:
-    """What neither a mark nor a replay has dealt with; says how many are left out."""
+    """The dead letters that no mark and no replay has dealt with; prints how many are left out."""
     if again:
         return [each.letter for each in found]
     unmarked = [each.letter for each in found if not each.is_marked]
@@ -133,7 +133,7 @@ def _not_dealt_with(
 # What both replays share
 
 
-def tell_left_out(without_topic: int, bad_records: int = 0) -> None:
+def print_left_out(without_topic: int, bad_records: int = 0) -> None:
     """Say which dead letters are not sent."""
     if without_topic:
         say(f"{without_topic} do not say which topic they came from and are left out")
@@ -150,7 +150,7 @@ def is_confirmed(*, dry_run: bool, yes: bool) -> bool:
 
 @contextmanager
 def replay_progress(*, hidden: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; what is yielded takes how many are done, of how many."""
+    """A progress bar on a terminal; the yielded function takes how many are done, of how many."""
     console = Console(stderr=True)
     disable = hidden or not console.is_terminal
     with Progress(console=console, transient=True, disable=disable) as bar:
@@ -166,7 +166,7 @@ def _send(
     rate: float,
     output: Output,
 ) -> list[dict[str, object]]:
-    """Send them at their rate; what fails ends it, and is told with how far it came."""
+    """Send dead letters at a rate; an error ends it and says how many were sent."""
     sent: list[dict[str, object]] = []
     start_s = time.monotonic()
     try:

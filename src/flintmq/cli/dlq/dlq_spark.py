@@ -12,7 +12,7 @@ import typer
 
 from flintmq.cli.dlq import dlq_marks  # noqa: F401  # its commands are of the same app
 from flintmq.cli.dlq.dlq_commands import app
-from flintmq.cli.dlq.dlq_replay import Rate, To, is_confirmed, replay_progress, tell_left_out
+from flintmq.cli.dlq.dlq_replay import Rate, To, is_confirmed, print_left_out, replay_progress
 from flintmq.cli.messages.topic_reading import TopicReading
 from flintmq.cli.shared.cluster_options import connected
 from flintmq.cli.shared.options import DryRun, GroupName, Sql, Tags, Yes
@@ -174,7 +174,7 @@ def _count_on_spark(
     where: str | None,
     options: dict[str, str],
 ) -> DeadLetterReport:
-    _look(group, options)
+    _require_letters(group, options)
     from flintmq.spark.pipelines.dead_letter_report import dead_letter_report
 
     with spark_for("dlq report", master, conf) as session:
@@ -254,7 +254,7 @@ def bulk_replay(
     if output is Output.JSON and not yes and not dry_run:
         exit_with("nothing is sent without --yes or --dry-run", USAGE_ERROR)
     options = source_options(settings, since=since, until=until, more=more, tags=tag, sql=sql)
-    _look(group, options)
+    _require_letters(group, options)
     from flintmq.spark.pipelines.dead_letter_replay import plan_replay
 
     result: Replayed | None = None
@@ -287,8 +287,8 @@ def bulk_replay(
         raise typer.Exit(FAILED)
 
 
-def _look(group: str, options: dict[str, str]) -> None:
-    """See that there is something to read before Spark starts."""
+def _require_letters(group: str, options: dict[str, str]) -> None:
+    """Check that there are dead letters before Spark starts."""
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -306,7 +306,7 @@ def _look(group: str, options: dict[str, str]) -> None:
 def _show(plan: ReplayPlan, to: ReplayTo, rate: float) -> None:
     lines = [(each.topic, each.day, each.messages) for each in plan.chosen]
     print_table(("topic", "day", "dead letters"), lines[:SHOWN_MAX])
-    tell_left_out(plan.without_topic, plan.bad_records)
+    print_left_out(plan.without_topic, plan.bad_records)
     seconds = round(plan.messages / rate)
     print_line(
         f"{plan.messages} dead letters to the {to}, {rate:g} a second: {seconds} seconds or more"

@@ -42,6 +42,6 @@ def print_every_lag(
 
 
 def _topics(lag: GroupLag) -> str | None:
-    """None for a group that committed no offset yet."""
+    """The topics of a group as text; None for a group that committed no offset yet."""
     topics = {each.queue.topic for each in lag.queues}
     return ", ".join(sorted(each for each in topics if not is_retry_topic(each))) or None

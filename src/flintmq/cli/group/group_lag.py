@@ -1,4 +1,4 @@
-"""`flintmq group lag`: how far a group is behind, once or for as long as one looks on."""
+"""`flintmq group lag`: how far a group is behind, once or again and again."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def lag(
             return
         if watch:
             with suppress(KeyboardInterrupt):
-                _watch(_look_on(admin, group, topic, interval, count), output)
+                _watch(_read_lags(admin, group, topic, interval, count), output)
             return
-        found = _look(admin, group, topic)
+        found = _read_lag(admin, group, topic)
     if output is Output.JSON:
         print_json(lag_facts(found))
     elif not found.queues:
@@ -104,7 +104,7 @@ def lag(
 
 
 def lag_facts(found: GroupLag) -> dict[str, object]:
-    """What scripts read: the sum, and every queue."""
+    """The lag of a group for JSON: the sum, and every queue."""
     return {
         "group": found.group,
         "lag": found.lag,
@@ -122,7 +122,7 @@ def lag_facts(found: GroupLag) -> dict[str, object]:
     }
 
 
-def _look(admin: Admin, group: str, topic: str | None) -> GroupLag:
+def _read_lag(admin: Admin, group: str, topic: str | None) -> GroupLag:
     found = admin.lag(group, topic=topic)
     if not found.queues:
         require_group(admin, group)
@@ -132,17 +132,17 @@ def _look(admin: Admin, group: str, topic: str | None) -> GroupLag:
 Show = Callable[["GroupLag", "LagTrend", Mapping["QueueRef", "LagTrend"]], None]
 
 
-def _watch(looks: Iterator[GroupLag], output: Output) -> None:
-    """Show one look after the other: in place on a terminal, else a line for each."""
+def _watch(readings: Iterator[GroupLag], output: Output) -> None:
+    """Show one reading after the other: in place on a terminal, else a line for each."""
     console = Console(highlight=False)
     if output is Output.JSON:
-        _show_all(looks, lambda found, trend, _: print_json_line(_trend_facts(found, trend)))
+        _show_all(readings, lambda found, trend, _: print_json_line(_trend_facts(found, trend)))
     elif not console.is_terminal:
-        _show_all(looks, lambda found, trend, _: print_line(_sentence(found, trend)))
+        _show_all(readings, lambda found, trend, _: print_line(_sentence(found, trend)))
     else:
         with Live(console=console, auto_refresh=False) as live:
             _show_all(
-                looks,
+                readings,
                 lambda found, trend, by_queue: live.update(
                     Group(
                         make_table(_TREND_HEAD, _trend_rows(found, by_queue), console.width),
@@ -153,21 +153,21 @@ def _watch(looks: Iterator[GroupLag], output: Output) -> None:
             )
 
 
-def _show_all(looks: Iterator[GroupLag], show: Show) -> None:
+def _show_all(readings: Iterator[GroupLag], show: Show) -> None:
     from flintmq.core.admin.lag_rates import LagWatch
 
     watch = LagWatch()
-    for found in looks:
+    for found in readings:
         show(found, *watch.add(found, monotonic_ms()))
 
 
-def _look_on(
+def _read_lags(
     admin: Admin, group: str, topic: str | None, interval: float, count: int | None
 ) -> Iterator[GroupLag]:
-    yield _look(admin, group, topic)
+    yield _read_lag(admin, group, topic)
     for _ in repeat(None) if count is None else range(count - 1):
         time.sleep(interval)
-        yield _look(admin, group, topic)
+        yield _read_lag(admin, group, topic)
 
 
 def _trend_facts(found: GroupLag, trend: LagTrend) -> dict[str, object]:
@@ -193,7 +193,7 @@ def _rate(per_s: float | None) -> str:
 
 
 def _eta(trend: LagTrend) -> str:
-    """When nothing is left, if it goes on like this."""
+    """The time left until the lag is 0, at the present rates."""
     if trend.drain_s is not None:
         return duration(trend.drain_s)
     is_known = trend.consumed_per_s is not None and trend.stored_per_s is not None

@@ -16,13 +16,13 @@ from flintmq.model.message import ReceivedMessage
 
 
 class Enough(Exception):  # no error: the wanted number is reached
-    """So many messages were printed as were asked for."""
+    """Raised when the wanted number of messages is printed."""
 
 
 def message_printer(
     output: Output, template: str, count: int | None
 ) -> Callable[[ReceivedMessage], None]:
-    """What prints a message; it raises `Enough` after the last one that is wanted."""
+    """The function that prints a message; it raises `Enough` after the last wanted one."""
     shown, line, for_people = 0, Template(template), sys.stdout.isatty()
 
     def show(message: ReceivedMessage) -> None:

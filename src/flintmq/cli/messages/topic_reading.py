@@ -50,14 +50,14 @@ class TopicReading:
         tags: str | None = None,
         sql: str | None = None,
     ) -> TopicReading:
-        """The times as people type them."""
+        """A reading of topics between two times, given as text."""
         now_ms = wall_ms()
         start_ms = None if since is None else parse_time(since, now_ms)
         stop_ms = None if until is None else parse_time(until, now_ms)
         return cls(admin, start_ms, stop_ms, tags=tags, sql=sql)
 
     def spans(self, topic: str) -> tuple[LocatedSpan, ...]:
-        """Where the messages of a topic are; `NoRoute` for an unknown one."""
+        """The spans of a topic, queue by queue; `NoRoute` for an unknown topic."""
         start = START if self._start_ms is None else ToTime(self._start_ms)
         stop = END if self._stop_ms is None else ToTime(self._stop_ms)
         return self._admin.locate_spans(topic, start, stop)

@@ -128,7 +128,7 @@ class GivenConnection:
 def overriding(
     command: Callable[Concatenate[GivenConnection, P], None],
 ) -> Callable[..., None]:
-    """The same for a program that has settings of its own: it gets only what the user gave."""
+    """`connected` for a program that has settings of its own: it gets only what the user gave."""
     return _with_connection(command, given_connection)
 
 

@@ -31,7 +31,8 @@ SERVER_EXIT_CODES: Final = (
 """The same for commands that run until they are told to stop."""
 
 STORE_EXIT_CODES: Final = (
-    "Exit codes: 0 the store is in order; 1 it is not; 2 usage error, or no store is there."
+    "Exit codes: 0 the store is in order; 1 it is not, or differs from the broker it was compared "
+    "with; 2 usage error, or no store or no broker is there."
 )
 """The same for commands that read a store directory."""
 

@@ -61,11 +61,11 @@ class Template:
 
     @property
     def has_codes(self) -> bool:
-        """Whether it prints anything of a message."""
+        """Whether the format prints any field of a message."""
         return any(callable(part) for part in self._parts)
 
     def fill(self, message: ReceivedMessage) -> bytes:
-        """What a program gets: names in UTF-8, and a body as it was sent."""
+        """The output for a pipe: names in UTF-8, and the body as it was sent."""
         return b"".join(_raw(part, message) for part in self._parts)
 
     def fill_for_people(self, message: ReceivedMessage) -> str:

@@ -21,7 +21,7 @@ BODY_SHOWN = 60
 
 
 def facts_of(message: ReceivedMessage) -> dict[str, object]:
-    """Every field under its name.  A body that is no UTF-8 is ``body_base64`` instead."""
+    """The fields of a message by name.  A body that is not UTF-8 is ``body_base64`` instead."""
     facts: dict[str, object] = {
         "message_id": message.message_id,
         "offset_message_id": message.offset_message_id,
@@ -49,8 +49,8 @@ def facts_of(message: ReceivedMessage) -> dict[str, object]:
     return facts
 
 
-def tell_bad(bad: BadRecord) -> None:
-    """Tell, on stderr, of a message that cannot be decoded; it is shown as it is stored."""
+def report_bad(bad: BadRecord) -> None:
+    """Report on stderr that a message cannot be decoded; it is shown as it is stored."""
     say(f"{bad}; it is shown as it is stored" if bad.raw else str(bad))
 
 
@@ -74,7 +74,7 @@ def print_page(message: ReceivedMessage) -> None:
 
 
 def print_found(messages: Iterable[ReceivedMessage]) -> None:
-    """Several messages, a row for each."""
+    """Print messages, a row for each."""
     print_table(
         (
             *("stored at", "broker", "queue", "offset", "id"),

@@ -30,7 +30,7 @@ class Last:
     count: int
 
     def of(self, spans: Iterable[LocatedSpan]) -> tuple[LocatedSpan, ...]:
-        """The ends of whole spans."""
+        """The last messages of each of these spans."""
         return tuple(
             LocatedSpan(
                 Span(
@@ -50,7 +50,7 @@ def parse_target(text: str) -> Target:
 
 
 def parse_beginning(text: str) -> Target | Last:
-    """The same, or ``-5`` for the last five of each queue."""
+    """What `parse_target` takes, or ``-5`` for the last five messages of each queue."""
     if last := _LAST.fullmatch(text):
         return Last(int(last[1]))
     return parse_target(text)

@@ -49,7 +49,7 @@ UNREACHABLE = 3
 
 
 class Output(StrEnum):
-    """How to print."""
+    """The output formats of a command."""
 
     TABLE = "table"
     JSON = "json"
@@ -158,14 +158,14 @@ def print_json_line(facts: object) -> None:
 
 
 def _safe_json(text: str) -> str:
-    """The same values; what a terminal could obey is within strings, and is escaped there."""
+    """JSON in which characters that could control a terminal are escaped; values stay the same."""
     if text.isprintable():
         return text
     return "".join(c if is_shown(c) else json.dumps(c)[1:-1] for c in text)
 
 
 def shown(text: object) -> str:
-    """Text of others as a part of markup."""
+    """Text from peers, escaped for the markup of `rich`."""
     return escape(printable(str(text)))
 
 
@@ -187,7 +187,7 @@ def timestamp(time_ms: int | None) -> str | None:
 
 
 def when(time_ms: int | None) -> str | None:
-    """The same in a table: a terminal shows no date for a time of today."""
+    """A time in a table: a terminal shows no date for a time of today."""
     text = timestamp(time_ms)
     if text is None or not sys.stdout.isatty():
         return text

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from flintmq.broker.config.broker_config import BROKER_ID_MAX, BrokerConfig
+from flintmq.broker.config.broker_config import BROKER_ID_MAX, MIB, BrokerConfig
 from flintmq.cli.shared.server_process import LogLevel
 from flintmq.cli.shared.tls_options import option
 from flintmq.errors import InvalidSetting
@@ -216,6 +216,17 @@ HaPort = Annotated[
         rich_help_panel=REPLICAS_PANEL,
     ),
 ]
+Scrub = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        envvar="FLINTMQ_SCRUB",
+        min=0,
+        help="Check the log again in the background, so many MiB a second.",
+        show_default="0, off",
+        rich_help_panel=REPLICAS_PANEL,
+    ),
+]
 HaMaster = Annotated[
     str | None,
     option(
@@ -236,6 +247,8 @@ class ReplicaOptions:
     broker_id: int | None = None
     ha_port: int | None = None
     ha_master: str | None = None
+    scrub_mib: int | None = None
+    """How much of the log is checked again each second."""
 
     def applied(self, config: BrokerConfig) -> BrokerConfig:
         """The settings with these options over them.  Raises `InvalidSetting`."""
@@ -251,6 +264,9 @@ class ReplicaOptions:
             master = str(Address.parse(self.ha_master))
         if self.ha_master is not None and role.is_master:
             raise InvalidSetting("--ha-master", self.ha_master, "a master has none: --role SLAVE")
+        scrub_bytes = config.scrub_bytes_per_s
+        if self.scrub_mib is not None:
+            scrub_bytes = self.scrub_mib * MIB
         try:
             return replace(
                 config,
@@ -258,6 +274,7 @@ class ReplicaOptions:
                 broker_id=broker_id,
                 ha_port=ha_port,
                 ha_master_address=master,
+                scrub_bytes_per_s=scrub_bytes,
             )
         except ValueError as error:
             reason = f"{error} (--id {broker_id})"

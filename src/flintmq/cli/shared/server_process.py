@@ -57,7 +57,7 @@ class LogLevel(StrEnum):
 
 
 def serve_until_told(main: Coroutine[Any, Any, None], level: LogLevel) -> None:
-    """Run a server to its end, and tell in one line why it could not."""
+    """Run a server to its end; print in one line why it could not start or go on."""
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -114,7 +114,7 @@ async def stopping_or_failed(
 
 
 def ease_collector() -> None:
-    """Look for garbage less often: what a request makes is gone by reference counts alone."""
+    """Collect garbage less often: reference counts alone free what a request allocates."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)
@@ -186,7 +186,7 @@ def outer_address(listen: Address) -> Address:
 
 
 def choose_advertised(listen: Address, advertise: str | None) -> Address | None:
-    """What clients are told about a listening address; None when it is that address itself."""
+    """The address to advertise for a listening address; None when it is that address itself."""
     if advertise is not None:
         return parse_advertised(advertise)
     if not is_everywhere(listen.host):

@@ -160,7 +160,7 @@ def _connection(settings: ClientSettings) -> dict[str, str | None]:
 
 @contextmanager
 def spark_for(name: str, master: str, conf: list[str] | None) -> Iterator[SparkSession]:
-    """A session for one command.  What Spark says went wrong is told in a sentence."""
+    """The Spark session of one command.  Errors of Spark are printed as one sentence."""
     settings = read_conf(tuple(conf or ()))
     from flintmq.spark.environment.requirements import require_pyspark
 

@@ -22,7 +22,7 @@ Until = Annotated[
 
 
 def parse_times(since: str | None, until: str | None) -> tuple[int, int]:
-    """From when to when, in milliseconds; what is not given is always, or for ever."""
+    """Start and end in milliseconds; the first and the last possible time where none is given."""
     now_ms = wall_ms()
     start_ms = 0 if since is None else parse_time(since, now_ms)
     return start_ms, FOREVER_MS if until is None else parse_time(until, now_ms)

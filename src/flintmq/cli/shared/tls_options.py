@@ -116,12 +116,18 @@ NamesrvKey = Annotated[
 
 
 def choose_tls(
-    cert: Path | None, key: Path | None, client_ca: Path | None, mode: TlsMode
+    cert: Path | None,
+    key: Path | None,
+    client_ca: Path | None,
+    mode: TlsMode,
+    prefix: str = "--tls",
 ) -> ServerTls | None:
+    """How a server speaks TLS; None is without.  The flags begin with ``prefix``."""
     if cert is None:
         if key is not None or client_ca is not None:
-            flag = "--tls-client-ca" if key is None else "--tls-key"
-            raise InvalidSetting(flag, str(key or client_ca), "it needs a certificate: --tls-cert")
+            flag = f"{prefix}-client-ca" if key is None else f"{prefix}-key"
+            reason = f"it needs a certificate: {prefix}-cert"
+            raise InvalidSetting(flag, str(key or client_ca), reason)
         return None
     tls = ServerTls(
         certificate_file=str(cert),
@@ -129,7 +135,7 @@ def choose_tls(
         client_ca_file=None if client_ca is None else str(client_ca),
         mode=mode,
     )
-    with _named_by_flags("--tls-cert", "--tls-client-ca"):
+    with _named_by_flags(f"{prefix}-cert", f"{prefix}-client-ca"):
         tls.context()  # now, and not when the first client comes
     return tls
 

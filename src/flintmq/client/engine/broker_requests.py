@@ -169,7 +169,7 @@ def _one_message(body: bytes, broker: str) -> ReceivedMessage:
 
 
 def _reply_of(request: Command) -> ReceivedMessage:
-    """A reply has no record: it is told by a header like that of a send."""
+    """The message of PUSH_REPLY_MESSAGE_TO_CLIENT (326): it has a header like a send, no record."""
     header = request.header(PushReply)
     body, sys_flag = request.body, header.sys_flag
     kind = compression(sys_flag)

@@ -109,7 +109,7 @@ class ClientConfig:
 
     @property
     def timing(self) -> Timing:
-        """What the client waits by."""
+        """The clock and the timers of the client."""
         return self._timing
 
     @property

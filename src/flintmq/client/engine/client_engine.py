@@ -253,7 +253,7 @@ class ClientEngine:
         return await self._fetch(topic)
 
     def doubt_route(self, topic: str) -> None:
-        """Something failed that another route may mend: ask the name server soon."""
+        """Ask the name server soon: something failed, perhaps because the route is old."""
         self._doubted.add(topic)
         self._doubt.set()
 
@@ -321,7 +321,7 @@ class ClientEngine:
     # Inside
 
     def _audience(self) -> list[str]:
-        """Who has to hear from us: masters, and slaves too where something is consumed."""
+        """The addresses that get heartbeats: masters, and slaves too if there are consumers."""
         return self.routes.addresses if self.members.consumers else self.routes.masters
 
     def _introduction(self, address: str) -> bytes | None:

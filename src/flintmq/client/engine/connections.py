@@ -117,7 +117,7 @@ class Links:
         return [address for address, channel in self._ready.items() if not channel.is_closed]
 
     def forget(self, address: str) -> None:
-        """Nobody names this address any more; its channel ends when it is idle."""
+        """Forget an address that no route names any more; its channel ends when it is idle."""
         self._ready.pop(address, None)
         self.versions.pop(address, None)
         self.refusals.pop(address, None)
@@ -187,6 +187,6 @@ class Links:
 
 
 async def quietly(work: Awaitable[object]) -> None:
-    """Wait for something whose failure no longer matters."""
+    """Await something whose failure no longer matters."""
     with suppress(FlintError):
         await work

@@ -47,7 +47,7 @@ class _Errand(Generic[T]):
             self._work.close()
 
     def give_up(self) -> None:
-        """On the loop: whoever waited no longer does."""
+        """Cancel the coroutine: its caller waits no longer.  Called on the loop."""
         if self._task is None:
             self.error = asyncio.CancelledError()
         else:

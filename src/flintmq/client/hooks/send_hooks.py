@@ -66,7 +66,7 @@ class SendHook(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SendHooks:
-    """The hooks of one producer, and what they are told of it."""
+    """The hooks of one producer, and what their contexts say of the producer."""
 
     hooks: Sequence[SendHook]
     group: str

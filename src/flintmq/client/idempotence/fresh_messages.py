@@ -121,7 +121,7 @@ class Claimer(Protocol[K]):
 
 
 def only_fresh(listener: L, claimer: Claimer[K]) -> L:
-    """The same listener, plain or ``async def``, which gets fresh messages only."""
+    """Wrap a listener, plain or ``async def``, so that it gets fresh messages only."""
     if is_async(listener):
 
         @wraps(listener)

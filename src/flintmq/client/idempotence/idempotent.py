@@ -70,7 +70,7 @@ class Idempotent:
         self._level = level_of_delay(claim_s)
 
     def __call__(self, listener: L) -> L:
-        """The same listener, which gets no repeats."""
+        """Wrap a listener so that it gets no duplicates."""
         return only_fresh(listener, self)
 
     def claim(self, messages: Sequence[ReceivedMessage]) -> Sorting[str]:

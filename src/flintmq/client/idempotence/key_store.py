@@ -51,7 +51,7 @@ class KeyStore(Protocol):
         ...
 
     def release(self, keys: Sequence[str], owner: str) -> None:
-        """The messages of these keys come again: forget the claims of this owner."""
+        """The messages of these keys are redelivered: forget the claims of this owner."""
         ...
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class KeyStore(Protocol):
 
 
 class MemoryKeys:
-    """Keys in the memory of this process: gone after a restart.
+    """Keys in the memory of this process, lost at a restart.
 
     It keeps ``keys_max`` keys, and forgets the oldest first.
     """

@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 
 from flintmq.client.offsets.offset_file import offsets_path, read_offsets, write_offsets
 from flintmq.core.conversation import Call
-from flintmq.core.reading.broker_offsets import commit_offset, group_offset, tell_offset
+from flintmq.core.reading.broker_offsets import commit_offset, commit_oneway, group_offset
 from flintmq.errors import FlintError
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.net.drive import drive_async
@@ -79,7 +79,7 @@ class OffsetStore(Protocol):
 
 
 class _Memory:
-    """The part every store has."""
+    """What both stores keep in memory: the offsets to be stored."""
 
     def __init__(self) -> None:
         self._offsets: dict[QueueRef, QueueOffset] = {}
@@ -153,7 +153,7 @@ class RemoteOffsets(_Memory):
         return offset
 
     async def persist(self, queues: Collection[QueueRef]) -> Failures:
-        """Each is one request that is not answered, but for the first of a topic to a broker.
+        """Commit by oneway requests; only the first of a topic to a broker is answered.
 
         A failure is one that was not sent, or a first one that was not taken.
         """
@@ -168,7 +168,7 @@ class RemoteOffsets(_Memory):
         }
 
     async def put(self, queue: QueueRef, offset: QueueOffset) -> None:
-        """Asked and answered, so a broker that refuses is heard."""
+        """Commit by a request that is answered, so that a refusal is raised."""
         if not await self._open(queue, offset):
             await self._ask(queue, offset)
 
@@ -178,7 +178,9 @@ class RemoteOffsets(_Memory):
             if not await self._open(queue, self._offsets.get(queue, offset)):
                 address = await self._address_of(queue)
                 newest = self._offsets.get(queue, offset)
-                conversation = tell_offset(address, self._group, queue, newest, timeout_ms=STORE_MS)
+                conversation = commit_oneway(
+                    address, self._group, queue, newest, timeout_ms=STORE_MS
+                )
                 await drive_async(conversation, self._call)
         except FlintError as error:
             return error
@@ -220,7 +222,7 @@ class FileOffsets(_Memory):
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
-        """Everything the file has, so that a broken one is found at the start."""
+        """Read the whole file, so that a broken one is found at the start."""
         self._offsets.update(await asyncio.to_thread(read_offsets, self.path))
 
     async def read(
@@ -236,7 +238,7 @@ class FileOffsets(_Memory):
         return offset
 
     async def persist(self, queues: Collection[QueueRef]) -> Failures:
-        """One write for all; what the file has of other queues stays in it."""
+        """Write the file once for all; offsets of other queues stay in it."""
         wanted = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         if not wanted:
             return {}

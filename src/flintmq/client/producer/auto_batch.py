@@ -38,7 +38,7 @@ class Sends(Protocol):
 
 
 class WaitingSend(NamedTuple):
-    """A message, when its time is over, and who wants to know how it went."""
+    """A message, its deadline, and the callback that gets the result."""
 
     message: Message
     timeout_ms: int
@@ -78,7 +78,7 @@ class Gather:
             asyncio.get_running_loop().call_soon(self._leave)
 
     def _leave(self) -> None:
-        """At the end of a turn, so that all of it leaves together."""
+        """Send what waits, at the end of a turn of the loop, so that it shares a request."""
         self._is_leaving = False
         for lane, group in self._gathering.next_groups():
             task = asyncio.get_running_loop().create_task(self._send(lane, group))

@@ -33,7 +33,7 @@ Callback: TypeAlias = Callable[[SendReceipt | BaseException], object]
 
 
 class Job(NamedTuple):
-    """One message to send and who wants to know how it went."""
+    """One message to send, and the future and callback of its result."""
 
     message: Message
     timeout_ms: int
@@ -66,11 +66,11 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no message is in flight."""
         return not self._count
 
     def submit(self, job: Job) -> Future[SendReceipt]:
-        """Queue a message; wait while too many are under way."""
+        """Queue a message; wait while too many are in flight."""
         if self._lease.is_current and self._count >= self._limit:
             raise WrongState("send_async", "full", "a callback must not wait for room")
         with self._change:
@@ -89,7 +89,7 @@ class Outbox:
         return job.future
 
     def wait(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no message is in flight."""
         with self._change:
             while self._count:
                 self._wait()
@@ -146,10 +146,10 @@ class Outbox:
             self._count -= 1
             if self._waiting_count and not self._is_notifying:
                 self._is_notifying = True
-                self._tell_soon()
+                self._wake_soon()
 
-    def _tell_soon(self) -> None:
-        """Wake who waits once for all that ends in this turn of the loop."""
+    def _wake_soon(self) -> None:
+        """Wake waiting threads once for all sends that end in this turn of the loop."""
         if self._lease.is_current:
             asyncio.get_running_loop().call_soon(self._notify)
         else:

@@ -24,7 +24,7 @@ from flintmq.client.engine.client_id import message_ids
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.members import TransactionCheck
 from flintmq.client.hooks.send_hooks import SendHooks, SendWatch
-from flintmq.client.hooks.send_timer import SendTimer
+from flintmq.client.hooks.send_timer import SendTimer, timed
 from flintmq.client.producer.auto_batch import Gather
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerConfig, ProducerSettings
 from flintmq.client.producer.request_reply import (
@@ -227,9 +227,11 @@ class Producer(AsyncClient):
             queues = self._engine.routes.publish_queues(draft.topic)
             if not queues or draft.is_timed:
                 return None
-            watch = self._watch((message,))
-            conversation = self._publisher.send(draft, queues, timeout_ms, watch)
-            return self._given(drive(conversation, line.make))
+            conversation = self._publisher.send(draft, queues, timeout_ms)
+            if self._counts is None:
+                return self._given(drive(conversation, line.make))
+            make = timed(self._counts, message.topic, 1, line.make)
+            return self._given(drive(conversation, make))
         finally:
             line.release()
 

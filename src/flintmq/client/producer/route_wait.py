@@ -65,7 +65,7 @@ class RouteWait:
             self._engine.life.require_running()
 
     async def _is_broker_away(self, topic: str) -> bool:
-        """Whether a broker that comes back may have the topic: it has no master, or there is none.
+        """Whether a broker that comes back may have the topic: no master, or no broker, is known.
 
         A topic that may not be written has one, and a new topic is refused by brokers that are up.
         """
@@ -83,7 +83,7 @@ class RouteWait:
         return self._timeout_ms - (self._engine.stopwatch() - self._start_ms)
 
     def _given_up(self, topic: str, failure: Unreachable | NoRoute, tries: int) -> FlintError:
-        """The same failure, with how long it was waited for and what to do."""
+        """The error of the last attempt, with how long the call waited and what to do."""
         if tries == 1:
             return failure
         name, spent_ms = self._engine.user_name(topic), self._engine.stopwatch() - self._start_ms

@@ -74,7 +74,7 @@ class SendTrace:
         self._tracer.add(Happening(topic, receipt.region, records))
 
     def _kind(self, context: SendContext) -> MessageKind:
-        """Tools of 4.9 fail on a kind that they do not know, so it needs a newer broker."""
+        """The kind of a trace.  Tools of 4.9 fail on newer kinds, so those need a newer broker."""
         if context.kind is MessageKind.ORDERED:
             version = self._version_of(context.address)
             if version is None or version < TIMERS_SINCE:
@@ -131,7 +131,7 @@ class ConsumeTrace:
         self._tracer.add(Happening(wanted[0].topic, region, records))
 
     def handed_out(self, group: str, messages: Sequence[ReceivedMessage]) -> None:
-        """Somebody polled these: consumed, for all that is known."""
+        """Trace polled messages as consumed."""
         first = messages[0]
         queue = QueueRef(first.topic, first.broker, first.queue_id)
         context = ConsumeContext(group, "", queue, messages, wall_ms())

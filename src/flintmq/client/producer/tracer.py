@@ -130,11 +130,11 @@ class Tracer:
                 await self._task
         self._lose(sum(len(each.records) for each in self._waiting), STOPPED)
         self._waiting.clear()
-        self._tell_of_drops(at_once=True)
+        self._log_drops(at_once=True)
         await self._sender.stop()
 
     def add(self, happening: Happening) -> None:
-        """Trace this, or drop it."""
+        """Queue a trace; drop it when too many wait."""
         count = len(happening.records)
         with self._lock:
             if not self._is_open:
@@ -164,7 +164,7 @@ class Tracer:
                 while batch := self._next_batch(1 if is_due or is_last else BATCH_MIN):
                     await self._send_all(sends, pack(batch))
                     await asyncio.sleep(0)
-                self._tell_of_drops()
+                self._log_drops()
                 if is_last:
                     return
 
@@ -193,7 +193,7 @@ class Tracer:
             self._lose(sum(each.record_count for each in left), STOPPED)
 
     async def _send(self, trace: TraceMessage) -> str | None:
-        """Why it was not stored, or None."""
+        """Send a batch of traces; the reason why it was not stored, or None."""
         try:
             message = Message(self.topic, trace.body, keys=trace.keys)
             await self._sender.send(message, timeout_ms=SEND_MS)
@@ -216,8 +216,8 @@ class Tracer:
                 self.dropped_count += count
                 self._reason = reason
 
-    def _tell_of_drops(self, *, at_once: bool = False) -> None:
-        """Tell how many were dropped since the last time, but not all the time."""
+    def _log_drops(self, *, at_once: bool = False) -> None:
+        """Log how many traces were dropped since the last time, once in a while."""
         now_s = self._loop.time()
         count = self.dropped_count - self._told_count
         if count and (at_once or now_s - self._told_at_s >= self._interval_s):
@@ -244,7 +244,7 @@ async def start_tracer(
     group: str,
     role: Literal["PRODUCE", "CONSUME"],
 ) -> Tracer | None:
-    """Begin to trace for a client, if it was told to; ``make`` is the class of producers."""
+    """Start the tracer of a client whose settings want one; ``make`` is the class of producers."""
     topic = traced_to(config.trace, config.trace_topic)
     if topic is None:
         return None

@@ -100,7 +100,7 @@ class TransactionProducer(Producer):
         return TransactionReceipt(receipt, state)
 
     async def send_half(self, message: Message, *, timeout_ms: int = SEND_MS) -> SendReceipt:
-        """Only the first half: `end_half` has to follow, or a broker will ask."""
+        """Store a half message only: `end_half` has to follow, or a broker will ask."""
         self._engine.life.require_running()
         now_ms = self._engine.wall()
         draft = draft_half(

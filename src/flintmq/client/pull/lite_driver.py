@@ -18,6 +18,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -132,10 +133,19 @@ class LiteDriver(MachineDriver):
         with self._guard:
             return queue_statuses(self._machine.status(), self._clock())
 
+    def cached(self) -> list[tuple[str, int, int, int]]:
+        """For metrics: each topic, our queues of it, and the messages and bytes they hold."""
+        totals: dict[str, list[int]] = {}
+        for each in self.status():
+            sums = totals.setdefault(self._engine.user_name(each.queue.topic), [0, 0, 0])
+            for at, more in enumerate((1, each.cached_count, each.cached_bytes)):
+                sums[at] += more
+        return [(topic, queues, count, size) for topic, (queues, count, size) in totals.items()]
+
     # Messages
 
     async def poll(self, timeout_ms: int) -> list[ReceivedMessage]:
-        """One batch; polls of several tasks wait for each other."""
+        """The next batch of messages; polls of several tasks wait for each other."""
         deadline_ms = self._clock() + timeout_ms
         async with self._polling:
             while True:
@@ -186,7 +196,7 @@ class LiteDriver(MachineDriver):
             return batch, actions, self._machine.auto_commit(now_ms)
 
     def _follow(self, actions: list[LiteAction], settled: list[Settled]) -> None:
-        """What follows from a batch that a thread took."""
+        """Carry out the actions that follow from a batch that a thread took."""
         if self.is_open:
             self._remember(settled)
             self.event(actions)
@@ -303,19 +313,29 @@ class LiteDriver(MachineDriver):
             suspend_ms=settings.hold_ms,
             timeout_ms=settings.hold_timeout_ms,
         )
+        start_ns = perf_counter_ns()
         try:
             answer = await self._client.pulling.pull(wanted)
         except Exception as error:
+            self._count(pull, start_ns, is_well=False)
             known = known_error(error)
             if isinstance(known, Unreachable):
                 self._engine.doubt_route(pull.queue.topic)
             with self._guard:
                 return machine.pull_failed(pull, known, self._clock())
+        self._count(pull, start_ns, is_well=True)
         if isinstance(answer, OffsetMoved) and answer.next_offset < pull.offset:
             self._client.keeper.update(pull.queue, answer.next_offset)  # the group was moved
+        if isinstance(answer, MessagesFound) and answer.bad and self._client.counts is not None:
+            self._client.counts.bad_count += len(answer.bad)
         self._is_behind = isinstance(answer, MessagesFound) and answer.is_part
         with self._guard:
             return machine.pulled(pull, answer, self._clock())
+
+    def _count(self, pull: Pull, start_ns: int, *, is_well: bool) -> None:
+        if (counts := self._client.counts) is not None:
+            topic = self._engine.user_name(pull.queue.topic)
+            counts.pulls.pulled(topic, perf_counter_ns() - start_ns, is_well=is_well)
 
     def _start_known(self, ask: AskStartOffset, start: StartOffset, now_ms: int) -> Actions:
         with self._guard:

@@ -16,6 +16,7 @@ the ``async with`` by an exception does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
@@ -26,11 +27,15 @@ from flintmq.client.engine.timing import SYSTEM
 from flintmq.client.producer.producer import Producer
 from flintmq.client.producer.trace_hooks import ConsumeTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
-from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.lite_driver import LiteDriver
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
-from flintmq.client.pull.pull_consumer import subscription_to
-from flintmq.client.pull.pull_settings import RENAMED, LiteConfig, LitePullSettings
+from flintmq.client.pull.pull_settings import (
+    RENAMED,
+    LiteConfig,
+    LitePullSettings,
+    subscription_to,
+)
+from flintmq.client.pull.queue_assignment import QueueAssignment
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus
 from flintmq.core.group.actions import QueuesChanged
@@ -71,7 +76,11 @@ class LitePullConsumer(AsyncClient):
         client.engine.on_route_change(self._routed)
         client.join(
             StreamOwner(
-                self._subscriptions, self._assignment.wake, self._puller.offsets, self._reset
+                self._subscriptions,
+                self._assignment.wake,
+                self._puller.offsets,
+                self._reset,
+                self._puller.cached,
             )
         )
 
@@ -186,8 +195,11 @@ class LitePullConsumer(AsyncClient):
         """
         self._client.require_running()
         check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
+        started_ns = time_ns()
         messages = await self._puller.poll(timeout_ms)
-        if not messages:
+        if messages:
+            self._handed_out(messages, started_ns)
+        else:
             self._require_rights()
         if messages and self._tracer is not None:
             ConsumeTrace(self._tracer).handed_out(self.group, messages)
@@ -208,10 +220,22 @@ class LitePullConsumer(AsyncClient):
         check_range("timeout_ms", timeout_ms, (0, POLL_MS_MAX))
         if self._tracer is not None or self._client.engine.timing is not SYSTEM:
             return None
+        started_ns = time_ns()
         messages = self._puller.poll_here(timeout_ms)
-        if messages == []:
+        if messages:
+            self._handed_out(messages, started_ns)
+        elif messages is not None:
             self._require_rights()
         return messages
+
+    def _handed_out(self, messages: list[ReceivedMessage], started_ns: int) -> None:
+        client = self._client
+        if client.counts is not None:
+            client.counts.pulls.handed_out(messages[0].topic, len(messages))
+        if client.watch:
+            first = messages[0]
+            queue = QueueRef(first.topic, first.broker, first.queue_id)
+            client.watch.received(client.to_wire(queue), messages, started_ns)
 
     def _require_rights(self) -> None:
         """Raise what a broker refused, where no queue is ours because of it."""
@@ -344,7 +368,7 @@ class LitePullConsumer(AsyncClient):
         return tuple(wish.to_wire(self._versions[topic]) for topic, wish in self._wishes.items())
 
     async def _reset(self, offsets: Mapping[QueueRef, int]) -> None:
-        """Somebody reset the group: go there, whatever is being worked on."""
+        """Continue at the offsets of a reset, whatever is being processed."""
         for queue, offset in offsets.items():
             if queue in self._puller.queues:
                 self._puller.seek(queue, QueueOffset(offset))

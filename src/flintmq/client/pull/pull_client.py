@@ -9,15 +9,18 @@ In broadcasting the client id is the same after a restart, since the offset file
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from time import time_ns
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import State
+from flintmq.client.hooks.receive_hooks import Watch, operation_of
 from flintmq.client.offsets.offset_keeper import OffsetKeeper
 from flintmq.client.offsets.offset_store import FileOffsets, OffsetStore, RemoteOffsets
+from flintmq.client.offsets.watched_offsets import watched
 from flintmq.client.pull.pull_settings import LiteConfig, PullConfig
 from flintmq.client.push.push_status import PullingStatus, QueueStatus
 from flintmq.client.push.running_info import describe_consumer
@@ -37,6 +40,9 @@ from flintmq.protocol.headers.pull_template import mark_stream
 STABLE_INSTANCE: Final = "DEFAULT"
 """The instance name of a broadcasting consumer that was given none, as in RocketMQ."""
 
+_PRIVATE: Final = frozenset({"consume_hooks", "metrics"})
+"""Settings that are no matter of those who ask a member for its own."""
+
 DELAY_LEVEL_MAX: Final = 1_000
 """More levels than any broker has; -1 stands for the dead letters."""
 
@@ -53,6 +59,8 @@ class StreamOwner:
     """How far it is in the queues of a topic, or in all."""
     reset: Callable[[Mapping[QueueRef, int]], Awaitable[None] | None]
     """Go on from these offsets."""
+    cached: Callable[[], Iterable[tuple[str, int, int, int]]]
+    """For metrics: each topic, our queues of it, and the messages and bytes they have cached."""
 
 
 class StreamClient:
@@ -75,8 +83,13 @@ class StreamClient:
         self.group = self.engine.wire_name(group)
         self.retry_topic = retry_topic(self.group)
         self.pulling = BrokerCalls(self.engine, self.group, unit_mode=settings.unit_mode)
+        self.watch = Watch(settings.consume_hooks, group, config.namespace, self.engine.user_name)
+        self.counts = None if settings.metrics is None else settings.metrics.consumer(group)
         self.keeper = OffsetKeeper(
-            self._store(), self.engine.events, settings.commit_interval_ms, self.engine.timing
+            watched(self._store(), self.watch),
+            self.engine.events,
+            settings.commit_interval_ms,
+            self.engine.timing,
         )
         self._owner: StreamOwner
         self._started_ms = 0
@@ -105,6 +118,9 @@ class StreamClient:
                 raise
         self.engine.start()
         self._started_ms = self.engine.wall()
+        if self.counts is not None:
+            self.counts.client_id = self.engine.client_id
+            self.counts.cached = self._owner.cached
         self.engine.spawn(self.keeper.run(), "offsets")
 
     async def stop(self) -> None:
@@ -113,6 +129,8 @@ class StreamClient:
             if self.engine.life.is_running:
                 await self.keeper.persist()
         finally:
+            if self.counts is not None:
+                self.counts.cached = None
             await self.engine.stop()
 
     def status(self, queues: Iterable[QueueStatus], troubles: Mapping[str, str]) -> PullingStatus:
@@ -172,7 +190,34 @@ class StreamClient:
         self.require_running()
         check_range("delay_level", delay_level, (-1, DELAY_LEVEL_MAX))
         on_wire = message._replace(topic=self.engine.wire_name(message.topic))
-        await self.pulling.redeliver(on_wire, delay_level, self.settings.retry_max)
+        retry_max = self.settings.retry_max
+        is_dead = delay_level < 0 or message.reconsume_times >= retry_max
+        if not self.watch:
+            await self.pulling.redeliver(on_wire, delay_level, retry_max)
+        else:
+            queue = QueueRef(on_wire.topic, message.broker, message.queue_id)
+            with self.watch.settling(operation_of(is_given_up=is_dead), [queue], [message]):
+                await self.pulling.redeliver(on_wire, delay_level, retry_max)
+        if self.counts is not None:
+            self.counts.sent_back(message.topic, "dead_letter" if is_dead else "retry")
+
+    # Who watches
+
+    def pulled(self, queue: QueueRef, messages: Sequence[ReceivedMessage], started_ns: int) -> None:
+        """A pull ended, and the program gets these messages."""
+        if self.counts is not None:
+            topic = self.engine.user_name(queue.topic)
+            self.counts.pulls.pulled(topic, time_ns() - started_ns, is_well=True)
+            self.counts.pulls.handed_out(topic, len(messages))
+        if self.watch:
+            self.watch.received(queue, messages, started_ns)
+
+    def pull_failed(self, queue: QueueRef, started_ns: int, error: BaseException) -> None:
+        if self.counts is not None:
+            topic = self.engine.user_name(queue.topic)
+            self.counts.pulls.pulled(topic, time_ns() - started_ns, is_well=False)
+        if self.watch:
+            self.watch.received(queue, (), started_ns, error)
 
     # What the engine asks of a member
 
@@ -205,7 +250,7 @@ class StreamClient:
         settings = self.settings
         return describe_consumer(
             settings,
-            [each.name for each in dataclasses.fields(settings)],
+            [each.name for each in dataclasses.fields(settings) if each.name not in _PRIVATE],
             consume_type=ConsumeType.PULL,
             ordered=False,
             name_servers=self.engine.name_servers,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from time import time_ns
 from typing import Final, Self, Unpack
 
 from flintmq.client.engine.async_client import AsyncClient
@@ -25,9 +25,14 @@ from flintmq.client.engine.client_config import split_settings
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.direct_line import DirectLine, Runner
 from flintmq.client.engine.setting_names import StartFrom, renamed
-from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.pull_client import StreamClient, StreamOwner
-from flintmq.client.pull.pull_settings import RENAMED, PullConfig, PullConsumerSettings
+from flintmq.client.pull.pull_settings import (
+    RENAMED,
+    PullConfig,
+    PullConsumerSettings,
+    subscription_to,
+)
+from flintmq.client.pull.queue_assignment import QueueAssignment
 from flintmq.client.pull.queue_listeners import QueueListener, QueueListeners
 from flintmq.client.push.push_status import PullingStatus, idle_queue
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, fate_of, stops
@@ -39,8 +44,6 @@ from flintmq.core.group.rebalance import Share
 from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pull.pull_result import PullResult, given_up, result_of
 from flintmq.core.reading.pull_request import Pull
-from flintmq.filter.sql_eval import compile_sql
-from flintmq.filter.tags import ALL
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.client import Subscription
@@ -68,7 +71,9 @@ class PullConsumer(AsyncClient):
         self._bad: dict[QueueRef, int] = {}  # records that could not be decoded
         self._pulls: dict[QueueRef, tuple[int, int]] = {}  # offset, and since when
         client.join(
-            StreamOwner(self._subscriptions, self._assignment.wake, self._offsets, self._reset)
+            StreamOwner(
+                self._subscriptions, self._assignment.wake, self._offsets, self._reset, self._shares
+            )
         )
 
     # Life
@@ -80,8 +85,13 @@ class PullConsumer(AsyncClient):
 
     @property
     def engine(self) -> ClientEngine:
-        """For what is built on it."""
+        """The engine, for clients that are built on this consumer."""
         return self._client.engine
+
+    def function_ended(self, queue: QueueRef, took_ns: int, *, is_well: bool) -> None:
+        """The same, for metrics."""
+        if self._client.counts is not None:
+            self._client.counts.function_ended(queue.topic, took_ns, is_well=is_well)
 
     async def status(self) -> PullingStatus:
         """Own queues, those it knows offsets of, and those with a pull under way."""
@@ -187,12 +197,12 @@ class PullConsumer(AsyncClient):
     ) -> PullResult:
         subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
         wanted = self._wanted(queue, offset, subscription, count_max, hold_ms, timeout_ms)
-        with self._shown(wanted):
+        with self._shown(wanted) as started_ns:
             for _ in range(FRAME_TRIES):
                 answer = await self._client.pulling.pull(wanted)
                 if not isinstance(answer, Unreadable):
                     break
-        return self._given(answer, wanted, subscription)
+        return self._given(answer, wanted, subscription, started_ns)
 
     def pull_past_loop(
         self,
@@ -208,11 +218,11 @@ class PullConsumer(AsyncClient):
         timeout_ms = timeout_ms or self.config.pull_timeout_ms
         subscription = subscription_to(self._client.to_wire(queue).topic, tags, sql)
         wanted = self._wanted(queue, offset, subscription, count_max, 0, timeout_ms)
-        with self._shown(wanted):
+        with self._shown(wanted) as started_ns:
             answer = self._pull_here(line, wanted)
         if answer is None or isinstance(answer, Unreadable):
             return None
-        return self._given(answer, wanted, subscription)
+        return self._given(answer, wanted, subscription, started_ns)
 
     def _pull_here(self, line: DirectLine, pull: Pull) -> PullAnswer | None:
         """None for a broker that is not known, or while several threads pull at once."""
@@ -235,11 +245,15 @@ class PullConsumer(AsyncClient):
         return DirectLine(self._client.engine, runner, mark_stream)
 
     @contextmanager
-    def _shown(self, pull: Pull) -> Iterator[None]:
-        """Have `status` show a pull while it is in flight."""
+    def _shown(self, pull: Pull) -> Iterator[int]:
+        """Have `status` show a pull while it is in flight; when it began."""
         self._pulls[pull.queue] = (pull.offset, self._client.engine.clock())
+        started_ns = time_ns()
         try:
-            yield
+            yield started_ns
+        except BaseException as error:
+            self._client.pull_failed(pull.queue, started_ns, error)
+            raise
         finally:
             self._pulls.pop(pull.queue, None)
 
@@ -266,14 +280,14 @@ class PullConsumer(AsyncClient):
         )
 
     def _given(
-        self, answer: PullAnswer, wanted: Pull, subscription: TopicSubscription
+        self, answer: PullAnswer, wanted: Pull, subscription: TopicSubscription, started_ns: int
     ) -> PullResult:
         client, on_wire = self._client, wanted.queue
         if isinstance(answer, Unreadable):
             answer = given_up(answer, on_wire, wanted.offset)
         if isinstance(answer, MessagesFound) and answer.bad:
             self._note_bad(answer, on_wire)
-        return result_of(
+        result = result_of(
             answer,
             on_wire,
             subscription,
@@ -281,6 +295,8 @@ class PullConsumer(AsyncClient):
             namespace=client.namespace,
             rule=self.config.on_bad_record,
         )
+        client.pulled(on_wire, result.messages, started_ns)
+        return result
 
     def _note_bad(self, answer: MessagesFound, queue: QueueRef) -> None:
         """Report records that cannot be decoded, up to one behind which nothing is given."""
@@ -363,6 +379,13 @@ class PullConsumer(AsyncClient):
         )
         self._listeners.notify(change)
 
+    def _shares(self) -> list[tuple[str, int, int, int]]:
+        """For metrics: nothing is cached here."""
+        assert self._client.counts is not None
+        self._client.counts.bad_count = sum(self._bad.copy().values())
+        user_name = self._client.engine.user_name
+        return [(user_name(topic), len(own), 0, 0) for topic, own in self._own.copy().items()]
+
     def _subscriptions(self) -> tuple[Subscription, ...]:
         return tuple(TopicSubscription(topic).to_wire(0) for topic in self._assignment.topics)
 
@@ -370,14 +393,6 @@ class PullConsumer(AsyncClient):
         return self._client.keeper.store.clone(topic)
 
     def _reset(self, offsets: Mapping[QueueRef, int]) -> None:
-        """Where to pull is the program's to say, so only what is remembered is corrected."""
+        """Correct the remembered offsets after a reset; the program decides where to pull."""
         for queue, offset in offsets.items():
             self._client.keeper.update(queue, QueueOffset(offset))
-
-
-@lru_cache(maxsize=256)
-def subscription_to(topic: str, tags: str | None, sql: str | None) -> TopicSubscription:
-    """What is wanted of a topic; an expression that no broker would take is refused."""
-    if sql is not None:
-        compile_sql(sql)
-    return TopicSubscription(topic, ALL if tags is None else tags, sql)

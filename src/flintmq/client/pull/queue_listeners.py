@@ -36,12 +36,12 @@ class QueueListeners:
         self._telling: asyncio.Task[None] | None = None
 
     def add(self, topic: str, listener: QueueListener) -> None:
-        """One for each topic: the last one counts."""
+        """Set the listener of a topic, in place of an earlier one."""
         self._listeners[topic] = listener
         self._told.pop(topic, None)
 
     def notify(self, change: QueuesChanged) -> None:
-        """On the loop of the engine."""
+        """Call the listener of a topic.  Called on the loop of the engine."""
         if change.topic not in self._listeners:
             return
         known = (change.queues, change.own)

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import perf_counter_ns
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, Unpack
 
 from flintmq.client.engine.async_client import AsyncClient
@@ -168,6 +169,7 @@ class ScheduledPull(AsyncClient):
                     await self._change.wait()
 
     async def _call(self, run: PullRun) -> None:
+        start_ns = perf_counter_ns()
         try:
             delay_ms = check_delay(await self._delay_after(run.queue))
         except Exception as error:
@@ -175,7 +177,9 @@ class ScheduledPull(AsyncClient):
             text = f"the pull function failed: {type(error).__name__}: {error}"
             self._warn("function", str(run.queue), text)
             self._schedule.failed(run, self._engine.clock())
+            self._consumer.function_ended(run.queue, perf_counter_ns() - start_ns, is_well=False)
         else:
+            self._consumer.function_ended(run.queue, perf_counter_ns() - start_ns, is_well=True)
             self._schedule.finished(run, delay_ms, self._engine.clock())
         self._change.set()
 

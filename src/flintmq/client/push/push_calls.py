@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from time import time_ns
 from typing import Final
 
 from flintmq.client.engine.broker_calls import BrokerCalls
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.hooks.receive_hooks import Watch, operation_of
 from flintmq.client.offsets.offset_store import OffsetStore, ReadFrom
+from flintmq.client.offsets.watched_offsets import watched
 from flintmq.client.push.push_settings import PushConfig
 from flintmq.core.ask import refusal
 from flintmq.core.group.actions import (
@@ -29,7 +32,7 @@ from flintmq.core.group.actions import (
     SendBack,
     SendToRetry,
 )
-from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer, read_pull_answer
+from flintmq.core.group.pull_answers import MessagesFound, OffsetMoved, PullAnswer, read_pull_answer
 from flintmq.core.group.redelivery import redelivery_delay
 from flintmq.core.group.requests import dead_letter_request
 from flintmq.core.group.retry_copy import copy_to_retry, is_given_up, short_reason
@@ -56,16 +59,37 @@ class PushCalls(BrokerCalls):
     def __init__(self, engine: ClientEngine, config: PushConfig, store: OffsetStore) -> None:
         super().__init__(engine, config.wire_group, unit_mode=config.unit_mode)
         self._config = config
-        self._store = store
+        self._watch = Watch(config.consume_hooks, config.group, config.namespace, engine.user_name)
+        self._store = watched(store, self._watch)
 
     async def pull(self, pull: Pull) -> PullAnswer:
         """Pull once; the offset that goes along is put into the store."""
         if pull.commit_offset is not None:
             self._store.update(pull.queue, pull.commit_offset)
-        return await super().pull(pull)
+        if not self._watch:
+            return await super().pull(pull)
+        started_ns = time_ns()
+        try:
+            answer = await super().pull(pull)
+        except FlintError as error:
+            self._watch.received(pull.queue, (), started_ns, error)
+            raise
+        if isinstance(answer, MessagesFound):
+            self._watch.received(pull.queue, answer.messages, started_ns)
+        return answer
 
     async def send_back(self, ask: SendBack) -> None:
         """Send a message back; one that is given up goes to the dead letters with its reason."""
+        with self._settling(ask):
+            await self._send_back(ask)
+
+    def _settling(self, ask: SendBack) -> AbstractContextManager[None]:
+        if not self._watch:
+            return nullcontext()
+        operation = operation_of(is_given_up=is_given_up(ask))
+        return self._watch.settling(operation, [ask.queue], [ask.message])
+
+    async def _send_back(self, ask: SendBack) -> None:
         if not is_given_up(ask):
             await super().send_back(ask)
             self._report_retry(ask)
@@ -80,7 +104,8 @@ class PushCalls(BrokerCalls):
 
     async def send_copy(self, copy: SendToRetry) -> None:
         """Send a copy to the retry topic, where the message itself was not taken back."""
-        await super().send_copy(copy)
+        with self._settling(copy.ask):
+            await super().send_copy(copy)
         if is_given_up(copy.ask):
             self._report_dead(copy.ask)
         else:

@@ -6,7 +6,7 @@ what only a push consumer has, rates and stacks, is added by `running_consumer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Final
 
@@ -121,19 +121,7 @@ def running_consumer(
     )
     return replace(
         described,
-        mq_pop_table={
-            PopQueue(
-                broker_name=place.source.broker,
-                queue_id=place.source.queue_id,
-                topic=place.source.topic,
-            ): PopQueueState(
-                wait_ack_count=place.unacked_count,
-                dropped=not place.is_ours,
-                last_pop_timestamp=moment(place.popped_ms),
-            )
-            for place in status.pops
-        }
-        or None,
+        mq_pop_table=_pop_states(status, moment) or None,
         jstack=None if running is None else stacks_text(running),
         status_table={
             each.topic: ConsumeRates(
@@ -150,6 +138,24 @@ def running_consumer(
             queue_note(queue.queue): waits_text(queue, now_ms) for queue in status.queues
         },
     )
+
+
+def _pop_states(
+    status: GroupStatus, moment: Callable[[int | None], int]
+) -> dict[PopQueue, PopQueueState]:
+    """The places that are popped; ``moment`` makes a time of day of one of the clock."""
+    return {
+        PopQueue(
+            broker_name=place.source.broker,
+            queue_id=place.source.queue_id,
+            topic=place.source.topic,
+        ): PopQueueState(
+            wait_ack_count=place.unacked_count,
+            dropped=not place.is_ours,
+            last_pop_timestamp=moment(place.popped_ms),
+        )
+        for place in status.pops
+    }
 
 
 def waits_text(queue: AssignedQueueStatus, now_ms: int) -> str:

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from flintmq.console.showing.asked import Asked
 from flintmq.console.showing.page import Values, sentence
-from flintmq.errors import FlintError
+from flintmq.errors import BrokerRefused, FlintError
+from flintmq.protocol.codes import ResponseCode
 
 T = TypeVar("T")
 
@@ -31,5 +32,9 @@ async def load_access(asked: Asked) -> Values:
 async def _or_refusal(question: Awaitable[list[T]]) -> tuple[list[T], str]:
     try:
         return await question, ""
+    except BrokerRefused as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return [], "the brokers have none, access control of this kind is off"
+        return [], sentence(error)
     except FlintError as error:  # 4.9 without accounts sends a body that is no answer
         return [], sentence(error)

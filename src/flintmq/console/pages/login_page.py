@@ -99,7 +99,12 @@ def _signed_in(
     session = site.sessions.open(person, cluster)
     answer = RedirectResponse(wanted, 303)
     answer.set_cookie(
-        site.cookie, session.key, max_age=LIFE_MS // 1000, httponly=True, samesite="strict"
+        site.cookie,
+        session.key,
+        max_age=LIFE_MS // 1000,
+        httponly=True,
+        samesite="strict",
+        secure=site.is_secure,
     )
     return answer
 

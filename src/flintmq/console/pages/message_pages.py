@@ -93,7 +93,8 @@ def read_queue(text: str) -> tuple[str | None, int | None]:
 
 def _note(found: Scanned) -> str:
     if not found.is_cut:
-        return f"All that fit; {found.read:,} messages were read."
+        read = "1 message was" if found.read == 1 else f"{found.read:,} messages were"
+        return f"All that fit; {read} read."
     return f"{found.read:,} of {found.total:,} messages were read; the table holds 50 at most."
 
 

@@ -34,8 +34,17 @@ class Series(NamedTuple):
     samples: Sequence[Sample]
 
 
-def line_chart(title: str, series: Iterable[Series]) -> Markup:
-    """Lines over time, from 0; an empty chart says that samples are still to come."""
+def line_chart(
+    title: str,
+    series: Iterable[Series],
+    *,
+    gap_ms: int | None = GAP_MS,
+    span: str = "the last hour",
+) -> Markup:
+    """Lines over time, from 0; an empty chart says that samples are still to come.
+
+    A line has a gap where samples are further apart than ``gap_ms``.
+    """
     shown = [each for each in series if each.samples]
     if sum(len(each.samples) for each in shown) < 2:
         return Markup('<p class="quiet">The chart begins with the next samples.</p>')
@@ -44,7 +53,7 @@ def line_chart(title: str, series: Iterable[Series]) -> Markup:
     top = _round_up(max(sample.value for each in shown for sample in each.samples))
     frame = _Frame(start_ms, stop_ms, top)
     parts = [_grid(frame)]
-    parts += [_line(each, frame, number) for number, each in enumerate(shown)]
+    parts += [_line(each, frame, number, gap_ms) for number, each in enumerate(shown)]
     newest = ", ".join(f"{each.name} {_number(each.samples[-1].value)}" for each in shown)
     names = Markup("").join(
         Markup('<span class="key key-{}">{}</span>').format(number, each.name)
@@ -58,7 +67,7 @@ def line_chart(title: str, series: Iterable[Series]) -> Markup:
         names=names,
         width=WIDTH,
         height=HEIGHT,
-        label=f"{title}, the last hour; now {newest}; at most {_number(top)}",
+        label=f"{title}, {span}; now {newest}; at most {_number(top)}",
         parts=Markup("").join(parts),
     )
 
@@ -96,11 +105,12 @@ def _grid(frame: _Frame) -> Markup:
     return Markup("").join(lines)
 
 
-def _line(series: Series, frame: _Frame, number: int) -> Markup:
+def _line(series: Series, frame: _Frame, number: int, gap_ms: int | None) -> Markup:
     first = series.samples[0]
     words = [f"M{frame.x(first.at_ms)} {frame.y(first.value)}"]
     for before, sample in pairwise(series.samples):
-        verb = "L" if sample.at_ms - before.at_ms <= GAP_MS else "M"
+        is_gap = gap_ms is not None and sample.at_ms - before.at_ms > gap_ms
+        verb = "M" if is_gap else "L"
         words.append(f"{verb}{frame.x(sample.at_ms)} {frame.y(sample.value)}")
     return Markup('<path class="line line-{}" d="{}"/>').format(number, " ".join(words))
 

@@ -81,6 +81,7 @@ async def frame_values(asked: Asked) -> dict[str, Any]:
         "csrf": asked.session.csrf,
         "may_change": asked.site.may_change,
         "shows_bodies": asked.site.shows_bodies,
+        "shows_spark": bool(asked.site.spark_runs),
         "path": path,
         "query": dict(asked.query),
         "stream_link": link(path, asked.query, stream=1),

@@ -11,6 +11,7 @@ from flintmq.console.guard.sessions import Session, Sessions
 from flintmq.console.watching.account_login import AccountLogin
 from flintmq.console.watching.cluster_view import ClusterView
 from flintmq.console.watching.history import History
+from flintmq.console.watching.spark_runs import SparkRuns
 from flintmq.embedded.audit_log import AuditLog
 
 STREAMS_MAX: Final = 64
@@ -44,6 +45,7 @@ class Site:
 
     cluster: ClusterView
     history: History
+    spark_runs: SparkRuns
     sessions: Sessions
     token: str
     token_in_links: bool
@@ -54,6 +56,8 @@ class Site:
     namesrv: str
     may_change: bool
     shows_bodies: bool
+    is_secure: bool = False
+    """Whether browsers reach it by TLS: then cookies go no other way."""
     wall: Callable[[], int]
     audit: AuditLog | None = None
     """Where changes are written down; None where nothing may be changed."""

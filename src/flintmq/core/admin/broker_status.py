@@ -66,6 +66,8 @@ class BrokerFigures:
     topic_count: int
     group_count: int
     log_end: int | None = None
+    damages: str | None = None
+    """Damaged places of the log, as the scrub of a FlintMQ broker found them."""
     replicas: ReplicaFigures | None = None
     """None where the broker cannot tell, as one of 4.9."""
 
@@ -158,6 +160,7 @@ def read_figures(
         topic_count=topic_count,
         group_count=group_count,
         log_end=log_end,
+        damages=table.get("scrubDamages"),
     )
 
 

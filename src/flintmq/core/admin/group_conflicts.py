@@ -51,7 +51,11 @@ def wishes_of(group: str, subscriptions: Iterable[Subscription]) -> dict[str, st
 def ask_wishes(
     address: str, group: str, client_id: str, own: Mapping[str, str]
 ) -> Conversation[GroupWishes | None]:
-    """203 and, if the group differs, 307 for each member; None when nobody is there."""
+    """The subscriptions of the members that are online; None when nobody is.
+
+    They come from GET_CONSUMER_CONNECTION_LIST (203) and, if the group differs, from
+    GET_CONSUMER_RUNNING_INFO (307) for each member.
+    """
     known = yield from connections_at(address, group)
     if known is None:
         return None

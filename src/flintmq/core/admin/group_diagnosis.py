@@ -1,8 +1,9 @@
 """How a group is doing, and why a queue of it stands still.
 
-Brokers know who is online, what the group wants and how far it is (203, 201, 208).  What a member
-makes of its queues only the member knows: it is asked through a broker (307).  Ours tell for each
-queue what they wait for; Java's tell times and counts, and the reason is read from those.
+Brokers know who is online, what the group wants and how far it is.  What a member makes of its
+queues only the member knows: it is asked through a broker (GET_CONSUMER_RUNNING_INFO, 307).
+Members of ours say for each queue what they wait for; Java's send times and counts, and the reason
+is read from those.
 
 Members may not answer: pull consumers, other languages, a member that hangs.  Then it is said
 that they do not tell, and nothing is guessed.
@@ -69,7 +70,7 @@ class QueueDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class GroupDiagnosis:
-    """The state of a group.  ``is_known``: brokers are set up for the group."""
+    """The state of a group.  ``is_known``: a broker has the settings of the group."""
 
     group: str
     is_known: bool

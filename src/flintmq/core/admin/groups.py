@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flintmq.core.admin.cluster import fetch_cluster, require_route
-from flintmq.core.ask import CLIENT_CALL_MS, ask, tell_all
+from flintmq.core.ask import CLIENT_CALL_MS, ask, ask_each
 from flintmq.core.conversation import Conversation
 from flintmq.core.routes import NameServers
 from flintmq.errors import InvalidSetting
@@ -181,7 +181,7 @@ def delete_group(
     for topic in topics:
         for address in masters.values():
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
-        yield from tell_all(
+        yield from ask_each(
             namesrv,
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
             ForgetTopic(topic=topic, cluster_name=cluster),

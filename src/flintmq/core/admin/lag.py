@@ -1,7 +1,7 @@
 """How far a group is behind, over all its topics and brokers.
 
-The brokers do the counting (208): each knows the topics in which the group has offsets, its
-retry topic among them.  A queue in which the group never committed counts from 0.
+The brokers do the counting (GET_CONSUME_STATS, 208): each knows the topics in which the group has
+offsets, its retry topic among them.  A queue in which the group never committed counts from 0.
 
 Invariant: a lag is never negative.  An offset beyond the end of its queue, as one has after a
 topic was made anew, counts as no lag.

@@ -53,13 +53,13 @@ class LagTrend:
 
 
 class LagWatch:
-    """Looks at one group, one after the other."""
+    """The trend of one group's lag, from samples in the order of time."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueRef, _QueueHistory] = {}
 
     def add(self, found: GroupLag, now_ms: int) -> tuple[LagTrend, dict[QueueRef, LagTrend]]:
-        """The trend in all and by queue, once this look is counted."""
+        """Add a sample; the trend of the group, and of each queue."""
         known = self._queues
         self._queues = {each.queue: known.get(each.queue, _QueueHistory()) for each in found.queues}
         by_queue = {}
@@ -82,7 +82,7 @@ class LagWatch:
         return total, by_queue
 
 
-class _Seen(NamedTuple):
+class _OffsetAt(NamedTuple):
     time_ms: int
     offset: int
 
@@ -91,9 +91,9 @@ class _Seen(NamedTuple):
 class _QueueHistory:
     """Where a queue and its group were."""
 
-    commits: deque[_Seen] = field(default_factory=deque)
+    commits: deque[_OffsetAt] = field(default_factory=deque)
     """Looks at which the committed offset was another than before."""
-    ends: deque[_Seen] = field(default_factory=deque)
+    ends: deque[_OffsetAt] = field(default_factory=deque)
     committed: int | None = None
     since_ms: int = 0
 
@@ -102,11 +102,11 @@ class _QueueHistory:
             self.commits.clear()
             self.since_ms = now_ms
         elif each.consumer_offset > self.committed:
-            self.commits.append(_Seen(now_ms, each.consumer_offset))
+            self.commits.append(_OffsetAt(now_ms, each.consumer_offset))
         if self.ends and each.max_offset < self.ends[-1].offset:
             self.ends.clear()
         self.committed = each.consumer_offset
-        self.ends.append(_Seen(now_ms, each.max_offset))
+        self.ends.append(_OffsetAt(now_ms, each.max_offset))
         while len(self.commits) > COMMITS_KEPT and self.commits[0].time_ms < now_ms - WINDOW_MS:
             self.commits.popleft()
         while len(self.ends) > 2 and self.ends[0].time_ms < now_ms - WINDOW_MS:
@@ -126,5 +126,5 @@ class _QueueHistory:
         return _rate(self.ends[0], self.ends[-1]) if self.ends[0].time_ms < now_ms else None
 
 
-def _rate(first: _Seen, last: _Seen) -> float:
+def _rate(first: _OffsetAt, last: _OffsetAt) -> float:
     return (last.offset - first.offset) * 1000 / (last.time_ms - first.time_ms)

@@ -142,7 +142,7 @@ def messages_by_time(
 def consume_directly(
     namesrv: NameServers, group: str, offset_id: str, *, client_id: str | None = None
 ) -> Conversation[DirectConsumption]:
-    """309: a member of the group, or the one that is named, consumes a message now.
+    """Have a member of the group consume a message now (CONSUME_MESSAGE_DIRECTLY, 309).
 
     It goes through the broker that has the message, which does not choose a member by itself.
     No offset changes.

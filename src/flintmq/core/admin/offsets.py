@@ -170,7 +170,7 @@ def apply_reset(plan: ResetPlan) -> Conversation[Mapping[QueueRef, QueueOffset]]
 def clone_offsets(
     namesrv: NameServers, source: str, target: str, *, topic: str | None = None
 ) -> Conversation[tuple[str, ...]]:
-    """314: put a group where another stands, in one topic or in all; in which ones.
+    """Give a group the offsets of another, in one topic or all (CLONE_GROUP_OFFSET, 314).
 
     Topics are named one by one: without a name RocketMQ answers yes and copies nothing.  A broker
     that does not know the target is told of it first, with the settings of the source: else there

@@ -58,7 +58,7 @@ def change_account(
     broker: str | None = None,
     cluster: str | None = None,
 ) -> Conversation[list[str]]:
-    """Make an account, or change what is given of it (50); says at which brokers.
+    """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG, 50); says at which brokers.
 
     Without a secret an account keeps the one it has; one that is made needs it.
     """

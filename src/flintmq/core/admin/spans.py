@@ -96,7 +96,7 @@ def locate_spans(
 
 
 def queue_address(namesrv: NameServers, queue: QueueRef) -> Conversation[str]:
-    """Who to ask about a queue."""
+    """The address of the broker to ask about a queue."""
     route = yield from require_route(namesrv, queue.topic)
     address = readable_brokers(route).get(queue.broker)
     if address is None or queue not in route.subscribe_queues(queue.topic):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flintmq.core.admin.cluster import ClusterMap, fetch_cluster, readable_brokers, require_route
-from flintmq.core.ask import ASK_MS, ask, ask_any, tell_all
+from flintmq.core.ask import ASK_MS, ask, ask_any, ask_each
 from flintmq.core.conversation import Conversation, Pause, PausingConversation
 from flintmq.core.routes import NameServers, fetch_route
 from flintmq.errors import InvalidSetting, NoRoute
@@ -147,7 +147,7 @@ def groups_of_topic(address: str, topic: str) -> Conversation[tuple[str, ...]]:
 
 
 def topic_settings(address: str, broker: str, topic: str) -> Conversation[TopicSettings | None]:
-    """351, or 21 where that is not known; None when the broker has no such topic."""
+    """A topic's settings (GET_TOPIC_CONFIG, 351; GET_ALL_TOPIC_CONFIG, 21, at 4.9), or None."""
     reply = yield from ask(
         address,
         RequestCode.GET_TOPIC_CONFIG,
@@ -304,7 +304,7 @@ def delete_topic(
             yield from ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=topic))
             had.append(name)
     header = ForgetTopic(topic=topic, cluster_name=cluster)
-    yield from tell_all(namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+    yield from ask_each(namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
     if not had:
         raise NoRoute(topic, "no broker has such a topic")
     return tuple(had)
@@ -335,7 +335,7 @@ def _write_topic(
 
 
 def _as_changes(attributes: Mapping[str, str]) -> str:
-    """``+key=value,-key``, the way 5.x takes them."""
+    """Attributes as changes in the form of 5.x: ``+key=value,-key``."""
     return ",".join(f"+{key}={value}" if value else f"-{key}" for key, value in attributes.items())
 
 

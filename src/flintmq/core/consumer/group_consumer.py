@@ -51,6 +51,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -332,20 +333,34 @@ class GroupConsumer(QueueWork):
         """Our share of a topic is known.  Brokers learn of a change before pulls name it."""
         if self.phase is not Phase.RUNNING:
             return []
+        out: list[Action] = []
+        share = self._one_way_at_a_time(share, out)
         applied = self._table.apply(share, now_ms)
         pops, have_pops_changed = self._pops.apply(share, now_ms)
-        out: list[Action] = [*applied.actions, *pops]
+        out += [*applied.actions, *pops]
         if applied.has_changed or have_pops_changed:
             self.subscriptions.changed(share.topic, now_ms + self._wall_ahead_ms)
             out.append(self._beat(now_ms))
             out.append(QueuesChanged(share.topic, share.queues, tuple(sorted(share.own))))
         return out + self._table.check_locks(now_ms)
 
+    def _one_way_at_a_time(self, share: Share, out: list[Action]) -> Share:
+        """A topic that is pulled is popped when its queues are committed, and the reverse."""
+        if share.popped:
+            pulled = [h for h in self._table if h.queue.topic == share.topic]
+            for home in pulled:
+                out += self._table.close(home)
+            if any(home.queue.topic == share.topic for home in self._table):
+                return replace(share, own=frozenset(), popped=frozenset())
+        elif share.own and self._pops.is_popping(share.topic):
+            return replace(share, own=frozenset())
+        return share
+
     def _end(self, out: list[Action], now_ms: int) -> Actions:
         """Add what follows from any event: rebalance, heartbeat, the end, the next due time."""
         table = self._table
-        if table.is_freed:
-            table.is_freed = False
+        if table.is_freed or self._pops.is_freed:
+            table.is_freed = self._pops.is_freed = False
             self._rebalance.wake(now_ms)
             out += self._share_out(now_ms)
         if self._wants_heartbeat and now_ms - self._heartbeat_ms >= HEARTBEAT_APART_MS:

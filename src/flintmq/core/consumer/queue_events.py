@@ -105,8 +105,11 @@ class QueueWork(ABC):
         home.pulled_ms = now_ms
         loop, position = home.stage.loop, home.stage.position
         if isinstance(answer, OffsetMoved):
-            text = f"{pull.offset} does not exist, begins anew at {answer.next_offset}"
-            self._table.move(home, answer.next_offset, now_ms)
+            to = answer.next_offset
+            if to <= answer.max_offset < pull.offset:  # the end of a log that has lost its tail
+                to = min(to, position.settled_to)  # what is cached was not consumed
+            text = f"{pull.offset} does not exist, begins anew at {to}"
+            self._table.move(home, to, now_ms)
             return [ReportEvent("offset", str(pull.queue), text, logging.WARNING)]
         messages, odd, bad = loop.answered(pull, answer, now_ms)
         if odd:

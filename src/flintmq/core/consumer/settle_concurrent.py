@@ -85,7 +85,7 @@ class ConcurrentSettling:
         return len(self._asks)
 
     def add(self, messages: Sequence[ReceivedMessage]) -> list[Deliver]:
-        """New messages, cut into batches."""
+        """Deliver new messages, cut into batches."""
         return self._batches(self._cached.put_messages(messages))
 
     def next_batch(self) -> Deliver | None:

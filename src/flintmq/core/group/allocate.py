@@ -12,7 +12,7 @@ configured or in rooms nobody serves, no queue is left out.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b, md5
 from typing import Final, TypeAlias, TypeVar
@@ -26,9 +26,6 @@ Strategy: TypeAlias = Callable[[str, Sequence[QueueRef], Sequence[str]], Iterabl
 
 VIRTUAL_NODES: Final = 10
 """Places of one member on the ring.  All members must use the same number."""
-
-VIRTUAL_NODES_MAX: Final = 10_000
-"""A ring is built again at every rebalance."""
 
 ROOM_SEPARATOR: Final = "@"
 """Between room and name of a broker: ``room@name``."""
@@ -119,21 +116,15 @@ def allocate_by_consistent_hash(
     client_id: str, queues: Sequence[QueueRef], members: Sequence[str]
 ) -> list[QueueRef]:
     """Queues to the next place of a member on a ring; a change moves few of them."""
-    return _on_ring(client_id, queues, members, VIRTUAL_NODES)
-
-
-def consistent_hash(virtual_nodes: int) -> Strategy:
-    """Consistent hashing with another number of virtual nodes for each member."""
-    if not 1 <= virtual_nodes <= VIRTUAL_NODES_MAX:
-        reason = f"is out of range, 1 to {VIRTUAL_NODES_MAX}"
-        raise InvalidSetting("virtual_nodes", str(virtual_nodes), reason)
-
-    def allocate(
-        client_id: str, queues: Sequence[QueueRef], members: Sequence[str]
-    ) -> list[QueueRef]:
-        return _on_ring(client_id, queues, members, virtual_nodes)
-
-    return allocate
+    if client_id not in members:
+        return []
+    places, owners = _ring(tuple(members))
+    own = []
+    for queue in queues:
+        at = bisect_left(places, _ring_hash(_java_text(queue)))
+        if owners[at % len(places)] == client_id:
+            own.append(queue)
+    return own
 
 
 def allocate_sticky(
@@ -150,41 +141,18 @@ def allocate_sticky(
     return [queue for queue, owner in zip(queues, owners, strict=True) if owner == client_id]
 
 
-STRATEGIES: Final[Mapping[str, Strategy]] = {
-    "averagely": allocate_averagely,
-    "by_circle": allocate_by_circle,
-    "consistent_hash": allocate_by_consistent_hash,
-    "sticky": allocate_sticky,
-}
-"""Those that need no arguments, by the names users give."""
-
-
 def sorted_members(members: Iterable[str]) -> list[str]:
     """In the order Java sorts texts, which is by UTF-16 units; each member once."""
     return sorted(set(members), key=lambda member: member.encode("utf-16-be", "surrogatepass"))
 
 
-def _on_ring(
-    client_id: str, queues: Sequence[QueueRef], members: Sequence[str], virtual_nodes: int
-) -> list[QueueRef]:
-    if client_id not in members:
-        return []
-    places, owners = _ring(tuple(members), virtual_nodes)
-    own = []
-    for queue in queues:
-        at = bisect_left(places, _ring_hash(_java_text(queue)))
-        if owners[at % len(places)] == client_id:
-            own.append(queue)
-    return own
-
-
 @lru_cache(maxsize=RINGS_KEPT_MAX)
-def _ring(members: tuple[str, ...], virtual_nodes: int) -> tuple[list[int], list[str]]:
+def _ring(members: tuple[str, ...]) -> tuple[list[int], list[str]]:
     """Sorted places and their owners.  Of two on one place the later member has it, as in Java."""
     ring = {
         _ring_hash(f"{member}-{number}"): member
         for member in members
-        for number in range(virtual_nodes)
+        for number in range(VIRTUAL_NODES)
     }
     places = sorted(ring)
     return places, [ring[place] for place in places]

@@ -48,6 +48,8 @@ class PopTable:
         self._subscriptions = subscriptions
         self._queues: dict[PopSource, PoppedQueue] = {}
         self.is_paused = False
+        self.is_freed = False
+        """Whether a pop ended of a place that is not ours any more."""
 
     def __iter__(self) -> Iterator[PoppedQueue]:
         return iter(list(self._queues.values()))
@@ -79,6 +81,10 @@ class PopTable:
         home = self._queues[source] = PoppedQueue(source, self._settings, wish, now_ms)
         return home
 
+    def is_popping(self, topic: str) -> bool:
+        """Whether a pop of the topic is under way, perhaps held at its broker."""
+        return any(home.source.topic == topic and home.pop is not None for home in self)
+
     # Events
 
     def popped(self, pop: Pop, found: PopFound, now_ms: int) -> list[PopAction]:
@@ -87,6 +93,7 @@ class PopTable:
             home = self._gain(pop.source, now_ms)
             home.is_ours = False
         out = home.popped(pop, found, now_ms)
+        self.is_freed |= not home.is_ours
         return out + self._advance(home, now_ms)
 
     def pop_failed(self, pop: Pop, error: FlintError, now_ms: int) -> list[PopAction]:
@@ -94,6 +101,7 @@ class PopTable:
         if home is None:
             return []
         out = home.pop_failed(pop, error, now_ms)
+        self.is_freed |= not home.is_ours
         self._forget(home)
         return out
 

@@ -81,7 +81,7 @@ def may_try_again(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRules:
-    """What a producer was told about sending."""
+    """The settings of a producer that are about sending."""
 
     retries: int = RETRIES
     retry_unsafe: bool = False
@@ -243,7 +243,7 @@ class Publisher:
     def send_to(
         self, draft: Draft, queue: QueueRef, timeout_ms: int, watch: Watch | None = None
     ) -> PausingConversation[SendReceipt]:
-        """Send to exactly this queue; wait for its broker, within the timeout, if it is away."""
+        """Send to exactly this queue; wait for an unreachable broker, within the timeout."""
         clock = self._clock
         start_ms = clock()
         left_ms, tries = timeout_ms, 0

@@ -123,5 +123,5 @@ def choose_queue(
 
 
 def replace_topic(queue: QueueRef, topic: str) -> QueueRef:
-    """The same queue under another name of its topic: with the namespace, or without."""
+    """A queue under another name of its topic: with the namespace, or without."""
     return queue if queue.topic == topic else QueueRef(topic, queue.broker, queue.queue_id)

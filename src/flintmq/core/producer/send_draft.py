@@ -62,7 +62,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftRules:
-    """What a producer was told about the form of its messages."""
+    """The settings of a producer that are about the form of its messages."""
 
     message_bytes_max: int = MESSAGE_BYTES_MAX
     batch_bytes_max: int = BATCH_BYTES_MAX

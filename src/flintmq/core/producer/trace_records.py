@@ -143,7 +143,7 @@ _RETURNED: Final = tuple(ReturnKind)
 
 
 def traced_to(trace: bool, topic: str | None) -> str | None:
-    """Where the traces of a client go that was told so; a topic of its own is enough."""
+    """The trace topic of a client; None if it does not trace.  A topic of its own turns it on."""
     if topic is None:
         return TRACE_TOPIC if trace else None
     check_sendable_topic(topic)

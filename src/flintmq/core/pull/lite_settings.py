@@ -51,7 +51,7 @@ _NO_DEAD_LETTERS: Final = "a consumer that pulls sends nothing back by itself"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullSettings:
-    """What consumers that pull by themselves may be told."""
+    """The settings of consumers that pull by themselves."""
 
     model: MessageModel = MessageModel.CLUSTERING
     strategy: Strategy = allocate_averagely

@@ -81,7 +81,7 @@ def commit_offset(
         raise refusal(reply, address)
 
 
-def tell_offset(
+def commit_oneway(
     address: str, group: str, queue: QueueRef, offset: QueueOffset, *, timeout_ms: int = ASK_MS
 ) -> Conversation[None]:
     """Commit an offset (UPDATE_CONSUMER_OFFSET, 15) oneway: nobody says whether it was taken."""

@@ -1,9 +1,10 @@
 """The first message of a queue that was stored at a time or later, exactly.
 
-Brokers answer this question (29), and not all alike: between two messages 4.9 gives the earlier
-one and 5.x the later; of several messages of the same millisecond 4.9 gives any.  So the answer
-is a guess from which the times of messages themselves are looked at: usually two of them, and
-where many messages share a millisecond, as many as a search by halves needs.
+Brokers answer this question (SEARCH_OFFSET_BY_TIMESTAMP, 29), and not all alike: between two
+messages 4.9 gives the earlier one and 5.x the later; of several messages of the same millisecond
+4.9 gives any.  So the answer is a guess, and the store times of the messages around it are
+compared: usually two, and where many messages share a millisecond, as many as a binary search
+needs.
 
 Invariant: with store times that do not go back, every message before the result was stored
 before the time, and the one at the result, if there is one, at the time or later.

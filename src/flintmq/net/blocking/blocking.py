@@ -93,7 +93,7 @@ class BlockingChannels:
             backoff.check(self._clock())
         context = None if self._tls is None else self._tls.take_changes()
         try:
-            sock = _dial(address, context, self._server_name, min(timeout_ms, self._connect_ms))
+            sock = dial(address, context, self._server_name, min(timeout_ms, self._connect_ms))
         except Unreachable as error:
             self._failed(address, error.reason)
             raise
@@ -136,13 +136,14 @@ def connect(
 ) -> BlockingChannel:
     """Connect one channel, which is not connected again after it is lost."""
     context, server_name = (None, None) if tls is None else (tls.context(), tls.server_name)
-    sock = _dial(address, context, server_name, timeout_ms)
+    sock = dial(address, context, server_name, timeout_ms)
     return BlockingChannel(sock, address, handler=handler, limits=limits, clock=clock)
 
 
-def _dial(
+def dial(
     address: str, context: ssl.SSLContext | None, server_name: str | None, timeout_ms: int
 ) -> socket.socket:
+    """A connected socket.  Raises `Unreachable`."""
     sock = None
     try:
         target = Address.parse(address)

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 
+from flintmq.core.account import Account
 from flintmq.core.conversation import SENT, Call
 from flintmq.errors import InvalidSetting, Unreachable
 from flintmq.net.address import Address
@@ -41,18 +42,23 @@ class _Peer:
 
 
 class Channels:
-    """The channels of one client, one for each address.  It belongs to the loop it was made on."""
+    """The channels of one client, one for each address.  It belongs to the loop it was made on.
+
+    With an ``account`` every request is signed.
+    """
 
     def __init__(
         self,
         *,
         tls: ClientTls | None = None,
+        account: Account | None = None,
         handler: Handler = refuse,
         limits: ChannelLimits = LIMITS,
         connect_ms: int = CONNECT_MS,
         clock: Clock = monotonic_ms,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        self._account = account
         self._dialer = _Dialer(tls, handler, limits, connect_ms, clock)
         self._clock = clock
         self._chance = chance
@@ -66,12 +72,12 @@ class Channels:
     async def call(self, address: str, request: Command, timeout_ms: int) -> Command:
         """Ask the peer at an address; its answer, whatever its code says, or `Unreachable`."""
         channel, timeout_ms = await self._reach(address, timeout_ms)
-        return await channel.call(request, timeout_ms)
+        return await channel.call(self._signed(request), timeout_ms)
 
     async def send_oneway(self, address: str, request: Command, timeout_ms: int) -> None:
         """Send a oneway request."""
         channel, timeout_ms = await self._reach(address, timeout_ms)
-        await channel.send_oneway(request, timeout_ms)
+        await channel.send_oneway(self._signed(request), timeout_ms)
 
     async def make(self, call: Call) -> Command:
         """Carry out the call of a conversation: for `drive_async`."""
@@ -95,6 +101,9 @@ class Channels:
         channels = [peer.channel for peer in peers if peer.channel is not None]
         await asyncio.gather(*(channel.close(timeout_ms) for channel in channels))
         self._peers.clear()
+
+    def _signed(self, request: Command) -> Command:
+        return request if self._account is None else self._account.sign(request)
 
     async def _reach(self, address: str, timeout_ms: int) -> tuple[Channel, int]:
         """The channel, and how much of the time is left."""

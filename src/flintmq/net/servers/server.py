@@ -199,11 +199,11 @@ class Server:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _watch_tls(self, tls: WatchedTls) -> None:
-        def look() -> None:
-            self._watch_tls(tls)  # first: a look that fails is not the last one
+        def check() -> None:
+            self._watch_tls(tls)  # first: a check that fails is not the last one
             tls.take_changes()
 
-        self._tls_timer = self._loop.call_later(self._limits.tls_watch_ms / 1000, look)
+        self._tls_timer = self._loop.call_later(self._limits.tls_watch_ms / 1000, check)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):

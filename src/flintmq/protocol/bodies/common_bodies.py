@@ -73,6 +73,11 @@ class DataVersion(RequestBody, frozen=True, kw_only=True):
             counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms
         )
 
+    def is_older_than(self, other: DataVersion) -> bool:
+        """Whether the other one was made later.  A missing ``state_version`` counts as 0."""
+        mine = self.state_version or 0, self.timestamp, self.counter
+        return mine < (other.state_version or 0, other.timestamp, other.counter)
+
     def matches(self, other: DataVersion) -> bool:
         """Whether both mean the same state.  A missing ``state_version`` counts as 0."""
         return (
@@ -91,7 +96,7 @@ class KvTable(Body, frozen=True, kw_only=True):
 
 
 class KvConfig(Body, frozen=True, kw_only=True):
-    """Everything a name server was told to remember, by namespace and key."""
+    """The settings kept by a name server, by namespace and key."""
 
     config_table: dict[str, dict[str, str]] = {}
 

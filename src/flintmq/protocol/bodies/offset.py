@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from typing import Self
 
+from flintmq.model.light_queue import LIGHT_QUEUE_ID, is_light
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.bodies.common_bodies import DataVersion, QueueField
@@ -26,6 +27,36 @@ class ConsumerOffsets(Body, frozen=True, kw_only=True):
     data_version: DataVersion | None = None
     group_topic_map: dict[str, tuple[str, ...]] | None = None
     offset_table: dict[str, dict[Int32, Int64]] = {}
+
+
+class LightOffsets(Body, frozen=True, kw_only=True):
+    """`ConsumerOffsets` of a broker with light queues, in a file of its own.
+
+    Groups of light queues (``%LMQ%…``) have one offset by ``topic@group``, without a queue id.
+    """
+
+    data_version: DataVersion | None = None
+    group_topic_map: dict[str, tuple[str, ...]] | None = None
+    lmq_offset_table: dict[str, Int64] = {}
+    offset_table: dict[str, dict[Int32, Int64]] = {}
+
+    @classmethod
+    def of(cls, offsets: ConsumerOffsets) -> LightOffsets:
+        """The same offsets."""
+        light, plain = {}, {}
+        for place, queues in offsets.offset_table.items():
+            if is_light(place.partition("@")[2]) and queues.keys() == {LIGHT_QUEUE_ID}:
+                light[place] = queues[LIGHT_QUEUE_ID]
+            else:
+                plain[place] = queues
+        return cls(data_version=offsets.data_version, lmq_offset_table=light, offset_table=plain)
+
+    def plain(self) -> ConsumerOffsets:
+        """The same offsets, all by queue id."""
+        light = {place: {LIGHT_QUEUE_ID: at} for place, at in self.lmq_offset_table.items()}
+        return ConsumerOffsets(
+            data_version=self.data_version, offset_table=self.offset_table | light
+        )
 
 
 class DelayOffsets(Body, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def cut_send(frame: Frame) -> SendCut | None:
 
 
 def vary_send(frame: Frame, cut: SendCut, time_ms: int, unique_id: str, opaque: int) -> Frame:
-    """The same frame with other values where it was cut, to try whether they mean these values."""
+    """A frame with other values where it was cut, to try whether they mean these values."""
     _, time, before, own_id, after, number = cut
     form, header, body = frame
     for old, new in (

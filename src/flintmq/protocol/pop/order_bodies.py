@@ -26,7 +26,7 @@ class OrderedPop(Body, frozen=True, kw_only=True):
     """Bit ``i`` is the message at entry ``i`` of ``o``."""
     invisible_ms: Int64 = msgspec.field(name="i", default=0)
     consumed_ms: Int64 = msgspec.field(name="l", default=0)
-    distances: tuple[Int64, ...] = msgspec.field(name="o", default=())
+    distances: list[Int64] = msgspec.field(name="o", default_factory=list)
     """The first offset, then how far the others are from it."""
     delivered_before: dict[int, Int32] | None = msgspec.field(name="oc", default=None)
     visible_ms: dict[int, Int64] | None = msgspec.field(name="ot", default=None)
@@ -57,9 +57,9 @@ class OrderedPop(Body, frozen=True, kw_only=True):
         return max((changed.get(offset, until_ms) for offset in self.unacked), default=0)
 
 
-def distances_of(offsets: Sequence[int]) -> tuple[int, ...]:
+def distances_of(offsets: Sequence[int]) -> list[int]:
     """Offsets as they are saved."""
-    return (offsets[0], *(offset - offsets[0] for offset in offsets[1:]))
+    return [offsets[0], *(offset - offsets[0] for offset in offsets[1:])]
 
 
 class OrderedPops(Body, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ class BadOutcomes:
             is_retry=self._queue.topic == self._settings.retry_topic,
             namespace=self._settings.namespace,
         )
-        outcomes.add(messages, wall_ms() * 1_000, 0.0, fates)
+        outcomes.add(messages, wall_ms() * 1_000, 0.0, fates, is_call=False)
 
     def close(self) -> None:
         self._reports.close()
@@ -71,6 +71,6 @@ class BadOutcomes:
                 self._copies.copy(bad, self._queue)
             except BrokerRefused as error:
                 became, level = f"no broker took it as a dead letter: {error}", logging.ERROR
-        self._reports.tell(bad, self._queue, became, level)
+        self._reports.report(bad, self._queue, became, level)
         reason = bad.reason[: ERROR_CHARACTERS_MAX - len(became) - 2]
         return Fate(OutcomeKind.BAD_RECORD, f"{reason}; {became}"[:ERROR_CHARACTERS_MAX])

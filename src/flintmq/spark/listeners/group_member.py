@@ -23,8 +23,8 @@ from flintmq.client.engine.broker_calls import master_of, reader_of
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.machine_driver import Actions, MachineDriver
 from flintmq.client.offsets.offset_store import ReadFrom, RemoteOffsets
-from flintmq.client.pull.assignment import QueueAssignment
 from flintmq.client.pull.new_messages import NewMessages
+from flintmq.client.pull.queue_assignment import QueueAssignment
 from flintmq.client.push.push_calls import PushCalls
 from flintmq.client.push.push_start import check_start
 from flintmq.client.push.running_info import GROUP_SETTINGS, describe_consumer

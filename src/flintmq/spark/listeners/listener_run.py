@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,6 +34,7 @@ from flintmq.errors import InvalidSetting, WrongState
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
 from flintmq.reports.report_output import require_plots
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
     MAX_MESSAGES,
@@ -52,6 +53,9 @@ from flintmq.spark.listeners.task_reports import DriverReports
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 log = logger("flintmq.spark")
 
@@ -92,6 +96,7 @@ def run(
     retry_timeout_s: float = RETRY_MS / 1000,
     progress: bool = False,
     plot: str | None = None,
+    metrics: ClientMetrics | None = None,
 ) -> Run:
     """Start the listeners of an app on Spark; returns once the query runs.
 
@@ -99,9 +104,11 @@ def run(
     soon as there are messages.  ``available_now`` ends the run when all messages stored now were
     consumed.  ``messages_max`` limits one micro-batch.  Servers that do not answer are asked
     again for ``retry_timeout_s``.  ``progress`` shows a live line on a terminal, and ``plot`` is
-    the file for a picture of rate and lag at the end.
+    the file for a picture of rate and lag at the end.  ``metrics`` counts micro-batches, outcomes
+    and times of listeners; without it the app's own are used.
     """
     check_range("retry_timeout_s", round(retry_timeout_s), (0, RETRY_S_MAX))
+    metrics = metrics or app.settings.get("metrics")
     program = read_program(app, round(retry_timeout_s * 1000))
     sinks = read_sinks(sink)
     _check(program, spark, checkpoint, trigger, available_now, messages_max)
@@ -129,11 +136,11 @@ def run(
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
-        query = writer.start()
+        query = start_query(writer)
     except BaseException:
         cleanup.close()
         raise
-    return Run(app.group, query, files, cleanup, progress=progress, plot=plot)
+    return Run(app.group, query, files, cleanup, progress=progress, plot=plot, metrics=metrics)
 
 
 def _check(
@@ -176,6 +183,8 @@ def check_lease(files: ControlFiles) -> None:
 class Run(WatchedQuery):
     """A query that runs listeners.  Leaving a ``with`` block stops it."""
 
+    kind = "listeners"
+
     def __init__(
         self,
         group: str,
@@ -185,8 +194,9 @@ class Run(WatchedQuery):
         *,
         progress: bool,
         plot: str | None,
+        metrics: ClientMetrics | None = None,
     ) -> None:
-        super().__init__(group, query, progress=progress)
+        super().__init__(group, query, progress=progress, metrics=metrics)
         self.group = group
         self._files = files
         self._cleanup = cleanup

@@ -24,8 +24,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
+from time import time_ns
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ import pyarrow as pa
 from flintmq.arrow.reading.cluster_pages import RemotePages, check_gap
 from flintmq.arrow.reading.queue_source import PageReader, ReadPart
 from flintmq.client.hooks.consume_hooks import run_filters
+from flintmq.client.hooks.receive_hooks import Watch, flush_all
 from flintmq.client.push.failure_log import FailureLog, failing_call
 from flintmq.client.push.listeners import Surroundings
 from flintmq.core.consumer.assigned_queue import as_listeners_see
@@ -52,6 +54,7 @@ from flintmq.core.group.listener_results import (
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.logs import logger
+from flintmq.model.group import without_namespace
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
@@ -94,16 +97,23 @@ def listen(
     around = Surroundings(
         config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
     )
+    watch = Watch(
+        config.consume_hooks,
+        config.group,
+        config.namespace,
+        partial(without_namespace, config.namespace),
+    )
     calls = ListenerCalls(program.listeners, around)
     reader = pages or RemotePages(program.access)
     try:
         with program.access.open() as line:
             reports = TaskReports()
             retry_ms = program.access.retry_ms
-            returns = Returns(line, config, reports.add_dead, retry_ms=retry_ms)
+            returns = Returns(line, config, reports.add_dead, retry_ms=retry_ms, watch=watch)
             bad = BadOutcomes(queue, config, rules.tries_max, line)
             around_calls = _Calls(config.group, rules, calls, returns, reports)
             worker = _consumption(queue, subscriptions, around_calls)
+            started_ns = time_ns()
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
@@ -116,13 +126,17 @@ def listen(
                         is_retry=is_retry,
                         namespace=config.namespace,
                     )
+                    if watch:
+                        watch.received(queue, messages, started_ns)
                     worker.consume(messages, outcomes)
                     rows = outcomes.batch(reports.drain)
                     if rows is not None:
                         yield rows
+                started_ns = time_ns()
             bad.close()
     finally:
         calls.close()
+        flush_all(config.consume_hooks)
 
 
 _Settling = TypeVar("_Settling", ConcurrentSettling, OrderlySettling)

@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import (
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -39,6 +40,9 @@ from flintmq.model.queue import QueueRef
 
 REPORT: Final = "report"
 """What a task reports to the driver, in one row of a page.  Sinks do not see this column."""
+
+IS_FIRST: Final = "is_first"
+"""Whether a row is the first of a call of a listener.  Sinks do not see this column either."""
 
 ERROR_CHARACTERS_MAX: Final = 1_000
 """How much of an error a row repeats."""
@@ -66,6 +70,7 @@ OUTCOME_SCHEMA: Final = StructType(
         StructField("milliseconds", DoubleType()),
         StructField("error", StringType()),
         StructField(REPORT, StringType()),
+        StructField(IS_FIRST, BooleanType()),
     ]
 )
 
@@ -83,6 +88,7 @@ OUTCOME_ARROW: Final = pa.schema(
         pa.field("milliseconds", pa.float64()),
         pa.field("error", pa.string()),
         pa.field(REPORT, pa.string()),
+        pa.field(IS_FIRST, pa.bool_()),
     ]
 )
 """The same for Arrow, as Spark wants it."""
@@ -114,6 +120,7 @@ class OutcomeColumns:
         self._counts: list[int] = []
         self._started_us: list[int] = []
         self._spent_ms: list[float] = []
+        self._firsts: list[int] = []
         self._fates: dict[int, Fate] = {}  # of rows that were not simply consumed
 
     def add(
@@ -122,8 +129,15 @@ class OutcomeColumns:
         started_us: int,
         spent_ms: float,
         fates: Sequence[Fate] | None = None,
+        *,
+        is_call: bool = True,
     ) -> None:
-        """The messages of one call; all of them consumed, unless their fates are told."""
+        """Add the messages of one call; all of them consumed, unless ``fates`` says otherwise.
+
+        Without ``is_call`` no listener was called with them.
+        """
+        if is_call:
+            self._firsts.append(len(self._messages))
         if fates is not None:
             first = len(self._messages)
             for place, fate in enumerate(fates, first):
@@ -157,6 +171,7 @@ class OutcomeColumns:
             "milliseconds": np.repeat(np.array(self._spent_ms, np.float64), self._counts),
             "error": errors,
             REPORT: self._reports(reported),
+            IS_FIRST: self._are_first(),
         }
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
@@ -179,6 +194,11 @@ class OutcomeColumns:
         if reported is None:
             return pa.nulls(len(self._messages), pa.string())
         return pa.array([reported, *[None] * (len(self._messages) - 1)], pa.string())
+
+    def _are_first(self) -> np.ndarray:
+        made = np.zeros(len(self._messages), np.bool_)
+        made[self._firsts] = True
+        return made
 
     def _same(self, value: str | int, kind: pa.DataType) -> pa.Array:
         return pa.repeat(pa.scalar(value, kind), len(self._messages))

@@ -33,7 +33,6 @@ from flintmq.errors import InvalidSetting
 _ELSEWHERE: Final = {
     "offset_store": "on Spark the broker keeps the offsets",
     "on_queues": "on Spark queues are gained and lost in another process",
-    "metrics": "listeners on Spark run in other processes; watch the group at its broker",
     "trace": "listeners on Spark leave no traces; their outcomes are rows",
     "trace_topic": "listeners on Spark leave no traces; their outcomes are rows",
 }
@@ -72,7 +71,8 @@ def read_program(app: App, retry_ms: int = RETRY_MS) -> Program:
     for name, reason in _ELSEWHERE.items():
         if app.settings.get(name):
             raise InvalidSetting(name, str(app.settings[name])[:80], reason)
-    common, config = read_settings(app.group, app.settings)
+    given = {name: value for name, value in app.settings.items() if name != "metrics"}
+    common, config = read_settings(app.group, given)  # the driver counts, and no task
     access = Access(
         common.name_servers, common.namespace, common.account, common.client_tls, retry_ms
     )

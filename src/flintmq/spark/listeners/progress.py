@@ -7,7 +7,6 @@ terminal, a log line for each micro-batch, and a plot.
 from __future__ import annotations
 
 import importlib
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,9 @@ from rich.live import Live
 from rich.text import Text
 
 from flintmq.logs import logger
-from flintmq.spark.listeners.outcome_rows import REPORT, OutcomeKind
-from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.metrics.run_counts import CALL_BOUNDS_MS, BatchCounts, CallTimes
+from flintmq.spark.listeners.outcome_rows import IS_FIRST, REPORT, OutcomeKind
+from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
 
 POINTS_MAX: Final = 10_000
 """Micro-batches that a plot shows; the oldest are dropped first."""
@@ -34,6 +34,11 @@ BAD_RECORDS: Final = "bad_records"
 
 REPORTS: Final = "reports"
 """The same for the reports of tasks."""
+
+OUTCOME: Final = "outcome: "
+CALLS: Final = "calls: "
+CALLS_MS: Final = "calls ms"
+"""The same for the outcomes of each kind, and for the times of listeners by bucket."""
 
 RECENT: Final = 5
 """Micro-batches over which the rate is averaged."""
@@ -53,6 +58,8 @@ class BatchFigures:
     """Messages that could not be decoded."""
     reports: tuple[str, ...] = field(default=(), repr=False)
     """What tasks report to the driver; see `flintmq.spark.listeners.task_reports`."""
+    counts: BatchCounts | None = field(default=None, repr=False)
+    """The same for metrics, with the outcomes."""
 
     @property
     def per_second(self) -> float:
@@ -64,20 +71,23 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
     sources = progress.get("sources") or []
     if len(sources) != 1:
         return None
-    end = _offset(sources[0].get("endOffset"))
+    end = read_offset(sources[0].get("endOffset"))
     if end is None:
         return None
-    latest = _offset(sources[0].get("latestOffset"))
+    lag = lag_by_topic(end, read_offset(sources[0].get("latestOffset")))
     durations = progress.get("durationMs") or {}
+    messages = int(progress.get("numInputRows") or 0)
+    took_ms = int(durations.get("triggerExecution") or 0)
     return BatchFigures(
         int(progress["batchId"]),
         str(progress["timestamp"]),
-        int(progress.get("numInputRows") or 0),
-        int(durations.get("triggerExecution") or 0),
-        _lag(end, latest),
+        messages,
+        took_ms,
+        None if lag is None else sum(lag.values()),
         end,
         _bad_records(progress),
         _reports(progress),
+        BatchCounts(messages, took_ms, lag, *_outcomes(progress)),
     )
 
 
@@ -87,35 +97,47 @@ def observe_bad(frame: DataFrame, is_bad: Column, *more: Column) -> DataFrame:
 
 
 def observe_outcomes(frame: DataFrame) -> DataFrame:
-    """Have Spark count bad records and collect the reports of tasks; without the report column."""
-    is_bad = f.col("outcome") == OutcomeKind.BAD_RECORD.value
-    return observe_bad(frame, is_bad, f.collect_list(REPORT).alias(REPORTS)).drop(REPORT)
+    """Have Spark count outcomes and calls and collect the reports of tasks.
+
+    The frame that comes back is without the columns that only this needs.
+    """
+    outcome, spent = f.col("outcome"), f.col("milliseconds")
+    is_bad = outcome == OutcomeKind.BAD_RECORD.value
+    counted = [
+        f.count_if(outcome == each.value).alias(OUTCOME + each.value) for each in OutcomeKind
+    ]
+    bucket, lower = f.col(IS_FIRST), f.lit(True)
+    for place, bound in enumerate((*CALL_BOUNDS_MS, None)):
+        is_below = f.lit(True) if bound is None else spent <= bound
+        counted.append(f.count_if(bucket & lower & is_below).alias(f"{CALLS}{place}"))
+        lower = ~is_below
+    counted.append(f.sum(f.when(bucket, spent)).alias(CALLS_MS))
+    reports = f.collect_list(REPORT).alias(REPORTS)
+    return observe_bad(frame, is_bad, reports, *counted).drop(REPORT, IS_FIRST)
+
+
+def _observed(progress: Mapping[str, Any]) -> Any:
+    return (progress.get("observedMetrics") or {}).get(OBSERVED)
 
 
 def _bad_records(progress: Mapping[str, Any]) -> int:
-    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    observed = _observed(progress)
     return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
 
 
 def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
-    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    observed = _observed(progress)
     return () if observed is None or REPORTS not in observed else tuple(observed[REPORTS] or ())
 
 
-def _offset(reported: Any) -> dict[str, Any] | None:
-    """Spark reports an offset as JSON text, as a tree, or not at all."""
-    tree = json.loads(reported) if isinstance(reported, str) else reported
-    return tree if isinstance(tree, dict) else None
-
-
-def _lag(end: dict[str, Any], latest: dict[str, Any] | None) -> int | None:
-    if latest is None:
-        return None
-    done = StreamOffset.from_json(end).stops
-    return sum(
-        max(0, stop - done.get(queue, stop))
-        for queue, stop in StreamOffset.from_json(latest).stops.items()
-    )
+def _outcomes(progress: Mapping[str, Any]) -> tuple[dict[str, int], CallTimes]:
+    observed = _observed(progress)
+    if observed is None or CALLS_MS not in observed:
+        return {}, CallTimes()
+    outcomes = {each.value: int(observed[OUTCOME + each.value] or 0) for each in OutcomeKind}
+    buckets = range(len(CALL_BOUNDS_MS) + 1)
+    counts = tuple(int(observed[f"{CALLS}{place}"] or 0) for place in buckets)
+    return outcomes, CallTimes(counts, float(observed[CALLS_MS] or 0))
 
 
 class Figures:
@@ -127,6 +149,8 @@ class Figures:
         self.messages = 0
         self.bad_records = 0
         self.lag: int | None = None
+        self.lags: Mapping[str, int] | None = None
+        """The same by topic."""
         self.end: dict[str, Any] | None = None
         self._last_id = -1
 
@@ -138,12 +162,13 @@ class Figures:
             if found is None:
                 continue
             self.end, self.lag = found.end, found.lag
+            self.lags = None if found.counts is None else found.counts.lag
             if found.batch_id > self._last_id and found.messages:
                 self._last_id = found.batch_id
                 self.batches += 1
                 self.messages += found.messages
                 self.bad_records += found.bad_records
-                self.points.append(replace(found, reports=()))
+                self.points.append(replace(found, reports=(), counts=None))
                 new.append(found)
         return new
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
 from flintmq.arrow.reading.access import Line
 from flintmq.arrow.reading.masters import Masters
 from flintmq.arrow.reading.patience import patiently
+from flintmq.client.hooks.receive_hooks import Watch, operation_of
 from flintmq.core.ask import refusal
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleAction
 from flintmq.core.consumer.settle_orderly import OrderlySettling
@@ -59,6 +61,7 @@ class Returns:
         on_dead: Callable[[str], None],
         *,
         retry_ms: int,
+        watch: Watch | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
         """``on_dead`` gets a sentence for each message that became a dead letter."""
@@ -66,6 +69,7 @@ class Returns:
         self._settings = settings
         self._on_dead = on_dead
         self._retry_ms = retry_ms
+        self._watch = watch
         self._clock = clock
         self._masters = Masters(line)
         self._publisher = Publisher(
@@ -81,7 +85,8 @@ class Returns:
             action = todo.popleft()
             if isinstance(action, SendBack):
                 try:
-                    self._send_back(action)
+                    with self._settling(action):
+                        self._send_back(action)
                 except FlintError as error:
                     more = settling.send_back_failed(action, str(error), self._clock())
                     if not any(isinstance(each, SendToRetry) for each in more):
@@ -90,16 +95,23 @@ class Returns:
                 else:
                     settling.sent_back(action, self._clock())
             elif isinstance(action, SendToRetry):
-                patiently(
-                    f"{action.ask.queue}: a message is not sent back yet",
-                    self._retry_ms,
-                    partial(self._send_copy, action),
-                    passing=(Unreachable, NoRoute, SendFailed),
-                )
+                with self._settling(action.ask):
+                    patiently(
+                        f"{action.ask.queue}: a message is not sent back yet",
+                        self._retry_ms,
+                        partial(self._send_copy, action),
+                        passing=(Unreachable, NoRoute, SendFailed),
+                    )
                 settling.sent_back(action.ask, self._clock())
             else:
                 assert not isinstance(action, Deliver), "nothing is delivered again in a task"
                 log.log(action.level, "%s: %s", action.subject, action.text)
+
+    def _settling(self, ask: SendBack) -> AbstractContextManager[None]:
+        if not self._watch:
+            return nullcontext()
+        operation = operation_of(is_given_up=is_given_up(ask))
+        return self._watch.settling(operation, [ask.queue], [ask.message])
 
     def _send_back(self, ask: SendBack) -> None:
         """Send a message back; one that is given up goes to the dead letters with its reason."""

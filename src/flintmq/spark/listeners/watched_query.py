@@ -18,13 +18,18 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flintmq.client.stop_signals import StopSignals
 from flintmq.logs import logger
+from flintmq.net.clock import wall_ms
 from flintmq.spark.listeners.progress import BatchFigures, Figures, LiveLine, log_batch
+from flintmq.spark.watching.query_metrics import count_itself
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 log = logger("flintmq.spark")
 
@@ -38,10 +43,24 @@ STOP_S: Final = 30.0
 class WatchedQuery(ABC):
     """The base of `Run` and `Lake`.  Leaving a ``with`` block stops the query."""
 
-    def __init__(self, name: str, query: StreamingQuery, *, progress: bool) -> None:
+    kind: ClassVar[str]
+    """What metrics call it."""
+
+    def __init__(
+        self,
+        name: str,
+        query: StreamingQuery,
+        *,
+        progress: bool,
+        metrics: ClientMetrics | None = None,
+    ) -> None:
         self.query = query
         self._name = name
         self._figures = Figures()
+        self._counts = None
+        if metrics is not None:
+            self._counts = metrics.spark_run(name, self.kind, wall_ms())
+            count_itself(query.id)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._ended = threading.Event()
@@ -112,6 +131,10 @@ class WatchedQuery(ABC):
             for batch in self._figures.add(progress):
                 log_batch(self._name, batch)
                 self._batch_ended(batch)
+                if self._counts is not None and batch.counts is not None:
+                    self._counts.batch(batch.counts, wall_ms())
+            if self._counts is not None:
+                self._counts.behind(self._figures.lags)
             self._progressed()
         if line is not None:
             line.show(self._figures)
@@ -131,6 +154,8 @@ class WatchedQuery(ABC):
     def _watch(self, shows_line: bool) -> None:
         with ExitStack() as stack:
             stack.callback(self._ended.set)
+            if self._counts is not None:
+                stack.callback(self._counts.ended)
             stack.callback(self._close)
             line = stack.enter_context(LiveLine(self._name)) if shows_line else None
             while self._is_active():

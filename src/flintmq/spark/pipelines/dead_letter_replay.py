@@ -73,7 +73,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenLetters:
     """How many dead letters of one topic and day a plan has; ``topic`` None is unknown."""
 
     topic: str | None
@@ -135,7 +135,9 @@ def plan_replay(
     counts = f.count_if(~is_bad).alias("messages"), f.count_if(is_bad).alias("bad")
     counted = groups.agg(*counts).orderBy("day", "topic").collect()
     chosen = tuple(
-        Chosen(row.topic, row.day.isoformat(), row.messages) for row in counted if row.messages
+        ChosenLetters(row.topic, row.day.isoformat(), row.messages)
+        for row in counted
+        if row.messages
     )
     bad_records = sum(row.bad for row in counted)
     return ReplayPlan(spark, group, chosen, parsed, spans, frame, bad_records)
@@ -148,7 +150,7 @@ class ReplayPlan:
         self,
         spark: SparkSession,
         group: str,
-        chosen: tuple[Chosen, ...],
+        chosen: tuple[ChosenLetters, ...],
         options: SourceOptions,
         spans: Sequence[Span],
         frame: Callable[[Sequence[Span], int], DataFrame],
@@ -168,12 +170,12 @@ class ReplayPlan:
 
     @property
     def messages(self) -> int:
-        """How many there are that say where they came from."""
+        """How many dead letters name the topic they came from."""
         return sum(each.messages for each in self.chosen if each.topic is not None)
 
     @property
     def without_topic(self) -> int:
-        """How many do not, and are left out."""
+        """How many dead letters name no topic, and are left out."""
         return sum(each.messages for each in self.chosen if each.topic is None)
 
     def run(
@@ -239,7 +241,7 @@ def pieces(spans: Sequence[Span], count: int) -> Iterator[list[Span]]:
 
 
 class ReplayLog:
-    """A file of what was sent and what was not, one line for each; it only grows."""
+    """The file of a replay: a line for each dead letter that was sent or failed, only appended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -247,7 +249,7 @@ class ReplayLog:
             raise InvalidSetting("log", str(path), f"there is no directory {path.parent}")
 
     def sent(self, group: str) -> dict[tuple[str, int], list[int]]:
-        """Which dead letters of a group it has as sent: offsets by broker and queue, sorted."""
+        """The dead letters of a group that were sent: offsets by broker and queue, sorted."""
         found: dict[tuple[str, int], list[int]] = {}
         if not self._path.exists():
             return found
@@ -275,7 +277,7 @@ class ReplayLog:
 def _within(
     sent: Mapping[tuple[str, int], list[int]], spans: Sequence[Span]
 ) -> Iterator[tuple[str, int, int]]:
-    """What of these spans was sent before."""
+    """The offsets of these spans that were sent before."""
     for span in spans:
         queue = span.queue
         offsets = sent.get((queue.broker, queue.queue_id), [])

@@ -56,7 +56,7 @@ PASSED_OVER: Final = "passed over"
 
 
 class SentRow(NamedTuple):
-    """What became of one dead letter.  ``topic`` is where it went."""
+    """The result of one dead letter.  ``topic`` is the topic it was sent to."""
 
     broker: str
     queue_id: int
@@ -69,7 +69,7 @@ class SentRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What every task has to know.  ``rate`` is its own share of messages a second."""
+    """The settings of a task.  ``rate`` is its own share of messages a second."""
 
     access: Access
     group: str
@@ -120,7 +120,7 @@ class Sender:
         return SentRow(*place, row.message_id, topic, SENT, None)
 
     def _wait(self) -> None:
-        """Wait for the next turn.  Time that was lost is not made up for."""
+        """Wait until the next message may be sent.  Lost time is not made up for."""
         now_s = time.monotonic()
         time.sleep(max(0.0, self._next_s - now_s))
         self._next_s = max(now_s, self._next_s) + 1 / self._plan.rate

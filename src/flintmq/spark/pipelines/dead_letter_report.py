@@ -176,7 +176,7 @@ def same_words(error: Column) -> Column:
 
 
 def _last_errors(spark: SparkSession, outcomes: DataFrame | str) -> DataFrame:
-    """What the last outcome of each message says that died."""
+    """The error of the last outcome of each dead message."""
     rows = spark.read.parquet(outcomes) if isinstance(outcomes, str) else outcomes
     missing = {"message_id", "outcome", "started_time", "error"} - set(rows.columns)
     if missing:

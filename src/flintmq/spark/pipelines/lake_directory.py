@@ -80,7 +80,7 @@ class LakeDirectory:
             raise InvalidSetting("checkpoint", self.checkpoint, reason)
 
     def lock(self) -> IO[bytes] | None:
-        """Keep others out until what is returned is closed; None where there are no locks."""
+        """Lock the directory until the result is closed; None on file systems without locks."""
         if self.local is None:
             return None
         self.local.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class LakeDirectory:
         return file
 
     def sweep(self) -> int:
-        """Delete files of a batch that never counted; how many there were.
+        """Delete the files of a batch that was never committed; how many there were.
 
         Only under the lock, and only when the last query ended within a batch.
         """
@@ -110,7 +110,7 @@ class LakeDirectory:
     # Inside
 
     def _counted(self) -> set[str]:
-        """Names of the files that count.  Each holds an id that no other has."""
+        """Names of the committed files.  Each contains a unique id."""
         if self._newest(self.uri, METADATA) == NONE_YET:
             return set()
         frame = self._spark.read.schema("body binary, topic string, day date").parquet(self.uri)

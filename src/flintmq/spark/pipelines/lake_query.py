@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -30,12 +30,16 @@ from flintmq.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.pipelines.lake_directory import LakeDirectory
 from flintmq.spark.source.data_source import RocketMQDataSource
 from flintmq.spark.source.preflight import as_texts, check_source, has_option
+
+if TYPE_CHECKING:
+    from flintmq.metrics.client_metrics import ClientMetrics
 
 log = logger("flintmq.spark")
 
@@ -77,6 +81,7 @@ def lake(
     every_s: float = EVERY_S,
     files: int | None = None,
     progress: bool = False,
+    metrics: ClientMetrics | None = None,
     **options: object,
 ) -> Lake:
     """Start to write topics as Parquet under ``to``; returns once the query runs.
@@ -84,8 +89,9 @@ def lake(
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.
     ``every_s`` is how often files are written, and ``files`` how many a batch writes for each topic
-    and day.  ``options`` are those of the source, such as ``namesrv``, ``tags``, ``consumerGroup``
-    or ``store``; without a place to start at, it is the oldest message.
+    and day.  ``metrics`` counts micro-batches.  ``options`` are those of the source, such as
+    ``namesrv``, ``tags``, ``consumerGroup`` or ``store``; without a place to start at, it is the
+    oldest message.
     """
     given = lake_options(topics, options)
     parsed = check_source(given, stream=True)
@@ -115,11 +121,11 @@ def lake(
         )
         when = f"{round(every_s * 1000)} milliseconds"
         trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": when}
-        query = writer.trigger(**trigger).start()
+        query = start_query(writer.trigger(**trigger))
     except BaseException:
         cleanup.close()
         raise
-    return Lake(place.name, query, cleanup.close, progress=progress)
+    return Lake(place.name, query, cleanup.close, progress=progress, metrics=metrics)
 
 
 def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> dict[str, str]:
@@ -135,7 +141,7 @@ def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> di
 
 
 def by_day(frame: DataFrame) -> DataFrame:
-    """With a column ``day`` more: the UTC day of the store time."""
+    """The frame with a column ``day``: the UTC day of the store time."""
     return frame.withColumn(DAY, day_of(f.col(STORE_TIME)))
 
 
@@ -165,10 +171,18 @@ def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:
 class Lake(WatchedQuery):
     """A query that writes a lake.  Leaving a ``with`` block stops it."""
 
+    kind = "lake"
+
     def __init__(
-        self, path: str, query: StreamingQuery, release: Callable[[], None], *, progress: bool
+        self,
+        path: str,
+        query: StreamingQuery,
+        release: Callable[[], None],
+        *,
+        progress: bool,
+        metrics: ClientMetrics | None = None,
     ) -> None:
-        super().__init__(path, query, progress=progress)
+        super().__init__(path, query, progress=progress, metrics=metrics)
         self.path = path
         self._release = release
         self._watcher.start()
@@ -200,5 +214,5 @@ class Lake(WatchedQuery):
         return rested
 
     def _close(self) -> None:
-        """Let others write to the directory."""
+        """Unlock the directory."""
         self._release()

@@ -106,7 +106,7 @@ def report_options(topics: str | Sequence[str], given: Mapping[str, object]) -> 
 
 
 def _frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What has to be known of each message, and no more: it is kept while it is counted."""
+    """The columns that are counted, and no more: the frame is persisted while it is counted."""
     read = spark.read.format("rocketmq").options(**options).option("columns", _COLUMNS).load()
     stored, born = f.unix_millis("store_time"), f.unix_millis("born_time")
     return read.select(

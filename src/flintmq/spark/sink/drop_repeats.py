@@ -64,7 +64,7 @@ RunKey: TypeAlias = tuple[str, str, int, int, int]
 
 
 class Spot(NamedTuple):
-    """Where a row is remembered, and what: a checksum of its body, never `_UNKNOWN`."""
+    """The place of a row in the memory, and the checksum of its body, never `_UNKNOWN`."""
 
     key: RunKey
     at: int
@@ -91,7 +91,7 @@ class DropRepeats:
         """Messages that came again with another body, and were passed on."""
 
     def __call__(self, listener: L) -> L:
-        """The same listener, which gets no repeats; a decorator."""
+        """Wrap a listener so that it gets no repeated rows; a decorator."""
         return only_fresh(listener, self)
 
     def claim(self, messages: Sequence[ReceivedMessage]) -> Sorting[Spot]:
@@ -115,7 +115,7 @@ class DropRepeats:
         return sorting
 
     def settle(self, sorting: Sorting[Spot], outcomes: Sequence[Outcome]) -> None:
-        """Remember what was consumed."""
+        """Remember the rows whose messages were consumed."""
         with self._lock:
             for spot, outcome in zip(sorting.keys, outcomes, strict=True):
                 if spot is not None:
@@ -198,7 +198,7 @@ def drop_repeats(frame: DataFrame, within: str | None = None) -> DataFrame:
 
 
 def _identity(frame: DataFrame) -> Column:
-    """The property, from whatever form the properties are in; null where there is none."""
+    """The identity property of a row, as a column; null where a row has none."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType
 

@@ -20,7 +20,7 @@ _FORM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,10})\.([0-9]
 
 
 class RowIdentity(NamedTuple):
-    """The identity, taken apart."""
+    """The identity of a row, read from its property."""
 
     write: str
     batch: int
@@ -37,7 +37,7 @@ def prefix_of(write: str, batch: int, partition: int) -> str:
 
 
 def parse_identity(text: str | None) -> RowIdentity | None:
-    """Read the property; None when it is missing or not of this form."""
+    """Read the identity property; None when it is missing or not of this form."""
     found = _FORM.fullmatch(text) if text else None
     if found is None:
         return None

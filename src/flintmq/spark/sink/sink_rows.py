@@ -62,7 +62,7 @@ NUMBERS: Final = (ByteType, ShortType, IntegerType, LongType)
 
 
 class Form(NamedTuple):
-    """What a column may be.  ``allowed`` says it in words."""
+    """The types a column may have.  ``allowed`` says it in words."""
 
     takes: Callable[[DataType], bool]
     allowed: str
@@ -141,7 +141,7 @@ PASSED_OVER: Final = frozenset(
 
 
 class Target(NamedTuple):
-    """Where a row wants to go, as far as it says so."""
+    """The queue or the sharding key that a row names."""
 
     broker: str | None = None
     queue_id: int | None = None
@@ -153,7 +153,7 @@ ANYWHERE: Final = Target()
 
 
 class OutRow(NamedTuple):
-    """A message and where it goes."""
+    """The message of a row and the queue or key it goes to."""
 
     message: Message
     target: Target
@@ -178,7 +178,7 @@ class BadRows:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How rows of one schema become messages.  ``places`` are the columns by what they are for."""
+    """How rows of one schema become messages.  ``places`` are the columns by their roles."""
 
     places: Mapping[str, int]
     topic: str | None
@@ -302,7 +302,7 @@ def _target(
 
 
 def plan_rows(schema: StructType, options: SinkOptions) -> RowPlan:
-    """See that a frame can be sent; `InvalidSetting` names the column that is in the way."""
+    """Check that a frame can be sent; `InvalidSetting` names the column that cannot."""
     places: dict[str, int] = {}
     chosen = options.sharding_column
     found = schema.names
@@ -323,7 +323,7 @@ def plan_rows(schema: StructType, options: SinkOptions) -> RowPlan:
 
 
 def _roles(name: str, kind: DataType, sharding_column: str | None) -> Iterator[str]:
-    """What a column is for: nothing, one thing, or two when it is also what chooses the queue."""
+    """The roles of a column: none, one, or two when it also chooses the queue."""
     key = OTHER_NAMES.get(name.lower(), name.lower())
     form = COLUMNS.get(key)
     if sharding_column is not None and name.lower() == sharding_column.lower():

@@ -49,7 +49,7 @@ _ENTRY_BYTES: Final = 96
 
 
 class Lane:
-    """Rows that go together: those of one queue, or those of one topic that may go anywhere."""
+    """Rows that share requests: those of one queue, or those of one topic that may go anywhere."""
 
     __slots__ = ("is_single", "last", "messages", "queue", "size_bytes", "topic", "turn")
 
@@ -95,7 +95,7 @@ class Sending:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def add(self, row: OutRow) -> None:
-        """Take a message; wait while enough requests are under way."""
+        """Add a message; wait while too many requests are in flight."""
         message, target = row
         topic, lane = message.topic, self._lane
         queue = None if target is ANYWHERE else self._queue(topic, target)
@@ -115,7 +115,7 @@ class Sending:
             self._ship_all()
 
     def finish(self) -> None:
-        """Send what is left and wait until all is stored; raises what could not be mended."""
+        """Send the rest and wait until all is stored; raises the error that retries did not end."""
         self._ship_all()
         while self._under_way:
             self._under_way.popleft().result()
@@ -191,7 +191,7 @@ class Sending:
         is_fixed: bool,
         after: Future[None] | None = None,
     ) -> None:
-        """Store messages of one topic.  On a thread of the pool, when those before are stored."""
+        """Send one request of messages, on a thread of the pool, once the one before is stored."""
         if after is not None:
             after.result()
         tries_more = self._options.retries
@@ -232,7 +232,7 @@ class Sending:
         self.requests += 1
 
     def _settle(self) -> None:
-        """Wait for the oldest of them, and try it again if it failed."""
+        """Wait for the oldest request in flight, and retry it if it failed."""
         future, message, queue = self._alone.popleft()
         try:
             future.result()
@@ -243,7 +243,7 @@ class Sending:
 
 
 def first_turn(write: str, batch: int, partition: int) -> int:
-    """Where a task begins: one queue further for each batch and each partition of a write.
+    """The queue a task begins at: one further for each batch and each partition of a write.
 
     Writes begin at different queues by their names, because many are small: each would else have
     its only request at the same queue.
@@ -259,7 +259,7 @@ def _broker_by_broker(queues: Iterable[QueueRef]) -> list[QueueRef]:
 
 
 def _size_bytes(message: Message) -> int:
-    """At least what the message takes in a batch, as long as its texts are plain."""
+    """At least the bytes of a message in a batch, if its texts are ASCII."""
     size_bytes = _ENTRY_BYTES + len(message.body)
     if message.tags is not None:
         size_bytes += len(message.tags)

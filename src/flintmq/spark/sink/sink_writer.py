@@ -46,7 +46,7 @@ BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Sent(WriterCommitMessage):
-    """What one task has stored."""
+    """Counts of what one task has stored and skipped."""
 
     partition: int
     rows: int

@@ -15,7 +15,7 @@ from flintmq.store.files.json_tables import Tables
 from flintmq.store.log.log_scan import Damage
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill
 from flintmq.store.queues.queue_extension import is_address
-from flintmq.store.queues.verify_units import is_own_record
+from flintmq.store.queues.verify_units import leads_to_own
 from flintmq.store.recovery.parts import StoreParts
 from flintmq.store.recovery.queue_replay import units_of
 from flintmq.store.recovery.replayed_records import QueueKey, ReplayedRecords
@@ -156,7 +156,7 @@ class QueueCheck:
             return
         inside = place - segment.start
         own_size = record_size(segment.view, inside)  # `_compare` reports a wrong size
-        if not is_own_record(segment.view, inside, place, own_size, queue.queue_id, offset):
+        if not leads_to_own(segment, queue, (place, own_size), offset):
             self._wrong(queue, offset, f"no record of it is at {place} in the log")
 
     def _wrong(self, queue: ConsumeQueue, offset: int, what: str) -> None:

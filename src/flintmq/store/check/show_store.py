@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
+from flintmq.store.check.popped import PopListing, popped_messages
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.layout import ABORT_FILE
@@ -76,6 +77,8 @@ class Listing:
     queues: list[QueueListing]
     groups: list[GroupListing]
     delays: list[DelayListing]
+    popped: list[PopListing]
+    """Messages in flight."""
     remarks: list[str]
 
 
@@ -106,6 +109,7 @@ def show_store(disk: Disk, directory: Path, config: StoreConfig) -> Listing:
         _queues(parts),
         _groups(parts, tables),
         _delays(parts, tables),
+        [] if found.short_files else popped_messages(parts, tables),
         remarks,
     )
 

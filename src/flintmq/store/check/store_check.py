@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from flintmq.errors import FlintError, StoreRefused
+from flintmq.model.queue import LogOffset
 from flintmq.model.route import QUEUES_MAX
 from flintmq.model.topic import SCHEDULE_TOPIC
 from flintmq.store.check.check_batches import BatchCheck
@@ -62,6 +63,8 @@ class CheckReport:
     findings: Findings = field(default_factory=Findings)
     records: int = 0
     log_bytes: int = 0
+    log_end: LogOffset | None = None
+    """Where the log ends; nothing when it could not be walked."""
     queues: int = 0
     units: int = 0
     index_entries: int = 0
@@ -124,6 +127,7 @@ def _walk(
         if progress is not None:
             progress(base + columns.end.position - start, total)
     report.log_bytes = scan.end - start
+    report.log_end = scan.end
     for damage in scan.damages:
         if not damage.is_tail:
             findings.lost(damage.path, damage.position, f"{damage.reason}; records follow")

@@ -344,6 +344,16 @@ def sync_file(path: Path) -> None:
             os.close(descriptor)
 
 
+def read_part(path: Path, at: int, size_bytes: int) -> bytes:
+    """Bytes of a file, through a descriptor of its own, so from any thread."""
+    with _named(path, "read"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, size_bytes, at)
+        finally:
+            os.close(descriptor)
+
+
 def _sync_descriptor(descriptor: int) -> None:
     if _FULL_SYNC is not None:
         fcntl.fcntl(descriptor, _FULL_SYNC)

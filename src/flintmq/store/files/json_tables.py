@@ -23,7 +23,12 @@ from flintmq.errors import MalformedBody, StoreRefused
 from flintmq.protocol import fastjson
 from flintmq.protocol.bodies.body import FILE_BYTES_MAX, Body, wire_fields
 from flintmq.protocol.bodies.group import FilterTable, GroupTable
-from flintmq.protocol.bodies.offset import ConsumerOffsets, DelayOffsets, TimerPositions
+from flintmq.protocol.bodies.offset import (
+    ConsumerOffsets,
+    DelayOffsets,
+    LightOffsets,
+    TimerPositions,
+)
 from flintmq.protocol.bodies.pop import RequestModes
 from flintmq.protocol.bodies.replica import SavedRole
 from flintmq.protocol.bodies.topic import TopicTable
@@ -109,9 +114,12 @@ class Tables:
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         config = directory / CONFIG_DIRECTORY
+        self.disk = disk
+        self.directory = directory
         self.topics = Table(disk, config / "topics.json", TopicTable)
         self.groups = Table(disk, config / "subscriptionGroup.json", GroupTable)
         self.consumer_offsets = Table(disk, config / "consumerOffset.json", ConsumerOffsets)
+        self.light_offsets = Table(disk, config / "lmqConsumerOffset.json", LightOffsets)
         self.delay_offsets = Table(disk, config / "delayOffset.json", DelayOffsets)
         self.filters = Table(disk, config / "consumerFilter.json", FilterTable)
         self.ordered_pops = Table(disk, config / "consumerOrderInfo.json", OrderedPops)

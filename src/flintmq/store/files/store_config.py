@@ -79,6 +79,14 @@ class StoreConfig:
     extended_queues: bool = False
     """Write an extension unit for every unit, for filters that keep a bit map."""
 
+    record_checksums: bool = False
+    """Write a checksum over every whole record.  One that is there is checked in any case."""
+
+    light_queues: bool = False
+    multi_dispatch: bool = False
+    """Records may be in light queues too, if both are set."""
+    light_queues_max: int = 20_000
+
     message_bytes_max: int = 4 * 1024 * 1024
     delay_levels_ms: tuple[int, ...] = parse_delay_levels(DELAY_LEVELS)
 
@@ -124,6 +132,11 @@ class StoreConfig:
             "rising within 1 to 100",
         )
         _require(0 <= self.in_memory_percent <= 100, "in_memory_percent", "within 0 to 100")
+
+    @property
+    def serves_light(self) -> bool:
+        """Whether records may be in light queues."""
+        return self.light_queues and self.multi_dispatch
 
     @property
     def record_bytes_max(self) -> int:

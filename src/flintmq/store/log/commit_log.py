@@ -272,6 +272,11 @@ class CommitLog:
             self._row.write(at, bytes(view))
             at = stop
 
+    def rewrite(self, start: LogOffset, octets: bytes) -> None:
+        """Write bytes that were damaged once more; readers see them at once."""
+        assert self.min_offset <= start <= start + len(octets) <= self.end_offset, (start, self)
+        self._row.write(start, octets)
+
     # Old files
 
     def remove_first(self) -> None:

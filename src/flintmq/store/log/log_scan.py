@@ -31,6 +31,7 @@ from flintmq.protocol.records.record import (
     is_filler,
     record_size,
 )
+from flintmq.protocol.records.record_checksum import has_wrong_checksum, wrong_checksums
 from flintmq.protocol.records.record_scan import EndKind, RecordColumns, scan_records
 from flintmq.store.files.disk import Disk
 from flintmq.store.log.commit_log import Segment
@@ -84,7 +85,7 @@ class LogScan:
             segment = self._segments[index]
             at = max(at, segment.start)
             base = at
-            columns = _good(scan_records(window(segment, at)), base)
+            columns = good_records(scan_records(window(segment, at)), base)
             if len(columns):
                 self.last_store_ms = int(columns.store_ms[-1])
                 yield base, columns
@@ -149,6 +150,8 @@ def record_starts(segment: Segment, at: LogOffset) -> bool:
         record = decode_record(view, inside)
     except MalformedRecord:
         return False
+    if has_wrong_checksum(view[inside : inside + record_size(view, inside)]):
+        return False
     return record.queue_id >= 0 and record.queue_offset >= 0 and bool(record.topic)
 
 
@@ -192,7 +195,7 @@ def _is_closed(segment: Segment, at: LogOffset, kind: EndKind) -> bool:
     )
 
 
-def _good(columns: RecordColumns, base: LogOffset) -> RecordColumns:
+def good_records(columns: RecordColumns, base: LogOffset) -> RecordColumns:
     """The records before the first one that is not what the format lets us verify."""
     checks = (
         (columns.log_offset == columns.start + base, "it names another place as its own"),
@@ -200,6 +203,7 @@ def _good(columns: RecordColumns, base: LogOffset) -> RecordColumns:
         (columns.queue_offset >= 0, "its queue offset is negative"),
         (columns.topic_length > 0, "it has no topic"),
         (_has_good_body(columns), "its body does not match its checksum"),
+        (~wrong_checksums(columns), "it does not match the checksum over the whole of it"),
     )
     count, why = len(columns), ""
     for good, reason in checks:

@@ -21,6 +21,7 @@ from itertools import chain, compress, repeat
 
 import msgspec
 
+from flintmq.model.light_queue import is_light
 from flintmq.model.message import KEY_SEPARATOR
 from flintmq.model.properties import KEYS, UNIQ_KEY
 from flintmq.model.queue import LogOffset, QueueOffset
@@ -125,7 +126,8 @@ class Dispatch:
             if topic in self._queues.batch_topics:
                 growth = self._growths[key] = QueueGrowth(self._queues.open_batch(*key), None)
                 return growth
-            extension = self._queues.open_extension(topic, queue_id) if self._extended else None
+            is_extended = self._extended and not is_light(topic)
+            extension = self._queues.open_extension(topic, queue_id) if is_extended else None
             growth = QueueGrowth(self._queues.open(topic, queue_id), extension)
             self._growths[key] = growth
         return growth

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from flintmq.model.light_queue import is_light
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.layout import BODY_AT, RECORD_BYTES_MIN, record_struct
 from flintmq.protocol.records.record import Version
@@ -36,6 +37,7 @@ from flintmq.store.queues.selection import CHUNK_UNITS, EVERYTHING, Candidate, S
 from flintmq.store.queues.verify_units import (
     FEW_MAX,
     has_topic_v6,
+    is_light_record,
     leading_spans,
     topic_field,
 )
@@ -120,6 +122,10 @@ class QueueReader:
             return outside(offset, first, last)
         limits = limits or self.limits
         bytes_max = min(bytes_max, READ_BYTES_MAX)
+        if is_light(queue.topic):
+            bytes_max = min(limits.memory_bytes, bytes_max)
+            count_max = max(1, min(limits.memory_count, count_max))
+            return self._read_light(queue, offset, count_max, bytes_max, wanted)
         in_memory = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
         octets = None
         if wanted is EVERYTHING and 0 < in_memory[1] <= FEW_MAX:
@@ -167,6 +173,35 @@ class QueueReader:
             batch.size_bytes,
             memory_from > 0 and batch.last_log_offset(queue, stop) < memory_from,
         )
+
+    def _read_light(
+        self,
+        queue: ConsumeQueue,
+        offset: QueueOffset,
+        count_max: int,
+        bytes_max: int,
+        wanted: Selection,
+    ) -> ReadResult:
+        """Records of a light queue, which tell their offsets in it in a property."""
+        first, last, size_bytes = queue.min_offset, queue.max_offset, 0
+        views: list[memoryview] = []
+        status = GetStatus.NO_MATCHED_MESSAGE
+        units = queue.units(offset, min(self._scan_units_max, last - offset))
+        stop = QueueOffset(offset + len(units))
+        lists = candidates(queue, None, wanted, units, offset, stop)
+        for queue_offset, (log_offset, size, code) in chain.from_iterable(lists):
+            if views and (len(views) == count_max or size_bytes + size > bytes_max):
+                stop = QueueOffset(queue_offset)
+                break
+            view = self.log.read_view(LogOffset(log_offset), size)
+            if view is None or not is_light_record(view, log_offset, queue.topic, queue_offset):
+                status = GetStatus.MESSAGE_WAS_REMOVING
+            elif not wanted.looks_at_records or wanted.takes(view, code):
+                views.append(view)
+                size_bytes += size
+        if views:
+            status = GetStatus.FOUND
+        return ReadResult(status, stop, first, last, views, len(views), size_bytes, False)
 
     def _alike(
         self, queue: ConsumeQueue, offset: QueueOffset, units: bytes, bytes_max: int

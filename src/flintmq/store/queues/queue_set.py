@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flintmq.errors import InvalidName
+from flintmq.model.light_queue import is_light
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.store.files.dirty_files import DirtyFiles
 from flintmq.store.files.disk import Disk
@@ -32,9 +33,6 @@ from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.queues.batch_queue import BatchQueue
 from flintmq.store.queues.consume_queue import ConsumeQueue, found_queues
 from flintmq.store.queues.queue_extension import QueueExtension, is_address
-
-LIGHT_QUEUE_PREFIX = "%LMQ%"
-"""Topics of 5.x light message queues, which are not served."""
 
 NAME_BYTES_MAX = 255
 """No file system takes a longer name."""
@@ -90,7 +88,7 @@ class QueueSet:
         """Find every queue; tell what is wrong with the files.  Reads only."""
         complaints: list[str] = []
         for topic, queue_id in found_queues(self._disk, self._root):
-            if not topic.startswith(LIGHT_QUEUE_PREFIX):
+            if self._config.serves_light or not is_light(topic):
                 complaints += self.open(topic, queue_id).load()
         for topic, queue_id in found_queues(self._disk, self._extension_root):
             if (topic, queue_id) in self._queues:

@@ -4,6 +4,8 @@ A unit leads to its record when the log has, at the unit's log offset, a record 
 that names the same log offset, the queue's id and topic and the unit's queue offset as its own.
 Bodies and properties are not read.
 
+    leads_to_own      one unit of a queue of either kind; a record of a light queue (%LMQ%) has its
+                      offset there in a property
     is_own_record     one record by its identity alone: not its magic, not its topic
     lead_to_records   many units, the whole rule, with numpy: a mask
     leading_spans     the first units of a read, and where their records lie: by struct for a few
@@ -25,10 +27,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
+from flintmq.errors import MalformedRecord
+from flintmq.model.light_queue import is_light, light_places
+from flintmq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.layout import (
     BODY_AT,
     BODY_LENGTH_AT,
+    FIELDS,
     IDENTITY,
     RECORD_BYTES_MIN,
     SYS_FLAG_AT,
@@ -38,9 +44,18 @@ from flintmq.protocol.records.layout import (
     record_format,
     record_struct,
 )
-from flintmq.protocol.records.record import TOPIC_BYTES_MAX, Buffer, Version, encode_topic
+from flintmq.protocol.records.properties import parse_properties
+from flintmq.protocol.records.record import (
+    TOPIC_BYTES_MAX,
+    Buffer,
+    Version,
+    encode_topic,
+    measure_record,
+)
 from flintmq.protocol.records.record_scan import gather
 from flintmq.store.files.layout import UNIT, UNIT_BYTES
+from flintmq.store.log.commit_log import Segment
+from flintmq.store.queues.consume_queue import ConsumeQueue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,6 +65,8 @@ if TYPE_CHECKING:
 
 Spans: TypeAlias = list[tuple[int, int]]
 """Where bytes start and stop."""
+
+_LOG_OFFSET: Final = list(FIELDS).index("log_offset")  # among what `measure_record` gives
 
 FEW_MAX: Final = 128
 """Units checked together by struct; for more, numpy is faster."""
@@ -81,6 +98,31 @@ def topic_field(topic: str) -> bytes:
     octets = topic.encode()
     version = Version.V1 if len(octets) <= TOPIC_BYTES_MAX[Version.V1] else Version.V2
     return encode_topic(topic, version)
+
+
+def is_light_record(view: memoryview, log_offset: int, name: str, offset: int) -> bool:
+    """Whether the record of a view lies at this place, and says that it is in a light queue."""
+    try:
+        _, fields, _, _, topic_at, topic_stop, stop = measure_record(view, 0)
+        topic = str(view[topic_at:topic_stop], "utf-8")
+    except (MalformedRecord, UnicodeDecodeError):
+        return False
+    properties = parse_properties(bytes(view[topic_stop + 2 : stop]))
+    names = properties.get(INNER_MULTI_DISPATCH, "")
+    offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "")
+    own_place = fields[_LOG_OFFSET]
+    return own_place == log_offset and (name, offset) in light_places(topic, names, offsets)
+
+
+def leads_to_own(segment: Segment, queue: ConsumeQueue, unit: tuple[int, int], offset: int) -> bool:
+    """Whether a unit, a log offset and a size, leads to the record of a queue's offset."""
+    log_offset, size_bytes = unit
+    at = log_offset - segment.start
+    if not is_light(queue.topic):
+        return is_own_record(segment.view, at, log_offset, size_bytes, queue.queue_id, offset)
+    if size_bytes < RECORD_BYTES_MIN or not 0 <= at <= segment.size_bytes - size_bytes:
+        return False
+    return is_light_record(segment.view[at : at + size_bytes], log_offset, queue.topic, offset)
 
 
 def is_own_record(

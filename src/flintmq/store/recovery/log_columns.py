@@ -10,8 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flintmq.model.light_queue import LIGHT_QUEUE_ID, light_places
 from flintmq.model.message import KEY_SEPARATOR
-from flintmq.model.properties import DELAY, INNER_NUM, KEYS, TAGS, UNIQ_KEY
+from flintmq.model.properties import (
+    DELAY,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    INNER_NUM,
+    KEYS,
+    TAGS,
+    UNIQ_KEY,
+)
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
@@ -91,12 +100,37 @@ def by_queue(
         _counts(columns),
     )
     found = {key: everything.picked(rows) for key, rows in rows_of.items()}
+    if config.serves_light:
+        found |= _light_arrivals(columns, everything, rows_of)
     for key in list(found):
         mark = tombstones.mark(key[0])
         if mark > base:
             alive = np.flatnonzero(found[key].log_offset >= mark).tolist()
             found[key] = found[key].picked(alive)
     return {key: arrivals for key, arrivals in found.items() if len(arrivals)}
+
+
+def _light_arrivals(
+    columns: RecordColumns, everything: ReplayedRecords, rows_of: dict[QueueKey, list[int]]
+) -> dict[QueueKey, ReplayedRecords]:
+    """The records that are in light queues too, queue by queue."""
+    names, offsets = property_spans(columns, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET)
+    is_named = (names.length > 0) & (offsets.length > 0)
+    if not is_named.any():
+        return {}
+    topic_of = {row: topic for (topic, _), rows in rows_of.items() for row in rows}
+    found: dict[QueueKey, list[tuple[int, int]]] = {}
+    for row in np.flatnonzero(is_named).tolist():
+        texts = _value(columns, names, row), _value(columns, offsets, row)
+        for name, offset in light_places(topic_of.get(row, ""), *texts) if row in topic_of else ():
+            found.setdefault((name, LIGHT_QUEUE_ID), []).append((row, offset))
+    arrivals = {}
+    for key, places in found.items():
+        picked = everything.picked([row for row, _ in places])
+        picked.queue_offset = np.array([offset for _, offset in places], np.int64)
+        picked.count = np.ones(len(places), np.int64)
+        arrivals[key] = picked
+    return arrivals
 
 
 def by_kind(

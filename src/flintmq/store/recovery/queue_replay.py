@@ -25,7 +25,7 @@ from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill
 from flintmq.store.queues.queue_extension import QueueExtension, is_address
 from flintmq.store.queues.queue_set import QueueSet, check_directory_name
-from flintmq.store.queues.verify_units import is_own_record
+from flintmq.store.queues.verify_units import leads_to_own
 from flintmq.store.recovery.replayed_records import (
     Ints,
     QueueKey,
@@ -321,8 +321,7 @@ class QueueReplay:
         segment = self.log.segment_at(LogOffset(log_offset))
         if segment is None:
             return False
-        inside = log_offset - segment.start
-        return is_own_record(segment.view, inside, log_offset, size_bytes, queue.queue_id, offset)
+        return leads_to_own(segment, queue, (log_offset, size_bytes), offset)
 
 
 def last_address(queue: ConsumeQueue) -> int | None:

@@ -6,7 +6,7 @@ refused by name when messages would be out of reach, and named when only a part 
 
     refused   queues or tables in RocksDB, a topic with queues of two kinds, a commit log that
               is spread over several directories or has lost a file in the middle
-    named     light message queues (%LMQ%), compaction topics (served uncompacted)
+    named     light queues (%LMQ%) where they are not served, compaction topics (served uncompacted)
 
 Reads only.
 """
@@ -21,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from flintmq.errors import StoreRefused
+from flintmq.model.light_queue import is_light
 from flintmq.model.queue import QueueOffset
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -41,7 +42,6 @@ from flintmq.store.index.index_file import IndexShape
 from flintmq.store.index.key_index import KeyIndex
 from flintmq.store.queues.consume_queue import found_queues
 from flintmq.store.queues.queue_kinds import refuse_mixed
-from flintmq.store.queues.queue_set import LIGHT_QUEUE_PREFIX
 
 COMPACTION_LOG = Path("compaction", "compactionLog")
 TIMER_CHECKPOINT = Path(CONFIG_DIRECTORY, "timercheck")
@@ -58,6 +58,10 @@ LEARNT_SIZES = (
 SAMPLED_QUEUES = 64
 """How many queues are asked for the size of their files."""
 
+TIMER_CHECKPOINT_BYTES = 4_096
+"""Of the file; 5.x maps it and takes no other size."""
+
+_TIMER_FILE = struct.Struct(">qqqqqqq")  # the same, the master's offset, and a version of three
 _TIMER_FIELDS = struct.Struct(">qqq")  # read up to, flushed position, queue offset
 
 
@@ -86,7 +90,7 @@ def survey(disk: Disk, directory: Path, config: StoreConfig) -> StoreSurvey:
     """Look at a directory, new or not.  `StoreRefused` names what cannot be served."""
     _refuse_rocksdb(disk, directory)
     refuse_mixed(disk, directory)
-    complaints = _not_served(disk, directory)
+    complaints = _not_served(disk, directory, serves_light=config.serves_light)
     file_bytes, short_files = _commit_log(disk, directory / COMMIT_LOG_DIRECTORY, config)
     learnt = replace(
         config,
@@ -134,6 +138,19 @@ def timer_progress(disk: Disk, directory: Path) -> TimerProgress | None:
     return TimerProgress(read_ms, QueueOffset(queue_offset))
 
 
+def write_timer_progress(disk: Disk, directory: Path, progress: TimerProgress) -> None:
+    """Tell a 5.x broker that may take this directory over where its timer goes on.
+
+    It begins to read the timer topic at the queue offset, and delivers what is due by then at once.
+    """
+    fields = _TIMER_FILE.pack(
+        progress.read_ms, 0, progress.queue_offset, progress.queue_offset, 0, progress.read_ms, 1
+    )
+    path = directory / TIMER_CHECKPOINT
+    disk.make_directory(path.parent)
+    disk.replace(path, fields.ljust(TIMER_CHECKPOINT_BYTES, b"\0"))
+
+
 # What is not served
 
 
@@ -147,12 +164,15 @@ def _refuse_rocksdb(disk: Disk, directory: Path) -> None:
             raise StoreRefused(str(table), "this table is in RocksDB, which is not served")
 
 
-def _not_served(disk: Disk, directory: Path) -> list[str]:
+def _not_served(disk: Disk, directory: Path, *, serves_light: bool) -> list[str]:
     complaints = []
     queues = directory / CONSUME_QUEUE_DIRECTORY
-    light = [name for name in disk.names(queues) if name.startswith(LIGHT_QUEUE_PREFIX)]
-    if light:
-        complaints.append(f"{queues}: light message queues are not served: {', '.join(light)}")
+    light = [name for name in disk.names(queues) if is_light(name)]
+    if light and not serves_light:
+        complaints.append(
+            f"{queues}: light queues are not served without enableLmq and enableMultiDispatch: "
+            f"{', '.join(light)}"
+        )
     topics = Tables(disk, directory).topics.load()
     compacted = set(disk.names(directory / COMPACTION_LOG))
     for name, topic in topics.topic_config_table.items() if topics is not None else ():

@@ -53,6 +53,17 @@ final class Beside {
         member.start(stage, consumer);
     }
 
+    /** It leaves to the broker whether it pulls or pops; only clients of 5.x can. */
+    static void joinPopping(Stage stage) throws Exception {
+        Beside member = new Beside(stage);
+        DefaultMQPushConsumer consumer = stage.pusher("g", member.topic, "*");
+        consumer.getClass()
+                .getMethod("setClientRebalance", boolean.class)
+                .invoke(consumer, false);
+        consumer.registerMessageListener(member.seen.concurrently());
+        member.start(stage, consumer);
+    }
+
     static void joinNamespaced(Stage stage) throws Exception {
         Beside member = new Beside(stage);
         DefaultMQPushConsumer consumer = stage.pusher("g", null, null);

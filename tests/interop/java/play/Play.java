@@ -36,6 +36,7 @@ public final class Play {
         SCENARIOS.put("retry", Pushes::retry);
         SCENARIOS.put("orderly-dead-letter", Pushes::orderlyDeadLetter);
         SCENARIOS.put("broadcast", Pushes::broadcast);
+        SCENARIOS.put("pop", Pops::pop);
         SCENARIOS.put("membership", Groups::membership);
         SCENARIOS.put("orderly-membership", Groups::orderlyMembership);
         SCENARIOS.put("reset", Groups::reset);
@@ -54,6 +55,7 @@ public final class Play {
         SCENARIOS.put("join", Beside::join);
         SCENARIOS.put("join-orderly", Beside::joinOrderly);
         SCENARIOS.put("join-failing", Beside::joinFailing);
+        SCENARIOS.put("join-popping", Beside::joinPopping);
         SCENARIOS.put("join-namespaced", Beside::joinNamespaced);
         SCENARIOS.put("join-broadcast", Beside::joinBroadcast);
         SCENARIOS.put("join-lite", Beside::joinLite);

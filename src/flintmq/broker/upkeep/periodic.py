@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol
 
 from flintmq.broker.state.broker_state import BrokerState
+from flintmq.broker.upkeep.scrubbing import PERIOD_MS, Scrubber
+from flintmq.errors import DiskFailed
+from flintmq.logs import logger
+
+log = logger(__name__)
 
 HELD_MS = 1_000
 """How often units of queues and keys that are held in memory are written."""
@@ -45,11 +51,14 @@ class Upkept(Protocol):
 
     def save_soon(self) -> None: ...
 
-    def retain(self, now_ms: int) -> None: ...
-
     def announce_all(self) -> None: ...
 
     def copy_tables(self) -> None: ...
+
+    @property
+    def scrubber(self) -> Scrubber: ...
+
+    def beat(self) -> None: ...
 
 
 def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
@@ -61,9 +70,22 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
         PeriodicTask(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
         PeriodicTask(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
         PeriodicTask(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),
-        PeriodicTask(config.retain_ms, server.retain, now_ms),
+        PeriodicTask(config.retain_ms, lambda at_ms: _retain(server.state, at_ms), now_ms),
         PeriodicTask(config.register_ms, lambda _: server.announce_all(), now_ms),
     ]
     if not config.role.is_master:
         tasks.append(PeriodicTask(config.copy_tables_ms, lambda _: server.copy_tables(), now_ms))
+    if config.scrub_bytes_per_s:
+        tasks.append(PeriodicTask(PERIOD_MS, lambda _: server.scrubber.begin(), now_ms))
+    if config.acting_master:
+        tasks.append(PeriodicTask(config.heartbeat_ms, lambda _: server.beat(), now_ms))
     return tasks
+
+
+def _retain(state: BrokerState, now_ms: int) -> None:
+    """Remove files that are no longer kept, if it is the hour for it."""
+    hour = datetime.fromtimestamp(now_ms / 1000).hour  # noqa: DTZ006  # local, as RocketMQ
+    try:
+        state.log.retain(now_ms, due=hour == state.config.retain_hour)
+    except DiskFailed as failure:
+        log.error("old files cannot be removed: %s", failure)  # noqa: TRY400

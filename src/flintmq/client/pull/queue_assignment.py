@@ -120,7 +120,7 @@ class QueueAssignment(MachineDriver):
         return {**reported, **self._missing.troubles}
 
     def wake(self) -> None:
-        """Members came or went: look at everything now."""
+        """Rebalance every topic now: members joined or left."""
         for found in self._topics.values():
             found.rebalance.wake(self._clock())
         self.event(())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flintmq.broker.periodic import PeriodicTask
+from flintmq.broker.upkeep.periodic import PeriodicTask
 
 
 def test_it_runs_when_its_interval_is_over_and_not_before() -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flintmq.embedded.clock import MovableClock, MovableTiming
+from flintmq.embedded.movable_clock import MovableClock, MovableTiming
 
 HOUR_MS = 3_600_000
 

@@ -1,0 +1,1 @@
+"""What Spark tells of streaming queries, and who counts it."""

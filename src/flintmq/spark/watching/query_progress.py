@@ -1,0 +1,26 @@
+"""Offsets of ours in Spark's progress reports, and the lag between two of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flintmq.spark.source.stream_offset import StreamOffset
+
+
+def read_offset(reported: Any) -> dict[str, Any] | None:
+    """Spark reports an offset as JSON text, as a tree, or not at all."""
+    tree = json.loads(reported) if isinstance(reported, str) else reported
+    return tree if isinstance(tree, dict) else None
+
+
+def lag_by_topic(end: dict[str, Any], latest: dict[str, Any] | None) -> dict[str, int] | None:
+    """Messages between the end of a micro-batch and the newest; None where nobody knows them."""
+    if latest is None:
+        return None
+    done = StreamOffset.from_json(end).stops
+    found: dict[str, int] = {}
+    for queue, stop in StreamOffset.from_json(latest).stops.items():
+        left = max(0, stop - done.get(queue, stop))
+        found[queue.topic] = found.get(queue.topic, 0) + left
+    return found
