@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.state.hand_over import hand_over
@@ -63,7 +64,7 @@ def pop_of_real(
     if header["code"] != 0:
         assert header["code"] == 210, header
         return []
-    answer = read_header(PopAnswer, json.dumps(header["extFields"]).encode())
+    answer = read_header(PopAnswer, Raw(json.dumps(header["extFields"]).encode()))
     messages = decode_messages(body, broker=BROKER).messages
     receipts = receipts_of(answer, messages, BROKER)
     return [(each, receipt.handle) for each, receipt in zip(messages, receipts, strict=True)]

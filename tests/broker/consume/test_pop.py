@@ -269,6 +269,21 @@ def test_a_changed_message_has_a_new_handle_and_the_old_one_does_nothing(world: 
     assert pop(world).bodies == [b"1"]
 
 
+def test_a_message_that_is_changed_often_never_gets_an_old_handle_again(world: World) -> None:
+    """Not even within a millisecond: an acknowledgement in the log would name both."""
+    send(world, b"0")
+    old = pop(world).handles
+    for _ in range(4):
+        old.append(change(world, old[-1], 60_000))
+    assert len({(handle.start_offset, handle.pop_ms) for handle in old}) == len(old)
+    new = old.pop()
+    for handle in old:
+        ack(world, handle)
+        assert world.state.in_flight.message_count == 1
+    ack(world, new)
+    assert world.state.in_flight.message_count == 0
+
+
 def test_a_change_after_the_ack_does_not_bring_the_message_back(world: World) -> None:
     """RocketMQ hides it again and so delivers it once more."""
     send(world, b"0")

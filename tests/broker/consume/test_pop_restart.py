@@ -156,6 +156,28 @@ def test_a_pop_that_could_not_be_written_hands_nothing_out(tmp_path: Path) -> No
         assert pop(world).bodies == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_acknowledgement_that_could_not_be_written_does_not_count(
+    tmp_path: Path, count: int
+) -> None:
+    """One that is sent again is written, so the message stays away after a crash too."""
+    disk = FailingDisk()
+    world = pop_world(tmp_path, disk=disk)
+    send(world, *[b"%d" % index for index in range(count)])
+    handles = pop(world, invisible_time=5_000).handles
+    disk.fails_in, disk.number = "commitlog", errno.ENOSPC
+    assert ack(world, handles[0]).code == 14
+    assert world.state.in_flight.message_count == count
+    disk.number = 0
+    for handle in handles:
+        assert ack(world, handle).code == 0
+    assert world.state.in_flight.message_count == 0
+
+    with started_again(world, save=False) as again:
+        again.advance(10_000)
+        assert pop(again).code == 210
+
+
 @pytest.mark.parametrize("kind", ["topic", "group"])
 def test_what_is_deleted_takes_its_messages_in_flight_with_it(tmp_path: Path, kind: str) -> None:
     world = pop_world(tmp_path)

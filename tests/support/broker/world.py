@@ -182,14 +182,14 @@ class World:
         return found[0] if found else None
 
     def advance(self, ms: int) -> None:
-        """Let time pass, step by step as work falls due."""
+        """Let time pass, step by step as work falls due; it never goes back."""
         until_ms = self.now_ms + ms
         while True:
             due_ms = self.engine.tick(self.now_ms)
             self.settle()
             if due_ms > until_ms:
                 break
-            self.now_ms = max(due_ms, self.now_ms + 1)
+            self.now_ms = min(until_ms, max(due_ms, self.now_ms + 1))
         self.now_ms = until_ms
         self.engine.tick(self.now_ms)
         self.settle()

@@ -120,6 +120,8 @@ def _hide_again(
 ) -> int:
     """Replace the handle of one message; when it was popped, as the new handle says."""
     key = old.key._replace(start_offset=header.offset, pop_ms=now_ms)
+    if old.key.start_offset == header.offset:  # no handle of a message counts twice
+        key = key._replace(pop_ms=max(now_ms, old.key.pop_ms + 1))
     while key in state.in_flight:
         key = key._replace(pop_ms=key.pop_ms + 1)
     new = state.journal.write_checkpoint(
@@ -156,9 +158,16 @@ def _ack(
         return
     waiting = set(pop.unacked)
     known = [offset for offset in offsets if offset in waiting]
-    if known:
-        state.journal.write_ack(state, pop, known, now_ms)
-        state.in_flight.ack(key, known)
+    if not known:
+        return
+    state.journal.write_ack(state, pop, known, now_ms)
+    state.in_flight.ack(key, known)
+
+    def written(failure: DiskFailed | None) -> None:
+        if failure is not None:
+            state.in_flight.take_back(pop, known)
+
+    state.after_write.append(written)
 
 
 def _ack_entry(entry: BatchAck, state: BrokerState, peer: Peer, now_ms: int) -> None:

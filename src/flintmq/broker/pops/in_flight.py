@@ -123,6 +123,15 @@ class InFlight:
             self._forget(pop)
         return fresh
 
+    def take_back(self, pop: InFlightPop, offsets: Iterable[int]) -> None:
+        """An acknowledgement could not be written: these messages are in flight again."""
+        freed = sum(1 << pop.offsets.index(offset) for offset in offsets)
+        pop.acked &= ~freed
+        if self._has(pop):
+            self._count(pop.key, freed.bit_count())
+        else:
+            self.add(pop)
+
     def remove(self, pop: InFlightPop) -> None:
         """Its messages are back, or were never handed out."""
         if self._has(pop):
