@@ -20,6 +20,7 @@ from flintmq.protocol.headers.offset import (
     UpdateConsumerOffset,
 )
 from support.broker.admin import done, join, make_topic
+from support.broker.popping import pop_header
 from support.broker.wire import Wire, plain
 from support.broker.world import SMALL_STORE, World, header_of
 
@@ -98,6 +99,20 @@ def test_consumers_join_and_commit_while_their_master_is_gone(world: World) -> N
 
     answer = world.ask(RequestCode.QUERY_CONSUMER_OFFSET, query)
     assert header_of(answer, OffsetAnswer).offset == 1
+
+
+@pytest.mark.parametrize("poll_ms", [0, 15_000])
+def test_pops_are_refused_and_never_held(world: World, poll_ms: int) -> None:
+    """A slave could not write down what it hands out."""
+    header = pop_header(world, consumer_group="g", poll_time=poll_ms)
+
+    answer = world.ask(RequestCode.POP_MESSAGE, header)
+
+    assert answer is not None
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert answer.remark == "pops are served by the master alone"
+    assert len(world.state.held_pops) == world.state.in_flight.message_count == 0
+    assert world.state.offsets.query("g", "T", 0) is None
 
 
 def test_a_master_that_is_fenced_refuses_the_same(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from flintmq.broker.scheduled.timers import READ_RECORDS
 from flintmq.broker.state.hand_over import hand_over
 from flintmq.model import properties as names
 from flintmq.model.topic import TIMER_TOPIC
+from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.headers.common_headers import OfTopic
 from flintmq.protocol.headers.group import DeleteGroup
@@ -197,6 +198,33 @@ def test_what_is_deleted_takes_its_messages_in_flight_with_it(tmp_path: Path, ki
         again.advance(5_000)
         assert again.state.in_flight.message_count == 0
         assert "%RETRY%G_T" not in again.state.topics
+
+
+def test_a_deleted_topic_takes_what_came_back_with_it(tmp_path: Path) -> None:
+    """Retry topics of groups stay, even one that is named like a retry topic of pops."""
+    with pop_world(tmp_path) as world:
+        send(world, b"0", b"1")
+        pop(world, invisible_time=1_000)
+        world.advance(1_000)
+        assert "%RETRY%G_T" in world.state.topics
+        pop(world, max_msg_nums=1)
+        pop(world, consumer_group="H", invisible_time=1_000)
+        world.advance(1_000)
+        world.state.groups.create_or_replace(GroupConfig(group_name="H_T"), world.now_ms)
+        world.state.topics.ensure("%RETRY%G", 1, world.now_ms)
+
+        answer = world.ask(RequestCode.DELETE_TOPIC_IN_BROKER, OfTopic(topic=TOPIC))
+
+        assert answer is not None
+        assert answer.code == 0
+        left = {name for name in ("%RETRY%G_T", "%RETRY%G", "%RETRY%H_T", TOPIC)
+                if name in world.state.topics}  # fmt: skip
+        assert left == {"%RETRY%G", "%RETRY%H_T"}
+        assert world.state.in_flight.message_count == 0
+        assert offset_of(world, topic="%RETRY%G_T") == -1
+        world.state.topics.ensure(TOPIC, 1, world.now_ms)
+        world.advance(120_000)
+        assert pop(world).code == 210
 
 
 def test_what_waits_is_handed_over_at_a_stop(tmp_path: Path) -> None:

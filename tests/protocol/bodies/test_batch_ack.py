@@ -21,6 +21,35 @@ def test_bits_count_from_the_start_offset() -> None:
     assert (ack.consumer_group, ack.topic, ack.queue_id, ack.retry) == ("g", "o", 2, "1")
 
 
+def test_long_names_mean_the_same_and_may_be_mixed_with_short_ones() -> None:
+    short = BatchAcks.from_body(
+        b'{"acks":[{"b":"CQAC","c":"g","it":60000,"pt":1,"q":2,"r":"1","rq":3,"so":100,"t":"o"}],'
+        b'"brokerName":"a"}'
+    )
+    for text in (
+        (
+            '{"acks":[{"bitSet":"CQAC","consumerGroup":"g","invisibleTime":60000,"popTime":1,'
+            '"queueId":2,"retry":"1","reviveQueueId":3,"startOffset":100,"topic":"o"}],'
+            '"brokerName":"a"}'
+        ),
+        (
+            '{"acks":[{"b":"CQAC","c":"g","it":60000,"pt":1,"q":2,"r":"1","rq":3,"startOffset":100,'
+            '"t":"o","topic":"another"}],"brokerName":"a"}'
+        ),
+        (
+            "{acks:[{b:'CQAC',c:'g',it:60000,pt:1,q:2,r:'1',rq:3,startOffset :100,t:'o'}],"
+            "brokerName:'a'}"
+        ),
+    ):
+        assert BatchAcks.from_body(text.encode()) == short
+
+
+@pytest.mark.parametrize("entry", ["7", "[]", '{"topic":"t"}', '{"topic":"t","c":"g","q":"x"}'])
+def test_an_entry_that_is_none_is_refused(entry: str) -> None:
+    with pytest.raises(MalformedBody):
+        BatchAcks.from_body(b'{"acks":[%s],"topic":1,"brokerName":"a"}' % entry.encode())
+
+
 @given(st.sets(st.integers(0, 300)), st.integers(0, 2**40))
 @settings(max_examples=60, deadline=None)
 def test_packed_numbers_come_back_in_order(numbers: set[int], start: int) -> None:

@@ -27,6 +27,7 @@ from flintmq.broker.tables.broker_stats import TOPIC_PUT_NUMS
 from flintmq.broker.tables.names import extra_fault, require, topic_fault
 from flintmq.errors import DiskFailed
 from flintmq.logs import logger
+from flintmq.model.group import RETRY_PREFIX
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.topic import SYSTEM_TOPICS, Permission
 from flintmq.protocol.bodies.client import GroupSubscription
@@ -38,6 +39,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import GroupHeader, NoFields, OfTopic
 from flintmq.protocol.headers.group import SubscriptionOf
 from flintmq.protocol.headers.topic import CreateTopic, TopicConfigOf
+from flintmq.protocol.pop.retry_topics import retry_topic_v1, retry_topic_v2
 from flintmq.protocol.typed_request import TypedRequest
 
 log = logger(__name__)
@@ -150,17 +152,34 @@ def delete_topic(
     _refuse_system_topic(state, topic)
 
     def delete() -> None:
-        log.info("%s: topic %s is deleted", peer.address, topic)
-        if topic in state.log.batched or _has_queues(state, topic):
-            state.log.delete_topic(topic)
-        state.topics.remove(topic, now_ms)
-        state.offsets.remove_topic(topic)
+        topics = [topic, *_pop_retry_topics(state, topic)]
+        log.info("%s: topic %s is deleted", peer.address, ", ".join(topics))
+        for each in topics:  # before anything is appended
+            if each in state.log.batched or _has_queues(state, each):
+                state.log.delete_topic(each)
         state.timers.finish_reading(state)
-        state.journal.write_off(state, state.in_flight.of_topic(topic), now_ms)
-        state.ordered.remove_topic(topic)
-        state.stats.forget_topic(topic)
+        for each in topics:
+            state.topics.remove(each, now_ms)
+            state.offsets.remove_topic(each)
+            state.journal.write_off(state, state.in_flight.of_topic(each), now_ms)
+            state.ordered.remove_topic(each)
+            state.stats.forget_topic(each)
 
     return between_turns(state, delete)
+
+
+def _pop_retry_topics(state: BrokerState, topic: str) -> list[str]:
+    """Where popped messages of a topic come back to its groups, without retry topics of groups."""
+    names = [
+        name(group, topic)
+        for group in state.offsets.groups_of(topic)
+        for name in (retry_topic_v1, retry_topic_v2)
+    ]
+    return [
+        name
+        for name in names
+        if name in state.topics and name.removeprefix(RETRY_PREFIX) not in state.groups
+    ]
 
 
 def clean_unused_topics(

@@ -6,13 +6,15 @@ BATCH_ACK_MESSAGE (200151).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import msgspec
 
 from flintmq.model.group import MessageModel
 from flintmq.model.queue import QueueOffset
-from flintmq.protocol.bodies.body import Body, RequestBody
+from flintmq.protocol.bodies.body import Body, RequestBody, custom
 from flintmq.protocol.bodies.common_bodies import MessageModelField, PopQueue
 from flintmq.protocol.fields import Int32, Int64
 
@@ -85,11 +87,56 @@ class BatchAck(Body, frozen=True, kw_only=True):
                     yield QueueOffset(self.start_offset + 8 * index + bit)
 
 
+LONG_NAMES: Final = {
+    "bitSet": "b",
+    "consumerGroup": "c",
+    "invisibleTime": "it",
+    "popTime": "pt",
+    "queueId": "q",
+    "retry": "r",
+    "reviveQueueId": "rq",
+    "startOffset": "so",
+    "topic": "t",
+}
+"""What brokers read as well, though no client of Apache writes it."""
+
+_has_long_name = re.compile(b"\\b(?:%s)[\"']?\\s*:" % "|".join(LONG_NAMES).encode("ascii")).search
+
+
+def _read_ack(value: Any) -> BatchAck:
+    """An entry with names of either kind; the short one counts where both are there."""
+    if isinstance(value, dict):
+        fields = {LONG_NAMES.get(name, name): field for name, field in value.items()}
+        value = fields | {name: value[name] for name in LONG_NAMES.values() if name in value}
+    return msgspec.convert(value, BatchAck, strict=False)
+
+
+if TYPE_CHECKING:
+    BatchAckField: TypeAlias = BatchAck
+else:
+    BatchAckField = custom(_read_ack)
+
+
+class _LongAcks(RequestBody, frozen=True, kw_only=True):
+    """The request with names of either kind."""
+
+    acks: tuple[BatchAckField, ...] = ()
+    broker_name: str
+
+
 class BatchAcks(RequestBody, frozen=True, kw_only=True):
     """The request."""
 
     acks: tuple[BatchAck, ...] = ()
     broker_name: str
+
+    @classmethod
+    def from_body(cls, body: bytes) -> Self:
+        """Read what came over the wire.  Raises `MalformedBody`."""
+        if _has_long_name(body) is None:
+            return super().from_body(body)
+        read = _LongAcks.from_body(body)
+        return cls(acks=read.acks, broker_name=read.broker_name)
 
 
 def pack_bits(numbers: Iterable[int]) -> bytes:
