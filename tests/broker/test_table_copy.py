@@ -165,6 +165,29 @@ def test_positions_of_delays_come_only_after_the_log_that_they_refer_to(
     pair.wait_for(lambda: slave.delays.table().offset_table == {1: 1}, PATIENCE_S)
 
 
+def test_offsets_come_only_after_the_log_that_they_refer_to(pair: EmbeddedBroker) -> None:
+    """Else a slave that is promoted would take popped messages for handed out, and lose them."""
+    master, slave = master_and_slave(pair)
+    replica = server(pair, "broker-a/1")
+    following = replica.replication.slave
+    assert following is not None
+    with pair.producer("p") as producer:
+        number = producer.send(Message("orders", b"popped")).queue.queue_id
+        pair.wait_for(lambda: slave.log.max_offset("orders", number) == 1, PATIENCE_S)
+        pair.call(lambda _: setattr(replica.copy, "_catch_up_ms", 0))
+        pair._run(lambda _: following.stop())
+        producer.send(Message("orders", b"stands for the checkpoint"))
+    pair.call(lambda _: master.offsets.commit("g", "orders", number, 1, "a pop"))
+
+    for _ in range(2):
+        pair.call(lambda _: setattr(replica.copy, "copied_ms", None))
+        pair.wait_for(lambda: replica.copy.copied_ms is not None, PATIENCE_S)
+    assert slave.offsets.queues("g", "orders") == {}
+
+    pair.call(lambda _: following.start())
+    pair.wait_for(lambda: slave.offsets.queues("g", "orders").get(number) == 1, PATIENCE_S)
+
+
 def test_a_slave_goes_on_without_its_master_and_copies_again_when_it_is_back(
     pair: EmbeddedBroker,
 ) -> None:

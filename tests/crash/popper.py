@@ -87,6 +87,7 @@ def drain(world: World) -> None:
             for message, handle in zip(popped.messages, popped.handles, strict=True):
                 say("popped", message.body)
                 assert ack(world, handle).code == 0
+                say("acked", message.body)
         world.advance(100_000)
     saved(world)
     world.stop()

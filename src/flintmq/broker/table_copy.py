@@ -2,8 +2,9 @@
 
     topics 21, groups 201           replaced as a whole when the version of the master is another
     consumer offsets 43             stored over the slave's own, none beyond the end of its queue
-    delay levels 45, timers 61, 60  where the next master goes on with its deliveries; not before
-                                    the log has all that the master had then (28)
+    delay levels 45, timers 61, 60  where the next master goes on with its deliveries
+
+Positions, the last two, are stored when the log has all that the master had then (28).
 
 The requests are RocketMQ's, so the master may be one of Java; what a 4.9 master does not know is
 left out.  A slave that may act as the master first commits there (UPDATE_CONSUMER_OFFSET 15) what
@@ -110,12 +111,28 @@ class TableCopy:
             await self._copy(self._state.master_address)
 
     async def _copy(self, master: str) -> None:
+        """Copy names at once, and positions once the log has all that the master had then.
+
+        Else a slave that becomes the master would take messages for delivered, or for handed out
+        to members that pop, of which its log knows nothing.
+        """
         await self._copy_names(master)
-        await self._copy_positions(master)
+        delays = await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
+        timers = await self._timer_positions(master)
         offsets = await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsets)
         if offsets is not None:
             await self._hand_over(master, offsets)
+        figures = await self._fetch(master, RequestCode.GET_BROKER_RUNTIME_INFO, KvTable)
+        text = "" if figures is None else figures.table.get("commitLogMaxOffset", "")
+        if not text.isdecimal() or not await self._has_log_to(LogOffset(int(text))):
+            log.info("positions are not copied: the log is behind that of the master")
+            return
+        if offsets is not None:  # before the timers, which say up to where these know of pops
             await self._store_offsets(offsets)
+        if delays is not None:
+            self._state.delays.copy_from(delays)
+        if timers is not None:
+            self._state.timers.copy_from(timers)
 
     async def _copy_names(self, master: str) -> None:
         state = self._state
@@ -125,23 +142,6 @@ class TableCopy:
         groups = await self._fetch(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GroupTable)
         if groups is not None:
             state.groups.copy_from(groups)
-
-    async def _copy_positions(self, master: str) -> None:
-        """Copy up to where delayed messages are delivered, once the log has what was delivered.
-
-        Else a slave that becomes the master would take messages for delivered that it lacks.
-        """
-        delays = await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
-        timers = await self._timer_positions(master)
-        figures = await self._fetch(master, RequestCode.GET_BROKER_RUNTIME_INFO, KvTable)
-        text = "" if figures is None else figures.table.get("commitLogMaxOffset", "")
-        if not text.isdecimal() or not await self._has_log_to(LogOffset(int(text))):
-            log.info("the positions of delays are not copied: the log is behind that of the master")
-            return
-        if delays is not None:
-            self._state.delays.copy_from(delays)
-        if timers is not None:
-            self._state.timers.copy_from(timers)
 
     async def _has_log_to(self, end: LogOffset) -> bool:
         """Whether the log reaches as far as the master's did, now or soon."""
