@@ -15,7 +15,7 @@ from flintmq.model.topic import Permission
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.pop import BatchAck, BatchAcks, pack_bits
 from flintmq.protocol.codes import RequestCode
-from flintmq.protocol.headers.pop import AckMessage
+from flintmq.protocol.headers.pop import AckMessage, InvisibleTimeAnswer
 from flintmq.protocol.pop.receipts import ReceiptHandle
 from support.broker.admin import done, new_topic
 from support.broker.popping import (
@@ -25,6 +25,7 @@ from support.broker.popping import (
     ack,
     answered,
     change,
+    change_header,
     hold,
     offset_of,
     pop,
@@ -34,7 +35,7 @@ from support.broker.popping import (
     timer_records,
 )
 from support.broker.pulling import add_topic, store
-from support.broker.world import World
+from support.broker.world import World, header_of
 
 ONE_QUEUE = "topic:[T] topicConfig.readQueueNums:[1] consumer:[/127.0.0.1:40000]"
 
@@ -281,6 +282,19 @@ def test_a_message_that_is_changed_often_never_gets_an_old_handle_again(world: W
         ack(world, handle)
         assert world.state.in_flight.message_count == 1
     ack(world, new)
+    assert world.state.in_flight.message_count == 0
+
+
+def test_a_change_that_is_asked_for_twice_at_once_hides_the_message_once(world: World) -> None:
+    """A client that asks again while the first request is not written yet."""
+    send(world, b"0")
+    handle = pop(world).handles[0]
+    header = change_header(handle, 5_000)
+    numbers = [world.submit(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header) for _ in range(2)]
+    world.settle()
+    answers = [header_of(world.answer_to(number), InvisibleTimeAnswer) for number in numbers]
+    assert world.state.in_flight.message_count == 1
+    ack(world, handle.renewed(answers[0]))
     assert world.state.in_flight.message_count == 0
 
 

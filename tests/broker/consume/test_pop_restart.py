@@ -21,6 +21,7 @@ from support.broker.popping import (
     TOPIC,
     ack,
     change,
+    change_header,
     offset_of,
     pop,
     pop_header,
@@ -177,6 +178,25 @@ def test_an_acknowledgement_that_could_not_be_written_does_not_count(
     with started_again(world, save=False) as again:
         again.advance(10_000)
         assert pop(again).code == 210
+
+
+def test_changes_that_could_not_be_written_leave_the_old_handle(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    with pop_world(tmp_path, disk=disk) as world:
+        send(world, b"0")
+        handle = pop(world, invisible_time=5_000).handles[0]
+        disk.fails_in, disk.number = "commitlog", errno.ENOSPC
+        first = change_header(handle, 60_000)
+        unknown = handle._replace(pop_ms=handle.pop_ms + 1, invisible_ms=60_000)
+        second = change_header(unknown, 60_000)  # of a handle that nobody was told
+        for header in (first, second):
+            world.submit(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        world.settle()
+        assert [pop.key.pop_ms for pop in world.state.in_flight] == [handle.pop_ms]
+        assert world.state.in_flight.message_count == 1
+        disk.number = 0
+        assert ack(world, handle).code == 0
+        assert world.state.in_flight.message_count == 0
 
 
 @pytest.mark.parametrize("kind", ["topic", "group"])

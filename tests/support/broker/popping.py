@@ -136,16 +136,14 @@ def ack(
     return answer
 
 
-def change(
-    world: World,
+def change_header(
     handle: ReceiptHandle,
     invisible_ms: int,
     *,
     group: str = GROUP,
     topic: str = TOPIC,
     **fields: Any,
-) -> ReceiptHandle:
-    """Change when the message of a handle comes back; give the new handle."""
+) -> ChangeInvisibleTime:
     given: dict[str, Any] = {
         "consumer_group": group,
         "topic": handle.topic(group, topic),
@@ -154,9 +152,13 @@ def change(
         "offset": handle.queue_offset,
         "invisible_time": invisible_ms,
     }
-    answer = world.ask(
-        RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ChangeInvisibleTime(**given | fields)
-    )
+    return ChangeInvisibleTime(**given | fields)
+
+
+def change(world: World, handle: ReceiptHandle, invisible_ms: int, **fields: Any) -> ReceiptHandle:
+    """Change when the message of a handle comes back; give the new handle."""
+    header = change_header(handle, invisible_ms, **fields)
+    answer = world.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
     assert answer is not None
     assert answer.code == ResponseCode.SUCCESS, answer
     return handle.renewed(header_of(answer, InvisibleTimeAnswer))

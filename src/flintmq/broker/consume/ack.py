@@ -134,13 +134,12 @@ def _hide_again(
         hides=True,
     )
     state.journal.write_ack(state, old, [header.offset], now_ms)
-    index = old.offsets.index(header.offset)
+    state.in_flight.ack(old.key, [header.offset])
 
     def written(failure: DiskFailed | None) -> None:
-        if failure is None:
-            state.in_flight.ack(old.key, [old.offsets[index]])
-        else:
-            state.in_flight.remove(new)
+        if failure is not None:
+            state.in_flight.withdraw(new)
+            state.in_flight.take_back(old, [header.offset])
 
     state.after_write.append(written)
     return key.pop_ms

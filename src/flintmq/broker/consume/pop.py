@@ -205,7 +205,7 @@ class _Popped:
 
     def _undo(self, pop: InFlightPop, failure: DiskFailed | None) -> None:
         if failure is not None:
-            self._state.in_flight.remove(pop)
+            self._state.in_flight.withdraw(pop)
 
     def _block(self, found: FoundQueue) -> str:
         """The queue is blocked until its messages are acknowledged or visible again."""

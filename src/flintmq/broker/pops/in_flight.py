@@ -49,6 +49,8 @@ class InFlightPop(msgspec.Struct, gc=False, eq=False):
     journal_offset: int
     acked: int = 0
     """Bit ``i`` is the message ``offsets[i]``."""
+    is_withdrawn: bool = False
+    """Whether its checkpoint could not be written."""
 
     @property
     def due_ms(self) -> int:
@@ -125,6 +127,8 @@ class InFlight:
 
     def take_back(self, pop: InFlightPop, offsets: Iterable[int]) -> None:
         """An acknowledgement could not be written: these messages are in flight again."""
+        if pop.is_withdrawn:
+            return
         freed = sum(1 << pop.offsets.index(offset) for offset in offsets)
         pop.acked &= ~freed
         if self._has(pop):
@@ -132,8 +136,13 @@ class InFlight:
         else:
             self.add(pop)
 
+    def withdraw(self, pop: InFlightPop) -> None:
+        """A checkpoint could not be written: nothing was handed out."""
+        pop.is_withdrawn = True
+        self.remove(pop)
+
     def remove(self, pop: InFlightPop) -> None:
-        """Its messages are back, or were never handed out."""
+        """Its messages are back, or it is written off."""
         if self._has(pop):
             self._count(pop.key, -len(pop.unacked))
             self._forget(pop)
