@@ -123,10 +123,10 @@ class Timers:
         properties = message.properties
         due_ms = rules.asked_ms(properties, now_ms)
         if due_ms is None or due_ms - now_ms > config.timer_delay_ms_max:
-            raise _illegal(config.timer_delay_ms_max)
+            raise rules.too_far(config.timer_delay_ms_max)
         if due_ms <= now_ms:
             if names.TIMER_DEL_UNIQKEY in properties:
-                raise _illegal(config.timer_delay_ms_max)
+                raise rules.too_far(config.timer_delay_ms_max)
             return
         if self.waiting_count(state) >= config.timers_max:
             limit = config.timers_max
@@ -397,12 +397,3 @@ class Timers:
         if not self._is_failing:
             self._is_failing = True
             log.error("timer messages wait until they can be stored: %s", failure)
-
-
-def _illegal(delay_ms_max: int) -> Refusal:
-    return Refusal(
-        ResponseCode.MESSAGE_ILLEGAL,
-        "timer message illegal, the delay time should not be bigger than the max delay "
-        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
-        "current time",
-    )
