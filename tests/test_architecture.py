@@ -183,8 +183,8 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"server_settings", "wire"},
         {"tables"},
         {"calls"},
-        {"access"},
-        {"dispatch"},
+        {"caller_rights"},
+        {"grpc_handlers"},
         {"server"},
     ],
     "spark": [

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
 
 from flintmq.client.admin import Admin
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from support.cli.serving import ANYWHERE, failing, running
 from support.proxy.grpc_client import GrpcClient, new
 

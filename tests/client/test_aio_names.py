@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "asyncio.md"
 OLD = {"listen", "register", "update", "resize"}
 """Deprecated names of others, but for `register` of `ScheduledPull`."""
 
-INSIDE = {"direct_line", "require_running", "inbox"}
-"""For the threaded classes."""
+INSIDE = {"direct_line", "require_running", "inbox", "function_ended"}
+"""For the threaded classes, and for scheduled pulls."""
 
 
 def listed(row: str) -> set[str]:

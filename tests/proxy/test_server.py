@@ -18,8 +18,8 @@ from flintmq.embedded.servers import Servers
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls, TlsMode
-from flintmq.proxy.wire.codes import Code
-from flintmq.proxy.wire.messages import SERVICE
+from flintmq.proxy.wire.grpc_codes import Code
+from flintmq.proxy.wire.message_classes import SERVICE
 from support.proxy.grpc_client import (
     GrpcClient,
     new,

@@ -21,16 +21,16 @@ from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
 from flintmq.net.servers.relay import Relay, listen_for_relay
-from flintmq.proxy.access import ProxyAccess
-from flintmq.proxy.calls.pop_calls import PopCalls
-from flintmq.proxy.calls.receiving import Receiving
+from flintmq.proxy.caller_rights import ProxyAccess
+from flintmq.proxy.calls.broker_pops import BrokerPops
+from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.calls.routing import Routing
-from flintmq.proxy.calls.sending import Sending
+from flintmq.proxy.calls.sending import SendCalls
 from flintmq.proxy.calls.settling import Settling
 from flintmq.proxy.calls.telemetry import Telemetry
 from flintmq.proxy.calls.transactions import Transactions
-from flintmq.proxy.dispatch import Dispatch, Handle
+from flintmq.proxy.grpc_handlers import GrpcHandlers, Handle
 from flintmq.proxy.server_settings import ProxyLimits, ProxySettings
 from flintmq.proxy.tables.cluster_facts import ClusterFacts
 from flintmq.proxy.tables.halves import Halves
@@ -57,7 +57,7 @@ class ProxyServer:
         self._halves = Halves(engine.clock)
         control = None if accounts is None else accounts.protect(Context(settings.cluster))
         access = ProxyAccess(control)
-        facts, pops = ClusterFacts(engine), PopCalls(engine)
+        facts, pops = ClusterFacts(engine), BrokerPops(engine)
         self._renewing = Renewing(engine, pops)
         transactions = Transactions(engine, self._halves)
         self._telemetry = Telemetry(engine, facts, self._renewing, access.check_settings)
@@ -66,10 +66,10 @@ class ProxyServer:
             lambda topic, check: transactions.ask(self.clients, topic, check),
             self._telemetry.verify,
         )
-        self._receiving = Receiving(engine, facts, pops, self._renewing)
+        self._receiving = ReceiveCalls(engine, facts, pops, self._renewing)
         here = Address(settings.advertise or relay.address.host, relay.address.port)
         routing = Routing(facts, here)
-        sending = Sending(engine, facts, self._halves)
+        sending = SendCalls(engine, facts, self._halves)
         settling = Settling(engine, pops, self._renewing)
         unary: dict[str, Handle] = {
             "QueryRoute": routing.query_route,
@@ -83,7 +83,7 @@ class ProxyServer:
             "Heartbeat": self._telemetry.heartbeat,
             "NotifyClientTermination": self._telemetry.terminate,
         }
-        dispatch = Dispatch(access, self._peer_of, unary, self._receiving, self._telemetry)
+        dispatch = GrpcHandlers(access, self._peer_of, unary, self._receiving, self._telemetry)
         self._grpc: Any = grpc.aio.server(
             options=_options(settings.limits),
             maximum_concurrent_rpcs=settings.limits.calls_max,

@@ -130,7 +130,7 @@ def test_delayed_and_committed_messages_come_to_their_light_queues_when_they_are
         assert sorted(bodies(world.state.log, "%LMQ%a")) == [b"half", b"late"]
 
 
-def test_they_are_pulled_without_a_topic_and_wake_a_held_pull(tmp_path: Path) -> None:
+def test_they_are_pulled_without_a_topic(tmp_path: Path) -> None:
     with World(tmp_path, LIGHT) as world:
         filled(world)
         answer = pull(world, topic="%LMQ%b", queue_id=0, consumer_group="g")

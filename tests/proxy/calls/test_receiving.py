@@ -12,7 +12,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.protocol.pop.receipts import ReceiptHandle
 from flintmq.proxy.calls.receiving import hold_time
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import BodyEncoding, Code, MessageType
+from flintmq.proxy.wire.grpc_codes import BodyEncoding, Code, MessageType
 from flintmq.proxy.wire.statuses import StatusRefusal
 from support.proxy.grpc_client import GrpcClient, message, new, receive_request
 

@@ -11,7 +11,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.route import BrokerReplicas, QueueCounts, Route
 from flintmq.model.topic import Permission
 from flintmq.proxy.calls.routing import queues_of
-from flintmq.proxy.wire.codes import Code, MessageType, QueuePermission
+from flintmq.proxy.wire.grpc_codes import Code, MessageType, QueuePermission
 from support.proxy.grpc_client import GrpcClient, new
 
 

@@ -12,7 +12,7 @@ import pytest
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.java_hash import java_hash
 from flintmq.proxy.calls.sending import broker_of_handle, consistent_hash
-from flintmq.proxy.wire.codes import BodyEncoding, Code
+from flintmq.proxy.wire.grpc_codes import BodyEncoding, Code
 from support.proxy.grpc_client import GrpcClient, add_message, message, new
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from support.proxy.grpc_client import GrpcClient, consumer_settings, new
 
 

@@ -11,7 +11,7 @@ import pytest
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
 from flintmq.protocol.bodies.client_call import DirectResult
-from flintmq.proxy.wire.codes import ClientType, Code
+from flintmq.proxy.wire.grpc_codes import ClientType, Code
 from support.proxy.grpc_client import (
     GrpcClient,
     consumer_settings,

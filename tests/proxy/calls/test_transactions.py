@@ -10,7 +10,7 @@ import pytest
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.proxy.tables import halves as halves_module
 from flintmq.proxy.tables.halves import KEPT_MS, HalfPlace, Halves
-from flintmq.proxy.wire.codes import Code, MessageType, Resolution
+from flintmq.proxy.wire.grpc_codes import Code, MessageType, Resolution
 from support.proxy.grpc_client import GrpcClient, new, producer_settings
 
 

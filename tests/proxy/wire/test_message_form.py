@@ -10,7 +10,7 @@ from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.host import Host
 from flintmq.model.message import Message, ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.proxy.wire.codes import BodyEncoding, MessageType
+from flintmq.proxy.wire.grpc_codes import BodyEncoding, MessageType
 from flintmq.proxy.wire.message_form import form_of
 from support.proxy.grpc_client import GrpcClient
 

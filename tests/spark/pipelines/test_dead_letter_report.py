@@ -69,7 +69,7 @@ def outcomes(spark: SparkSession, broker: EmbeddedBroker) -> Any:
     at = datetime(2026, 11, 15, tzinfo=UTC)
     letters = [each for each in broker.messages(f"%DLQ%{GROUP}") if each.body[:5] == b"order"]
     rows = [
-        ("orders", "orders", "broker-a", 0, n, each.message_id, kind, 0, at, 1.0, error, None)
+        ("orders", "orders", "broker-a", 0, n, each.message_id, kind, 0, at, 1.0, error, None, True)
         for n, each in enumerate(letters)
         for kind, error in (
             ("sent back", "not this one"),

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import grpc
 
-from flintmq.proxy.wire.messages import SERVICE, service_methods
+from flintmq.proxy.wire.message_classes import SERVICE, service_methods
 
 METHODS: Final = service_methods()
 CALL_S: Final = 30.0

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.scheduled.append import TIMER_NAMES
 from flintmq.model import properties as names
+from flintmq.protocol.codes import ResponseCode
 
 STEP_MS = 1_000
 
@@ -65,3 +67,13 @@ def _parse_long(text: str) -> int | None:
         return None
     number = int(text)
     return number if -_LONG_MAX - 1 <= number <= _LONG_MAX else None
+
+
+def too_far(delay_ms_max: int) -> Refusal:
+    """What RocketMQ says of a time that no timer message may ask for."""
+    return Refusal(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "timer message illegal, the delay time should not be bigger than the max delay "
+        f"{delay_ms_max}ms; or if set del msg, the delay time should be bigger than the "
+        "current time",
+    )

@@ -38,7 +38,6 @@ from flintmq.broker.scheduled.redelivery import (
     waits_until,
 )
 from flintmq.broker.scheduled.timer_keys import OFFSET_BITS, OFFSETS, key_of, keys_up_to
-from flintmq.broker.scheduled.timer_refusal import illegal_time
 from flintmq.broker.scheduled.waiting_topics import WaitingTopics
 from flintmq.broker.tables.broker_stats import TIMER_DELIVERED_NUMS
 from flintmq.broker.tables.broker_tables import BrokerTables
@@ -124,10 +123,10 @@ class Timers:
         properties = message.properties
         due_ms = rules.asked_ms(properties, now_ms)
         if due_ms is None or due_ms - now_ms > config.timer_delay_ms_max:
-            raise illegal_time(config.timer_delay_ms_max)
+            raise rules.too_far(config.timer_delay_ms_max)
         if due_ms <= now_ms:
             if names.TIMER_DEL_UNIQKEY in properties:
-                raise illegal_time(config.timer_delay_ms_max)
+                raise rules.too_far(config.timer_delay_ms_max)
             return
         if self.waiting_count(state) >= config.timers_max:
             limit = config.timers_max

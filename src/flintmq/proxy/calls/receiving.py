@@ -27,10 +27,10 @@ from flintmq.filter.tags import TagSubscription, parse_tags
 from flintmq.logs import logger
 from flintmq.model.queue import PopSource
 from flintmq.protocol.bodies.client import SQL92, TAG
-from flintmq.proxy.calls.pop_calls import (
+from flintmq.proxy.calls.broker_pops import (
+    BrokerPops,
     ChosenFilter,
     DeliveredMessage,
-    PopCalls,
     PopOutcome,
     PopWish,
 )
@@ -38,10 +38,10 @@ from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.tables.cluster_facts import ClusterFacts, GroupFacts
 from flintmq.proxy.tables.kept_handles import GIVEN_BACK_MS, INVISIBLE_MS, KeptHandle
 from flintmq.proxy.wire.caller import POLLING_TIME_SINCE, Caller
-from flintmq.proxy.wire.codes import Code, FilterType
+from flintmq.proxy.wire.grpc_codes import Code, FilterType
+from flintmq.proxy.wire.message_classes import ReceiveMessageResponse
 from flintmq.proxy.wire.message_form import form_of
-from flintmq.proxy.wire.messages import ReceiveMessageResponse
-from flintmq.proxy.wire.names import group_of, topic_of
+from flintmq.proxy.wire.resource_names import group_of, topic_of
 from flintmq.proxy.wire.statuses import StatusRefusal, ok, status
 
 log = logger(__name__)
@@ -57,11 +57,11 @@ INVISIBLE_MS_MIN: Final = 10_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
 
 
-class Receiving:
+class ReceiveCalls:
     """Serves receives."""
 
     def __init__(
-        self, engine: ClientEngine, facts: ClusterFacts, pops: PopCalls, renewing: Renewing
+        self, engine: ClientEngine, facts: ClusterFacts, pops: BrokerPops, renewing: Renewing
     ) -> None:
         self._engine = engine
         self._facts = facts

@@ -15,7 +15,7 @@ from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.errors import FlintError
 from flintmq.logs import logger
 from flintmq.protocol.pop.receipts import ReceiptHandle
-from flintmq.proxy.calls.pop_calls import PopCalls, read_handle
+from flintmq.proxy.calls.broker_pops import BrokerPops, read_handle
 from flintmq.proxy.tables.kept_handles import (
     FAILURES_MAX,
     GIVEN_BACK_MS,
@@ -35,7 +35,7 @@ AT_ONCE_MAX: Final = 64
 class Renewing:
     """The receipts that are kept, and the task that renews them."""
 
-    def __init__(self, engine: ClientEngine, pops: PopCalls) -> None:
+    def __init__(self, engine: ClientEngine, pops: BrokerPops) -> None:
         self._engine = engine
         self._pops = pops
         self._kept = KeptHandles()

@@ -19,14 +19,14 @@ from flintmq.net.address import Address
 from flintmq.protocol.bodies.common_bodies import ANY_QUEUE_ID
 from flintmq.proxy.tables.cluster_facts import ClusterFacts
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import AddressScheme, Code, MessageType, QueuePermission
-from flintmq.proxy.wire.messages import (
+from flintmq.proxy.wire.grpc_codes import AddressScheme, Code, MessageType, QueuePermission
+from flintmq.proxy.wire.message_classes import (
     Endpoints,
     MessageQueue,
     QueryAssignmentResponse,
     QueryRouteResponse,
 )
-from flintmq.proxy.wire.names import group_of, topic_of
+from flintmq.proxy.wire.resource_names import group_of, topic_of
 from flintmq.proxy.wire.statuses import StatusRefusal, ok
 
 

@@ -31,13 +31,13 @@ from flintmq.protocol.command import request as command
 from flintmq.protocol.headers.pop import RecallAnswer, RecallMessage
 from flintmq.protocol.records.batch import join_batch
 from flintmq.protocol.records.properties import encode_properties, format_properties
-from flintmq.proxy.calls.send_checks import BODY_BYTES_MAX, check_messages, check_type, type_sent
+from flintmq.proxy.calls.message_checks import BODY_BYTES_MAX, check_messages, check_type, type_sent
 from flintmq.proxy.tables.cluster_facts import ClusterFacts
 from flintmq.proxy.tables.halves import HalfPlace, Halves
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import BodyEncoding, Code, MessageType
-from flintmq.proxy.wire.messages import RecallMessageResponse, SendMessageResponse
-from flintmq.proxy.wire.names import topic_of
+from flintmq.proxy.wire.grpc_codes import BodyEncoding, Code, MessageType
+from flintmq.proxy.wire.message_classes import RecallMessageResponse, SendMessageResponse
+from flintmq.proxy.wire.resource_names import topic_of
 from flintmq.proxy.wire.statuses import StatusRefusal, ok, status
 
 SEND_MS: Final = 3_000
@@ -58,7 +58,7 @@ _STATUSES: Final = {
 }
 
 
-class Sending:
+class SendCalls:
     """Sends what clients send."""
 
     def __init__(self, engine: ClientEngine, facts: ClusterFacts, halves: Halves) -> None:

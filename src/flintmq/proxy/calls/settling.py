@@ -8,17 +8,17 @@ from typing import Any, Final
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.protocol.pop.receipts import ReceiptHandle
-from flintmq.proxy.calls.pop_calls import PopCalls
+from flintmq.proxy.calls.broker_pops import BrokerPops
 from flintmq.proxy.calls.receiving import INVISIBLE_MS_MAX
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import Code
-from flintmq.proxy.wire.messages import (
+from flintmq.proxy.wire.grpc_codes import Code
+from flintmq.proxy.wire.message_classes import (
     AckMessageResponse,
     ChangeInvisibleDurationResponse,
     ForwardMessageToDeadLetterQueueResponse,
 )
-from flintmq.proxy.wire.names import group_of, topic_of
+from flintmq.proxy.wire.resource_names import group_of, topic_of
 from flintmq.proxy.wire.statuses import JAVA_NAME, StatusRefusal, ok, refusal_of, status
 
 ENTRIES_MAX: Final = 1_000
@@ -28,7 +28,7 @@ ENTRIES_MAX: Final = 1_000
 class Settling:
     """Settles what clients were given."""
 
-    def __init__(self, engine: ClientEngine, pops: PopCalls, renewing: Renewing) -> None:
+    def __init__(self, engine: ClientEngine, pops: BrokerPops, renewing: Renewing) -> None:
         self._engine = engine
         self._pops = pops
         self._renewing = renewing

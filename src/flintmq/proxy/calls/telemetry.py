@@ -17,24 +17,24 @@ from typing import Any, Final
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.bodies.client_call import DirectOutcome, DirectResult
-from flintmq.proxy.calls.renewing import Renewing
-from flintmq.proxy.calls.settings import (
+from flintmq.proxy.calls.client_settings import (
     ToldSettings,
     consumer_settings,
     producer_settings,
     read_settings,
 )
+from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.tables.cluster_facts import ClusterFacts, GroupFacts
-from flintmq.proxy.tables.outbox import Outbox
 from flintmq.proxy.tables.proxy_clients import ProxyClient, ProxyClients
+from flintmq.proxy.tables.telemetry_outbox import TelemetryOutbox
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import Code, MessageType
-from flintmq.proxy.wire.message_form import form_of
-from flintmq.proxy.wire.messages import (
+from flintmq.proxy.wire.grpc_codes import Code, MessageType
+from flintmq.proxy.wire.message_classes import (
     HeartbeatResponse,
     NotifyClientTerminationResponse,
     TelemetryCommand,
 )
+from flintmq.proxy.wire.message_form import form_of
 from flintmq.proxy.wire.statuses import StatusRefusal, ok
 
 VERIFY_S: Final = 5.0
@@ -74,7 +74,7 @@ class Telemetry:
 
     async def telemetry(self, commands: AsyncIterator[Any], caller: Caller) -> AsyncIterator[Any]:
         """Serve one stream; raises `BadSettings` for settings that end it."""
-        outbox = Outbox()
+        outbox = TelemetryOutbox()
         reading = asyncio.ensure_future(self._read(commands, caller, outbox))
         reading.add_done_callback(lambda _: outbox.close())
         try:
@@ -99,7 +99,9 @@ class Telemetry:
 
     # Inside
 
-    async def _read(self, commands: AsyncIterator[Any], caller: Caller, outbox: Outbox) -> None:
+    async def _read(
+        self, commands: AsyncIterator[Any], caller: Caller, outbox: TelemetryOutbox
+    ) -> None:
         async for command in commands:
             match command.WhichOneof("command"):
                 case "settings":
@@ -112,7 +114,7 @@ class Telemetry:
             if client is not None:
                 client.seen_ms = self._engine.clock()
 
-    async def _settle(self, settings: Any, caller: Caller, outbox: Outbox) -> None:
+    async def _settle(self, settings: Any, caller: Caller, outbox: TelemetryOutbox) -> None:
         told = read_settings(settings, self._engine.wall())
         self._permit(caller, told)
         if told.is_consumer:

@@ -24,10 +24,10 @@ from flintmq.proxy.calls.sending import time_for
 from flintmq.proxy.tables.halves import HalfPlace, Halves
 from flintmq.proxy.tables.proxy_clients import ProxyClients
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import Code, Resolution
+from flintmq.proxy.wire.grpc_codes import Code, Resolution
+from flintmq.proxy.wire.message_classes import EndTransactionResponse, TelemetryCommand
 from flintmq.proxy.wire.message_form import form_of
-from flintmq.proxy.wire.messages import EndTransactionResponse, TelemetryCommand
-from flintmq.proxy.wire.names import topic_of
+from flintmq.proxy.wire.resource_names import topic_of
 from flintmq.proxy.wire.statuses import JAVA_NAME, StatusRefusal, ok
 
 log = logger(__name__)

@@ -20,7 +20,7 @@ from flintmq.model.route import MASTER_ID, Route
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import GroupHeader
-from flintmq.proxy.wire.codes import Code, MessageType
+from flintmq.proxy.wire.grpc_codes import Code, MessageType
 from flintmq.proxy.wire.statuses import StatusRefusal, no_such_topic
 
 T = TypeVar("T")

@@ -23,9 +23,9 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.bodies.client import Subscription
 from flintmq.protocol.bodies.client_call import DirectResult
 from flintmq.proxy.tables.group_members import SharedConsumer, TopicProducers
-from flintmq.proxy.tables.outbox import Outbox
+from flintmq.proxy.tables.telemetry_outbox import TelemetryOutbox
 from flintmq.proxy.wire.caller import Caller
-from flintmq.proxy.wire.codes import ClientType, Code
+from flintmq.proxy.wire.grpc_codes import ClientType, Code
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 SILENT_MS: Final = 120_000
@@ -52,7 +52,7 @@ class ProxyClient:
     topics: frozenset[str] = frozenset()
     """Of a producer."""
     wishes: tuple[Subscription, ...] = ()
-    outbox: Outbox | None = None
+    outbox: TelemetryOutbox | None = None
     halves_of: frozenset[str] = field(default=frozenset())
     """Topics whose half messages it may be asked about."""
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from flintmq.access.rules import User
 from flintmq.printable import printable
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 CLIENT_ID: Final = "x-mq-client-id"

@@ -7,8 +7,8 @@ from typing import Any
 
 from flintmq.model import properties as names
 from flintmq.model.message import ReceivedMessage
-from flintmq.proxy.wire.codes import BodyEncoding, DigestType, MessageType
-from flintmq.proxy.wire.messages import GrpcMessage
+from flintmq.proxy.wire.grpc_codes import BodyEncoding, DigestType, MessageType
+from flintmq.proxy.wire.message_classes import GrpcMessage
 
 
 def type_of(message: ReceivedMessage) -> MessageType:

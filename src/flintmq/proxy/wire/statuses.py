@@ -18,8 +18,8 @@ from flintmq.errors import (
     WrongState,
 )
 from flintmq.protocol.codes import ResponseCode
-from flintmq.proxy.wire.codes import Code
-from flintmq.proxy.wire.messages import Status
+from flintmq.proxy.wire.grpc_codes import Code
+from flintmq.proxy.wire.message_classes import Status
 
 OF_BROKER_CODES: Final = {
     int(ResponseCode.SYSTEM_BUSY): Code.TOO_MANY_REQUESTS,

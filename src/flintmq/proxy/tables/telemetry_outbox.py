@@ -12,7 +12,7 @@ COMMANDS_MAX: Final = 64
 """Commands that wait for a client to read: settings and checks, each of a few kilobytes."""
 
 
-class Outbox:
+class TelemetryOutbox:
     """The way to one client, while its stream is open."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.embedded_users import EmbeddedUser
-from flintmq.proxy.access import NEEDS, is_signature
-from flintmq.proxy.dispatch import UNARY
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.caller_rights import NEEDS, is_signature
+from flintmq.proxy.grpc_handlers import UNARY
+from flintmq.proxy.wire.grpc_codes import Code
 from support.proxy.grpc_client import (
     GrpcClient,
     consumer_settings,

@@ -24,9 +24,9 @@ from flintmq.access.rights import need_on
 from flintmq.access.rules import Action, ResourceType, User
 from flintmq.access.sources import parse_address
 from flintmq.protocol.codes import RequestCode
-from flintmq.proxy.calls.settings import ToldSettings
+from flintmq.proxy.calls.client_settings import ToldSettings
 from flintmq.proxy.wire.caller import AUTHORIZATION, DATE_TIME, Caller
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 _HEADER: Final = re.compile(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flintmq.model.group import GROUP_CHARACTERS_MAX, is_system_group
 from flintmq.model.topic import NAME_PATTERN, TOPIC_CHARACTERS_MAX, is_system_topic
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 _ALPHABET: Final = "allowing only ^[%|a-zA-Z0-9_-]+$"

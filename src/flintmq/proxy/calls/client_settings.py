@@ -8,12 +8,12 @@ from typing import Any, Final
 from flintmq.errors import InvalidExpression
 from flintmq.filter.tags import parse_tags
 from flintmq.protocol.bodies.client import SQL92, TAG, Subscription
-from flintmq.proxy.calls.send_checks import BODY_BYTES_MAX
+from flintmq.proxy.calls.message_checks import BODY_BYTES_MAX
 from flintmq.proxy.tables.cluster_facts import GroupFacts
 from flintmq.proxy.tables.proxy_clients import TOPICS_MAX
-from flintmq.proxy.wire.codes import ClientType, Code, FilterType
-from flintmq.proxy.wire.messages import Settings
-from flintmq.proxy.wire.names import group_of, topic_of
+from flintmq.proxy.wire.grpc_codes import ClientType, Code, FilterType
+from flintmq.proxy.wire.message_classes import Settings
+from flintmq.proxy.wire.resource_names import group_of, topic_of
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 PRODUCER_ATTEMPTS: Final = 3

@@ -10,9 +10,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintm
 
 from google.protobuf import descriptor_pool
 
-from flintmq.proxy.dispatch import UNARY
-from flintmq.proxy.wire import codes
-from flintmq.proxy.wire.messages import PACKAGE, enum_values, service_methods
+from flintmq.proxy.grpc_handlers import UNARY
+from flintmq.proxy.wire import grpc_codes
+from flintmq.proxy.wire.message_classes import PACKAGE, enum_values, service_methods
 
 OTHER_NAMES = {
     "QueuePermission": "Permission",
@@ -24,7 +24,7 @@ OTHER_NAMES = {
 def test_numbers_are_those_of_the_descriptor_set() -> None:
     ours = {
         name: kind
-        for name, kind in vars(codes).items()
+        for name, kind in vars(grpc_codes).items()
         if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flintmq.model import properties as names
-from flintmq.proxy.wire.codes import Code, MessageType
-from flintmq.proxy.wire.names import topic_of
+from flintmq.proxy.wire.grpc_codes import Code, MessageType
+from flintmq.proxy.wire.resource_names import topic_of
 from flintmq.proxy.wire.statuses import StatusRefusal
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024

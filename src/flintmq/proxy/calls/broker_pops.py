@@ -29,7 +29,7 @@ from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
 from flintmq.protocol.headers.group import SendBackHeader
 from flintmq.protocol.pop.receipts import ReceiptHandle
-from flintmq.proxy.wire.codes import Code
+from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.statuses import JAVA_NAME, StatusRefusal
 
 log = logger(__name__)
@@ -81,7 +81,7 @@ class PopOutcome:
     is_full: bool = False
 
 
-class PopCalls:
+class BrokerPops:
     """The calls, over the engine of the proxy."""
 
     def __init__(self, engine: ClientEngine) -> None:

@@ -22,13 +22,13 @@ import grpc
 
 from flintmq.errors import FlintError
 from flintmq.logs import logger
-from flintmq.proxy.access import ProxyAccess
-from flintmq.proxy.calls.receiving import Receiving
-from flintmq.proxy.calls.settings import BadSettings
+from flintmq.proxy.caller_rights import ProxyAccess
+from flintmq.proxy.calls.client_settings import BadSettings
+from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.telemetry import Telemetry
 from flintmq.proxy.wire.caller import Caller, client_id_of, read_metadata
-from flintmq.proxy.wire.codes import Code
-from flintmq.proxy.wire.messages import (
+from flintmq.proxy.wire.grpc_codes import Code
+from flintmq.proxy.wire.message_classes import (
     SERVICE,
     ReceiveMessageResponse,
     TelemetryCommand,
@@ -57,7 +57,7 @@ PeerOf = Callable[[str], str | None]
 """Who is behind a connection, by what gRPC calls its peer; None for nobody who may be served."""
 
 
-class Dispatch:
+class GrpcHandlers:
     """The calls of the service as gRPC makes them."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Dispatch:
         access: ProxyAccess,
         peer_of: PeerOf,
         unary: dict[str, Handle],
-        receiving: Receiving,
+        receiving: ReceiveCalls,
         telemetry: Telemetry,
     ) -> None:
         assert set(unary) == set(UNARY)
