@@ -43,6 +43,7 @@ UNKNOWN = (0, 99_999, 2**31 - 1)
 READING = ("GET_", "QUERY_", "VIEW_", "SEARCH_", "CHECK_", "AUTH_GET_", "AUTH_LIST_")
 NOTHING_TO_DO = {
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,  # it reads too
+    RequestCode.POLLING_INFO,  # and so does this
     RequestCode.CLEAN_UNUSED_TOPIC,  # RocketMQ cleans nothing either
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,  # nothing is expired in a broker this young
     RequestCode.DELETE_EXPIRED_COMMITLOG,

@@ -31,7 +31,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.mark.parametrize("code", LEFT_OUT)
 def test_what_is_left_out_is_refused_with_code_3(broker: EmbeddedBroker, code: int) -> None:
-    reply = ask(broker.broker, RequestCode(code))
+    reply = ask(broker.broker, code)
 
     assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert reply.remark == f" request type {code} not supported"

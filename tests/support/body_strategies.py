@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import strategies as st
 
 import flintmq.protocol.bodies
+import flintmq.protocol.pop
 from flintmq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies import body, group, topic
@@ -36,8 +37,9 @@ JSON = st.recursive(
 
 def body_classes() -> list[type[Body]]:
     """Every public body class there is."""
-    for module in pkgutil.iter_modules(flintmq.protocol.bodies.__path__):
-        importlib.import_module(f"flintmq.protocol.bodies.{module.name}")
+    for package in (flintmq.protocol.bodies, flintmq.protocol.pop):
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
     found, todo = [], [Body]
     while todo:
         cls = todo.pop()
@@ -74,6 +76,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.one_of([values(argument) for argument in arguments])
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if origin is list:
+        return st.lists(values(arguments[0]), max_size=3)
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     if issubclass(kind, Enum):
@@ -84,6 +88,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXT,
+    int: INT64,
     bool: st.booleans(),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bytes: st.binary(max_size=6),

@@ -106,7 +106,10 @@ def picture(world: World) -> dict[str, Any]:
             for each in clients.consumer_groups()
         },
         "producers": {group: len(clients.producers(group)) for group in clients.producer_groups()},
-        "held": len(state.held),
+        "held": (len(state.held), len(state.held_pops), len(state.held_notices)),
+        "in flight": [(pop.key, pop.acked) for pop in state.in_flight],
+        "ordered": state.ordered.table(0, lambda _topic, _group: True),
+        "request modes": state.modes.table(),
         "filters": state.filters.table(0),
         "config": (state.config, state.config_version),
         "accounts": None if state.accounts is None else state.accounts.rules,

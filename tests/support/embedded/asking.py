@@ -17,7 +17,7 @@ TIMEOUT_MS = 10_000
 
 def ask(
     address: str,
-    code: RequestCode,
+    code: int,
     header: Header | None = None,
     body: bytes = b"",
     *,
