@@ -76,7 +76,7 @@ ASKING = sorted(
     words
     for words, command in all_commands().items()
     if {"tls_cert", "access_key"} <= {each.name for each in command.params}
-    and words not in {("run",), ("console",)}  # they serve on, and say it when they are asked
+    and words not in {("run",), ("console",), ("proxy",)}  # they serve on, and say it when asked
 )
 
 

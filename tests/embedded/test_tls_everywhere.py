@@ -204,7 +204,7 @@ def test_who_lacks_something_is_told_the_setting(
 
 
 def test_every_command_that_asks_a_cluster_takes_tls_settings() -> None:
-    """Servers have --tls-cert of their own, and a broker --namesrv-ca."""
+    """Servers have --tls-cert of their own, and a broker and a proxy --namesrv-ca."""
     asking = {
         words: {each.name for each in command.params}
         for words, command in all_commands().items()
@@ -214,6 +214,6 @@ def test_every_command_that_asks_a_cluster_takes_tls_settings() -> None:
     assert len(asking) > 40
     for words, names in asking.items():
         wanted = {"namesrv_ca", "namesrv_cert", "namesrv_key"}
-        if words != ("broker",):
+        if words not in {("broker",), ("proxy",)}:
             wanted = {"tls", "tls_ca", "tls_cert", "tls_key"}
         assert wanted <= names, words

@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from flintmq.access.accounts import Accounts
-from flintmq.client.engine.client_config import ClientConfig
 from flintmq.errors import MissingExtra
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls
 from flintmq.proxy.server_settings import ProxySettings, require_grpc
 
 if TYPE_CHECKING:
+    from flintmq.client.engine.client_config import ClientConfig
     from flintmq.proxy.server import ProxyServer
 
 SELF_MADE_DAYS: Final = 3_650

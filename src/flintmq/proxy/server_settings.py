@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from flintmq.client.engine.client_config import ClientConfig
 from flintmq.errors import MissingExtra
 from flintmq.net.address import Address
 from flintmq.net.servers.relay import RelayLimits
 from flintmq.net.tls import ServerTls
+
+if TYPE_CHECKING:
+    from flintmq.client.engine.client_config import ClientConfig
 
 MIB: Final = 1024 * 1024
 

@@ -41,13 +41,16 @@ def test_real_tables_come_back_to_the_byte(name: str, tmp_path: Path) -> None:
     real = Tables(Disk(), store)
     ours = Tables(Disk(), tmp_path / "ours")
 
-    for attribute in vars(real).keys() - {"timers", "role"}:  # tables that only our broker has
+    kept = {"topics", "groups", "consumer_offsets", "delay_offsets", "filters"}
+    if name.endswith("5.3.3"):
+        kept.add("ordered_pops")
+    for attribute in kept:  # the others were not used there, or only our broker has them
         loaded = getattr(real, attribute).load()
         assert loaded is not None, attribute
         getattr(ours, attribute).save(loaded)
 
     written = sorted((tmp_path / "ours" / "config").iterdir())
-    assert len(written) == 5
+    assert len(written) == len(kept)
     for path in written:
         assert path.read_bytes() == (store / "config" / path.name).read_bytes(), path.name
 

@@ -156,6 +156,7 @@ def _move_a_group(user: Recording) -> None:
     assert (two_left, back) == (2, 2)
     assert [(queue["topic"], queue["to"]) for queue in like["queues"]] == [(TOPIC, 2)] * 2
     assert GROUP in user.told("group", "list")
+    assert "pull" in user.told("group", "set-mode", GROUP, TOPIC, "pull")
     assert "6 messages behind" in user.told("group", "lag", GROUP)
 
 
