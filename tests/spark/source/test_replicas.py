@@ -49,9 +49,12 @@ def test_a_batch_is_read_at_the_slave(spark: SparkSession, pair: EmbeddedBroker)
     assert bodies(read(spark, pair, subscribe=TOPIC)) == ["a", "b", "c"]
 
 
+@pytest.mark.heavy
 def test_a_stream_goes_on_at_the_slave_and_then_at_the_master(
     spark: SparkSession, pair: EmbeddedBroker, checkpoint: str
 ) -> None:
+    with pair.admin() as admin:
+        admin.create_group(GROUP)  # a master takes back offsets of groups that it knows
     send(pair, *(f"a{number}" for number in range(6)))
     frame = read_stream(
         spark,
