@@ -31,6 +31,7 @@ NAMES = (
     "peers_client",
     "peers_python",
     "peers_spark",
+    "peers_pop",
     "growth",
     "soak",
     "profile",

@@ -25,6 +25,8 @@ ROOT = EmbeddedUser("root", "root-secret", is_super=True)
 SHOP = EmbeddedUser("shop", "shop-secret", allow={"Topic:*": "Pub,Sub", "Group:*": "Sub"})
 READER = EmbeddedUser("reader", "reader-secret", allow={"Topic:other": "Sub"})
 KINDS = (GrpcKind.PYTHON, GrpcKind.NODE, GrpcKind.JAVA_5_2, GrpcKind.GO)
+TELLING = (GrpcKind.JAVA_5_2, GrpcKind.GO)
+"""Clients that tell their program why; the others only say that there is no route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,11 @@ def test_other_accounts_are_refused_and_told_why(
 
     assert [each for each in told if each["event"] in ("sent", "got", "buried")] == []
     assert failures(told), told
-    assert any(reason in text for text in failures(told)), failures(told)
-    for each in guarded.refused()[before:]:
+    if kind in TELLING:
+        assert any(reason in text for text in failures(told)), failures(told)
+    refused = guarded.refused()[before:]
+    assert refused
+    for each in refused:
         assert each["user"] in (account[0], None)
         assert reason in each["reason"]
 
