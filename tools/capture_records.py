@@ -3,9 +3,9 @@
     PYTHONPATH=tests .venv/bin/python tools/capture_records.py [light]
 
 IPv6 hosts, LZ4 and ZSTD bodies, a topic too long for the usual record, properties with a
-checksum, and records that are in light queues; with ``light`` only those.  Messages are sent by hand-made requests, or by the Java client where it has to pack the
-body; what a record says is told by the Java client of the broker's generation.  Rows of these
-kinds are replaced, all others stay.
+checksum, and records that are in light queues; with ``light`` only those.  Messages are sent by
+hand-made requests, or by the Java client where it has to pack the body; what a record says is told
+by the Java client of the broker's generation.  Rows of these kinds are replaced, all others stay.
 
 An inner batch is one record of several messages; it has a file of its own, ``inner_batches.jsonl``,
 with the messages as they were sent.

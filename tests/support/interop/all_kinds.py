@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from flintmq import (
@@ -95,7 +95,8 @@ def _singles(topic: str, name: str) -> Iterator[Message]:
 def send_rare_kinds(producer: Producer, namesrv: str) -> None:
     """What is slow or rare: large messages, transactions, retries and dead letters."""
     for number in range(4):
-        assert send_patiently(producer, Message("large", os.urandom(LARGE_BYTES + number)))
+        message = Message("large", os.urandom(LARGE_BYTES + number))
+        assert send_patiently(producer, message) is SendStatus.OK
     with TransactionProducer(
         "buyers", lambda _message: TransactionState.UNKNOWN, namesrv=namesrv
     ) as buyers:
@@ -117,7 +118,7 @@ def _require_ok(receipts: list[SendReceipt]) -> None:
     assert statuses == {SendStatus.OK}, statuses
 
 
-def read_all(namesrv: str, group: str, topic: str, watch: Callable[[str], None]) -> dict[int, int]:
+def read_all(namesrv: str, group: str, topic: str) -> dict[int, int]:
     """Read a topic from its beginning, commit; by queue, how many messages there were."""
     found: dict[int, int] = {}
     with PullConsumer(group, namesrv=namesrv) as consumer:
@@ -126,7 +127,6 @@ def read_all(namesrv: str, group: str, topic: str, watch: Callable[[str], None])
             found[queue.queue_id] = 0
             while offset < stop:
                 result = consumer.pull(queue, offset, count_max=1_024, timeout_ms=SEND_MS)
-                watch(f"{result.status}")
                 found[queue.queue_id] += len(result.messages)
                 offset = result.next_offset
             consumer.commit(queue, offset)
