@@ -118,8 +118,11 @@ def _require_ok(receipts: list[SendReceipt]) -> None:
     assert statuses == {SendStatus.OK}, statuses
 
 
-def read_all(namesrv: str, group: str, topic: str) -> dict[int, int]:
-    """Read a topic from its beginning, commit; by queue, how many messages there were."""
+def read_all(namesrv: str, group: str, topic: str, *, commits: bool) -> dict[int, int]:
+    """Read a topic from its beginning; by queue, how many messages there were.
+
+    Offsets are kept by masters only: without one there is no commit.
+    """
     found: dict[int, int] = {}
     with PullConsumer(group, namesrv=namesrv) as consumer:
         for queue in consumer.queues(topic):
@@ -129,5 +132,6 @@ def read_all(namesrv: str, group: str, topic: str) -> dict[int, int]:
                 result = consumer.pull(queue, offset, count_max=1_024, timeout_ms=SEND_MS)
                 found[queue.queue_id] += len(result.messages)
                 offset = result.next_offset
-            consumer.commit(queue, offset)
+            if commits:
+                consumer.commit(queue, offset)
     return found
