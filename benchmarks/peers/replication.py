@@ -30,6 +30,7 @@ from rich.table import Table
 from benchmarks.__main__ import RESULTS
 from benchmarks.peers.sides import CLIENT_VERSION, Load, Row, process_cpu_s
 from benchmarks.report.results import Measured, save
+from flintmq import Admin
 from support.interop.ask import ask
 from support.interop.cluster import wait_until
 from support.interop.jvm import missing_tools
@@ -46,7 +47,7 @@ from support.interop.replicas import (
 
 OURS = "flintmq"
 PEERS = ("4.9.7", "5.3.3")
-GET_BROKER_RUNTIME_INFO, GET_BROKER_CLUSTER_INFO = 28, 106
+GET_BROKER_RUNTIME_INFO = 28
 WARM_UP_SECONDS = 12
 PATIENCE_S = 120.0
 LOOK_S = 0.05
@@ -137,9 +138,8 @@ def running(name: str, role: str, directory: Path) -> Iterator[Pair]:
 
 
 def _registered(namesrv: str) -> int:
-    _, body = ask(namesrv, GET_BROKER_CLUSTER_INFO)
-    brokers = json.loads(body)["brokerAddrTable"]
-    return sum(len(each["brokerAddrs"]) for each in brokers.values())
+    with Admin(namesrv=namesrv) as admin:
+        return sum(len(each.addresses) for each in admin.cluster().brokers)
 
 
 @dataclass

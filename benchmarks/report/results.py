@@ -5,8 +5,9 @@
 
 Metrics are ``rate`` (messages or rows a second), ``server_us`` and ``client_us`` (CPU for each
 of them), ``cpu_us`` (both together), ``slave_us`` (of a slave, where ``server_us`` is its
-master's), ``p50_ms``, ``p99_ms``, ``median_ms``, ``lag_ms``, ``ready_s`` and ``private_mib``.  A metric that was not measured is left out.  Rows with the same place in the
-lists of two sides were measured one after the other, so ratios are taken place by place.
+master's), ``p50_ms``, ``p99_ms``, ``median_ms``, ``lag_ms``, ``ready_s`` and ``private_mib``.  A
+metric that was not measured is left out.  Rows with the same place in the lists of two sides were
+measured one after the other, so ratios are taken place by place.
 
 Growth, soak and profile add ``panels``, ``samples`` and ``profiles``; what those are is told there.
 """

@@ -20,7 +20,7 @@ from flintmq.protocol.bodies.offset import ConsumerOffsets
 from flintmq.protocol.codes import RequestCode
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
-from flintmq.store.files.store_config import StoreConfig
+from flintmq.store.files.store_config import StoreConfig, parse_delay_levels
 from support.embedded.asking import ask
 from support.interop.all_kinds import (
     LATE,
@@ -33,6 +33,7 @@ from support.interop.all_kinds import (
     send_rounds,
 )
 from support.interop.cluster import wait_until
+from support.interop.replicas import SETTINGS as OF_PAIRS
 from support.interop.replicas import (
     Replica,
     queue_files,
@@ -58,6 +59,7 @@ SETTINGS = {
     "waitTimeMillsInSendQueue": 30_000,
     "osPageCacheBusyTimeOutMills": 30_000,
 }
+STORE = StoreConfig(delay_levels_ms=parse_delay_levels(OF_PAIRS["messageDelayLevel"]))
 ORDERS = [f"orders{number}" for number in range(TOPICS)]
 
 
@@ -163,4 +165,4 @@ def test_a_million_messages_of_all_kinds_are_equal_on_both_sides(
         assert queue_files(master.store) == queue_files(slave.store)
         for each, kind in ((master, slave_is), (slave, master_is)):
             if kind == "ours":
-                assert check_store(Disk(), each.store, StoreConfig()).is_good
+                assert check_store(Disk(), each.store, STORE).is_good
