@@ -16,6 +16,7 @@ METRICS = {
     "server_us": "server CPU",
     "client_us": "client CPU",
     "cpu_us": "CPU",
+    "slave_us": "slave CPU",
     "p99_ms": "p99",
     "ready_s": "time",
     "private_mib": "memory",
@@ -27,6 +28,9 @@ CLIENTS = ("aiokafka", "kafka-python", "confluent-kafka", "redis-py", "nats-py")
 KAFKA_SOURCE = ("Kafka, 7 columns",)
 
 BROKER, CLIENT, PYTHON, SPARK = "peers_broker", "peers_client", "peers_python", "peers_spark"
+REPLICATION = "peers_replication"
+LAG_MS_MAX = 1_000.0
+"""How far a slave may be behind at full speed: a goal of its own, not a ratio."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ def _push(size: str, each: int) -> Line:
     workload = f"push of a backlog, {size}, {each} a call"
     measured = f"{workload}, on RocketMQ 5.3.3"
     return Line(workload, CLIENT, measured, JAVA, _goals(client_us=1.5))
+
+
+def _replicated(threads: str) -> Line:
+    workload = f"SYNC_MASTER, sync send 128 B, {threads}"
+    return Line(workload, REPLICATION, workload, ROCKETMQ, _goals(p99_ms=1.2))
 
 
 LINES: Sequence[Line] = (
@@ -136,6 +145,7 @@ LINES: Sequence[Line] = (
         )
         for size, rate in (("100 B", 1.5), ("1 KiB", 1.3))
     ),
+    *map(_replicated, ("1 thread", "16 threads", "64 threads")),
 )
 
 
