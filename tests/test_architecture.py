@@ -128,7 +128,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
             "proxy",
             "tls",
         },
-        {"cluster"},
+        {"brokers", "cluster"},
         {"load_app", "message_life", "run_spark", "store", "tail", "topic", "traffic"},
         {"send"},
         {"lake", "run", "serve"},
