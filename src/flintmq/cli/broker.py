@@ -213,19 +213,10 @@ def broker(
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
         servers = parse_addresses(namesrv) if namesrv else chosen.namesrv or (NAMESRV_HERE,)
         client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key, "--namesrv")
-        plan = choose_accounts(
-            acl,
-            accounts,
-            first_user,
-            chosen.directory,
-            chosen.settings,
-            audit=audit,
-            audits_all=audit_all,
-        )
+        accounts_of = (acl, accounts, first_user, chosen.directory, chosen.settings)
+        plan = choose_accounts(*accounts_of, audit=audit, audits_all=audit_all)
         refuse_if_open(chosen.listens, tls, plan, is_open=is_open)
-        if (chosen.settings.brokers or 1) > 1:
-            reason = "flintmq serve runs several brokers, flintmq broker one"
-            raise InvalidSetting("brokers", str(chosen.settings.brokers), reason)
+        _refuse_several(chosen.settings)
     except FlintError as error:
         exit_with_error(error)
     serve_until_told(serve_broker(chosen, servers, tls, client_tls, plan), log_level)
@@ -238,6 +229,12 @@ def _refuse_options(context: typer.Context) -> None:
         if source is not None and source.name == "COMMANDLINE":
             command = f"{context.command_path} {context.invoked_subcommand}"
             raise typer.BadParameter(f"{each.opts[0]} is not for '{command}'")
+
+
+def _refuse_several(settings: BrokerSettings) -> None:
+    if (settings.brokers or 1) > 1:
+        reason = "flintmq serve runs several brokers, flintmq broker one"
+        raise InvalidSetting("brokers", str(settings.brokers), reason)
 
 
 async def serve_broker(

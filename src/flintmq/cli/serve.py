@@ -158,15 +158,8 @@ def serve(
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
         admins = None if namesrv_admin_listen is None else Address.parse(namesrv_admin_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-        plan = choose_accounts(
-            acl,
-            accounts,
-            first_user,
-            chosen.directory,
-            chosen.settings,
-            audit=audit,
-            audits_all=audit_all,
-        )
+        accounts_of = (acl, accounts, first_user, chosen.directory, chosen.settings)
+        plan = choose_accounts(*accounts_of, audit=audit, audits_all=audit_all)
         door = _grpc_plan(grpc, chosen, tls)
         shown = _console_listen(console, console_token, tls, plan)
         where = _Where(namesrv, admins, shown, door)
