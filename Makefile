@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
+.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: $(READY) ## Measure the five most telling ratios in three minutes (needs Java and Maven)
+	$(BIN)/python -m benchmarks.quick $(ARGS)
 
 bench-peers: $(READY) ## Measure beside RocketMQ, Kafka, Redis and NATS in one run (needs Java and Maven)
 	for peer in $(PEERS); do $(BIN)/python -m benchmarks.peers.$$peer $(ARGS) || exit 1; done
