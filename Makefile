@@ -7,7 +7,7 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
-PEERS ?= broker client python spark replication
+PEERS ?= broker client python spark replication pop
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
 # they go to .venv: without them each Python takes twice as long to start.

@@ -183,7 +183,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     "proxy": [
         {"server_settings", "wire"},
         {"tables"},
-        {"calls"},
+        {"calls", "monitoring"},
         {"caller_rights"},
         {"grpc_handlers"},
         {"server"},
