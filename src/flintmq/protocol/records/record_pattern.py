@@ -15,11 +15,8 @@ from functools import lru_cache
 from itertools import chain, count, repeat
 
 from flintmq.errors import LocalProtocolError
-from flintmq.model.host import Host
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from flintmq.protocol.records.batch import BatchColumns
-from flintmq.protocol.records.checksum import crc32
-from flintmq.protocol.records.layout import (
+from flintmq.kernel.checksum import crc32
+from flintmq.kernel.layout import (
     FIELDS,
     HEADS,
     PROPERTIES_LENGTH,
@@ -29,6 +26,9 @@ from flintmq.protocol.records.layout import (
     field_span,
     record_struct,
 )
+from flintmq.model.host import Host
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.record import (
     CRC_MASK,
     TOPIC_BYTES_MAX,

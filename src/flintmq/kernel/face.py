@@ -1,0 +1,26 @@
+"""The face of the kernel: each function as it is in `python`, or its compiled twin.
+
+Callers use them as ``loops.read_plain(…)``, so that a test can put either in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flintmq.kernel.choice import Kernel, kernel
+from flintmq.kernel.python import plain_records
+from flintmq.model.message import ReceivedMessage
+
+
+class Loops:
+    """Every function of one implementation."""
+
+    def __init__(self, chosen: Kernel) -> None:
+        choose = chosen.choose
+        self.read_plain = choose(
+            plain_records.read_plain, plain_records.hosts, ReceivedMessage, tuple.__new__
+        )
+
+
+loops: Final = Loops(kernel)
+"""Those this process uses."""
