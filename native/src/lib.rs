@@ -8,6 +8,7 @@
 
 mod bytes;
 mod records;
+mod sends;
 
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
@@ -27,5 +28,6 @@ fn flintmq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PanicException", module.py().get_type::<PanicException>())?;
     module.add_function(wrap_pyfunction!(panic_now, module)?)?;
     module.add_function(wrap_pyfunction!(records::read_plain, module)?)?;
+    module.add_function(wrap_pyfunction!(sends::lay_out_sends, module)?)?;
     Ok(())
 }

@@ -14,7 +14,6 @@ It survives pickling, as Spark needs it: ``args`` are what its class is called w
     │       └── LogMismatch      bytes of a master that do not continue a slave's log
     ├── BodyTooLarge             a body unpacks past the cap
     ├── MissingExtra             an optional package is needed: the message says which to install
-    ├── KernelPanicked           the compiled kernel has a bug: plain Python takes over
     ├── InvalidExpression        a filter expression that cannot be compiled
     │   └── ExpressionTooLarge   one with more words or tags than a broker reads
     ├── InvalidName              a topic, group or property name RocketMQ would refuse
@@ -134,17 +133,6 @@ class MissingExtra(FlintError):
 
     def __str__(self) -> str:
         return f"{self.package} is needed here: pip install 'flintmq[{self.extra}]'"
-
-
-class KernelPanicked(FlintError):
-    """A function of the compiled kernel panicked: a bug in flintmq.  Plain Python takes over."""
-
-    def __init__(self, function: str, reason: str) -> None:
-        super().__init__(function, reason)
-        self.function, self.reason = function, reason
-
-    def __str__(self) -> str:
-        return f"{self.function} of the compiled kernel panicked: {self.reason}"
 
 
 class InvalidExpression(FlintError):

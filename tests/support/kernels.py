@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
@@ -27,7 +29,10 @@ def kernel_of(name: str) -> choice.Kernel:
     return choice.Kernel(native_module() if name == choice.NATIVE else None)
 
 
-def use_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all code of this process use a kernel until the end of the test."""
-    for function, found in vars(Loops(kernel_of(name))).items():
-        monkeypatch.setattr(loops, function, found)
+@contextmanager
+def using_kernel(name: str) -> Iterator[None]:
+    """Let all code of this process use a kernel for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        for function, found in vars(Loops(kernel_of(name))).items():
+            patch.setattr(loops, function, found)
+        yield

@@ -19,7 +19,7 @@ from os import environ
 from types import ModuleType
 from typing import Final, TypeVar
 
-from flintmq.errors import InvalidSetting, KernelPanicked
+from flintmq.errors import FlintError, InvalidSetting
 from flintmq.logs import logger
 
 log = logger(__name__)
@@ -31,6 +31,18 @@ MODULE: Final = "flintmq_native"
 
 FACE: Final = 1
 """The version of the functions between both; that of an installed module must be the same."""
+
+
+class KernelPanicked(FlintError):
+    """A function of the compiled kernel panicked: a bug in flintmq.  Plain Python takes over."""
+
+    def __init__(self, function: str, reason: str) -> None:
+        super().__init__(function, reason)
+        self.function, self.reason = function, reason
+
+    def __str__(self) -> str:
+        return f"{self.function} of the compiled kernel panicked: {self.reason}"
+
 
 F = TypeVar("F", bound=Callable[..., object])
 

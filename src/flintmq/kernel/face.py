@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from flintmq.kernel.choice import Kernel, kernel
-from flintmq.kernel.python import plain_records
+from flintmq.kernel.python import plain_records, sends
 from flintmq.model.message import ReceivedMessage
 
 
@@ -20,6 +20,7 @@ class Loops:
         self.read_plain = choose(
             plain_records.read_plain, plain_records.hosts, ReceivedMessage, tuple.__new__
         )
+        self.lay_out_sends = choose(sends.lay_out_sends, sends.LaidOut)
 
 
 loops: Final = Loops(kernel)
