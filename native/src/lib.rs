@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 
 mod bytes;
+mod frames;
+mod hashes;
 mod records;
 mod sends;
 
@@ -27,6 +29,8 @@ fn flintmq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FACE", FACE)?;
     module.add("PanicException", module.py().get_type::<PanicException>())?;
     module.add_function(wrap_pyfunction!(panic_now, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::cut_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(hashes::hash_keys, module)?)?;
     module.add_function(wrap_pyfunction!(records::read_plain, module)?)?;
     module.add_function(wrap_pyfunction!(sends::lay_out_sends, module)?)?;
     Ok(())

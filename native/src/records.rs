@@ -6,7 +6,6 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use crate::bytes::{i16_at, i32_at, i64_at, u32_at};
 
 pub const MAGIC_V1: u32 = 0xDAA3_20A7;
-pub const MAGIC_V2: u32 = 0xDAA3_20AB;
 pub const CRC_MASK: u32 = 0x7FFF_FFFF;
 pub const RECORD_BYTES_MAX: i64 = 64 * 1024 * 1024;
 pub const RECORD_BYTES_MIN: usize = HEAD_BYTES + 3;

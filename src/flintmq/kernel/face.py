@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from flintmq.kernel.choice import Kernel, kernel
-from flintmq.kernel.python import plain_records, sends
+from flintmq.kernel.python import frames, key_hashes, plain_records, sends
 from flintmq.model.message import ReceivedMessage
 
 
@@ -20,6 +20,8 @@ class Loops:
         self.read_plain = choose(
             plain_records.read_plain, plain_records.hosts, ReceivedMessage, tuple.__new__
         )
+        self.cut_frames = choose(frames.cut_frames, frames.CutFrames)
+        self.hash_keys = choose(key_hashes.hash_keys)
         self.lay_out_sends = choose(sends.lay_out_sends, sends.LaidOut)
 
 
