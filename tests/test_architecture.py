@@ -23,6 +23,7 @@ LAYERS = [  # a package may import only from lines below its own
     {"net"},
     {"core", "store", "access"},
     {"protocol", "filter"},
+    {"kernel"},
     {"model"},
     {"errors"},
     {"logs"},
@@ -64,6 +65,7 @@ MAY_TOUCH_FILES = {
     "embedded",
     "arrow/reading/access.py",
     "arrow/topic_tables.py",
+    "kernel/choice.py",  # a variable of the environment
     "store/files/disk.py",
     "client/offsets/offset_file.py",
     "client/engine/lifecycle.py",
@@ -165,6 +167,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"admin", "pull"},
         {"promotion"},
     ],
+    "kernel": [{"layout"}, {"checksum"}, {"python"}, {"choice"}, {"face"}],
     "net": [
         {"address", "backoff", "clock", "drive", "limits", "loop", "reasons", "receive_buffer"},
         {"http_get", "refusals"},
