@@ -10,6 +10,10 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3]))
 
 from benchmarks.spark_scale import Scale, measure
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
+from flintmq.spark.options.source_options import Limits
+from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.source.stream_plan import StreamPlan
 
 TIMES = 4
 FIXED = 64
@@ -47,3 +51,27 @@ def test_the_text_of_an_offset_is_short(sizes: tuple[Scale, Scale]) -> None:
     small, _large = sizes
 
     assert small.offset_bytes / small.queues < 64
+
+
+@pytest.mark.parametrize("queue_count", [10, 40])
+def test_a_plan_looks_up_the_last_ends_a_fixed_number_of_times(
+    queue_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = [QueueRef(f"topic-{number:02}", "broker-a", 0) for number in range(queue_count)]
+    here = StreamOffset.at(dict.fromkeys(queues, QueueOffset(5)))
+    extents = dict.fromkeys(queues, Extent(QueueOffset(0), QueueOffset(5)))
+    extents[queues[0]] = Extent(QueueOffset(0), QueueOffset(6))
+    read = StreamOffset.stops.fget
+    assert read is not None
+    reads: list[StreamOffset] = []
+
+    def counted(offset: StreamOffset) -> dict[QueueRef, QueueOffset]:
+        reads.append(offset)
+        return read(offset)
+
+    monkeypatch.setattr(StreamOffset, "stops", property(counted))
+
+    found = StreamPlan(Limits()).next(here, extents, now_ms=0)
+
+    assert found.message_count == 1
+    assert len(reads) <= 4, "each makes a table of all queues"

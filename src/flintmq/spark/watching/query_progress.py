@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.source.stream_offset import StreamOffset
 
 
 def lag_by_topic(end: dict[str, Any], latest: dict[str, Any] | None) -> dict[str, int] | None:
-    """Messages between the end of a micro-batch and the newest; None where nobody knows them."""
-    if latest is None:
+    """Messages between the end of a micro-batch and the newest; None where nobody knows them.
+
+    Older versions of Spark do not ask for the newest and repeat the end.
+    """
+    if latest is None or not has_read_limits():
         return None
     done = StreamOffset.from_json(end).stops
     found: dict[str, int] = {}
