@@ -10,6 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3]))
 
 from benchmarks.spark_scale import Scale, measure
+
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
 from flintmq.spark.source.stream_offset import StreamOffset
