@@ -7,8 +7,7 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
-SPARKS := 3.5 4.0 4.1 4.2
-PEERS ?= broker client python spark
+PEERS ?= broker client python spark replication SPARKS := 3.5 4.0 4.1 4.2 ||||||| 01a6749
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
 # they go to .venv: without them each Python takes twice as long to start.
@@ -18,7 +17,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
+.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean test-sparks ||||||| 01a6749
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +98,9 @@ soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: $(READY) ## Measure the five most telling ratios in three minutes (needs Java and Maven)
+	$(BIN)/python -m benchmarks.quick $(ARGS)
 
 bench-peers: $(READY) ## Measure beside RocketMQ, Kafka, Redis and NATS in one run (needs Java and Maven)
 	for peer in $(PEERS); do $(BIN)/python -m benchmarks.peers.$$peer $(ARGS) || exit 1; done

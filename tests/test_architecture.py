@@ -128,7 +128,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
             "proxy",
             "tls",
         },
-        {"cluster"},
+        {"brokers", "cluster"},
         {"load_app", "message_life", "run_spark", "store", "tail", "topic", "traffic"},
         {"send"},
         {"lake", "run", "serve"},
@@ -141,7 +141,8 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"joining", "offsets", "popping", "producer"},
         {"push"},
         {"idempotence", "pull", "simple"},
-        {"admin_methods", "run_app"},
+        {"admin_methods", "member_processes"},
+        {"run_app"},
         {"admin", "admin_aio"},
     ],
     "console": [

@@ -196,6 +196,7 @@ BROKER: Final = {
     "registerNameServerPeriod": "How often to register, ms.",
     "registerBrokerTimeoutMills": "How long a registration may take, ms.",
     "regionId": "A name that goes with every message.",
+    "brokers": "How many broker processes `flintmq serve` runs, each in a directory of its own.",
     "brokerPermission": "4 to read, 2 to write, 6 for both.",
     "autoCreateTopicEnable": "A topic is created by its first message.",
     "autoCreateSubscriptionGroup": "A group is created by its first member.",

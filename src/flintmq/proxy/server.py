@@ -17,12 +17,12 @@ import grpc
 from flintmq.access.accounts import Accounts
 from flintmq.access.rights import Context
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.popping.pop_calls import PopCalls
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
 from flintmq.net.servers.relay import Relay, listen_for_relay
 from flintmq.proxy.caller_rights import ProxyAccess
-from flintmq.proxy.calls.broker_pops import BrokerPops
 from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.calls.routing import Routing
@@ -57,7 +57,7 @@ class ProxyServer:
         self._halves = Halves(engine.clock)
         control = None if accounts is None else accounts.protect(Context(settings.cluster))
         access = ProxyAccess(control)
-        facts, pops = ClusterFacts(engine), BrokerPops(engine)
+        facts, pops = ClusterFacts(engine), PopCalls(engine)
         self._renewing = Renewing(engine, pops)
         transactions = Transactions(engine, self._halves)
         self._telemetry = Telemetry(engine, facts, self._renewing, access.check_settings)

@@ -47,6 +47,7 @@ ODD_VALUES = {
     "brokerName": "broker-x",
     "brokerClusterName": "c1",
     "brokerId": "0",
+    "brokers": "2",
     "brokerRole": "SYNC_MASTER",
     "haMasterAddress": "10.0.0.1:10912",
     "haAllowedSlaves": "10.0.0.2/32,fd00::/8",

@@ -1,4 +1,4 @@
-"""The official gRPC clients of RocketMQ 5, and a proxy of ours before our broker or a real one.
+"""The official gRPC clients of RocketMQ 5, and proxies before brokers, one of them ours at least.
 
 Each client plays all its scenarios at once in one process and tells what it saw as lines of JSON.
 The packages come from where pip, npm and Maven are told to fetch; versions and hashes are fixed
@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from support.interop.javaproxy import JavaProxy
 from support.interop.jvm import (
     FETCH_TIMEOUT_S,
     class_path,
@@ -47,10 +48,11 @@ SETTINGS: dict[str, Any] = {
 
 
 class Behind(StrEnum):
-    """What is behind the proxy."""
+    """What serves the clients, and what is behind it."""
 
     OURS = "ours"
     REAL_5_3 = "real-5.3.3"
+    JAVA_PROXY = "ours-behind-java-proxy-5.3.3"
 
 
 class GrpcKind(StrEnum):
@@ -77,26 +79,31 @@ class GrpcKind(StrEnum):
 class Proxied:
     """A proxy, and the name server of the brokers behind it."""
 
+    behind: Behind
     namesrv: str
     grpc: str
 
 
 @contextmanager
 def proxied(behind: Behind, directory: Path, *more: str) -> Iterator[Proxied]:
-    """A proxy of ours; ``more`` are options of `flintmq serve`."""
-    if behind is Behind.OURS:
+    """A proxy and what is behind it; ``more`` are options of `flintmq serve`."""
+    if behind is not Behind.REAL_5_3:
         config = directory / "broker.conf"
         config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
         options = ("--data", str(directory / "data"), "--config", str(config))
         listens = ("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0")
         command = ["serve", *options, *listens, "--grpc", "127.0.0.1:0", *more]
         with running(command, directory) as facts:
-            yield Proxied(facts["namesrv"], facts["grpc"])
+            if behind is Behind.OURS:
+                yield Proxied(behind, facts["namesrv"], facts["grpc"])
+            else:
+                with JavaProxy(directory, facts["namesrv"]) as proxy:
+                    yield Proxied(behind, facts["namesrv"], proxy.grpc)
         return
     with RealRocketMQ("5.3.3", directory, **{**SETTINGS, **REAL_SETTINGS}) as real:
         command = ["proxy", "--listen", "127.0.0.1:0", "--namesrv", real.namesrv]
         with running(command, directory) as facts:
-            yield Proxied(real.namesrv, facts["grpc"])
+            yield Proxied(behind, real.namesrv, facts["grpc"])
 
 
 @contextmanager

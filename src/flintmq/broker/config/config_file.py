@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from flintmq.access.quotas import parse_quotas, show_quotas
-from flintmq.broker.config.broker_config import BROKER_ID_MAX, BrokerConfig
+from flintmq.broker.config.broker_config import BROKER_ID_MAX, BROKERS_MAX, BrokerConfig
 from flintmq.broker.config.metrics_settings import (
     METRICS_HOST,
     METRICS_PORT,
@@ -71,6 +71,8 @@ class BrokerSettings:
     """The host that clients connect to."""
     namesrv: tuple[Address, ...] | None = None
     directory: Path | None = None
+    brokers: int | None = None
+    """How many broker processes `flintmq serve` runs."""
     metrics: bool | None = None
     """Whether metrics are served …"""
     metrics_host: str | None = None
@@ -173,6 +175,7 @@ SETTINGS: Mapping[str, Setting] = {
     "registerNameServerPeriod": number("config.register_ms", 10_000, 60_000),
     "registerBrokerTimeoutMills": number("config.register_timeout_ms", 1),
     "regionId": words("config.region"),
+    "brokers": number("brokers", 1, BROKERS_MAX),
     # replicas
     "brokerRole": Setting("config.role", read_role, lambda role: role.value),
     "haListenPort": number("config.ha_port", 0, PORT_MAX),
