@@ -7,7 +7,8 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
-PEERS ?= broker client python spark replication SPARKS := 3.5 4.0 4.1 4.2 ||||||| 01a6749
+SPARKS := 3.5 4.0 4.1 4.2
+PEERS ?= broker client python spark replication
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
 # they go to .venv: without them each Python takes twice as long to start.
@@ -17,7 +18,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean test-sparks ||||||| 01a6749
+.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
