@@ -9,6 +9,7 @@ DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
 PACKAGES := $(VENV)/.packages
 NATIVE_SOURCES := native/Cargo.toml native/Cargo.lock native/pyproject.toml $(wildcard native/src/*.rs)
+SPARKS := 3.5 4.0 4.1 4.2
 PEERS ?= broker client python spark replication pop
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
@@ -19,7 +20,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native lock demo test coverage check fuzz attack crash soak monitoring bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
+.PHONY: help setup native lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +76,21 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## See it work: a shop o
 
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest -n 3 -m "not heavy and not interop" $(ARGS)
+
+# An older Spark, and everything else from .venv.
+build/sparks/%/.ready: requirements/sparks/%.txt $(READY)
+	$(PYTHON) -m venv build/sparks/$*
+	build/sparks/$*/bin/python -m pip install --quiet --require-hashes --requirement $<
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > $$(build/sparks/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth
+	@touch $@
+
+# pyspark itself leaves sockets open and uses what is deprecated.
+test-sparks: $(SPARKS:%=build/sparks/%/.ready) ## Run the tests that hold for every supported Spark, with each of them
+	for version in $(SPARKS); do echo "pyspark $$version" && \
+	    build/sparks/$$version/bin/python -m pytest -p no:xdist -W ignore::ResourceWarning \
+	    -W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::UserWarning \
+	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/versions $(ARGS) || exit 1; done
 
 coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
 	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)

@@ -194,10 +194,10 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     ],
     "spark": [
         {"environment"},
-        {"options"},
+        {"options", "versions"},
         {"sink"},
         {"source"},
-        {"watching"},
+        {"frames", "watching"},
         {"session", "listeners"},
         {"pipelines"},
     ],

@@ -23,7 +23,8 @@ from rich.text import Text
 from flintmq.logs import logger
 from flintmq.metrics.run_counts import CALL_BOUNDS_MS, BatchCounts, CallTimes
 from flintmq.spark.listeners.outcome_rows import IS_FIRST, REPORT, OutcomeKind
-from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
+from flintmq.spark.versions.progress_offsets import read_offset
+from flintmq.spark.watching.query_progress import lag_by_topic
 
 POINTS_MAX: Final = 10_000
 """Micro-batches that a plot shows; the oldest are dropped first."""
