@@ -190,7 +190,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     "spark": [
         {"environment"},
         {"options"},
-        {"sink"},
+        {"bodies", "sink"},
         {"source"},
         {"watching"},
         {"session", "listeners"},

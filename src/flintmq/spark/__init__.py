@@ -5,7 +5,9 @@
     flintmq.spark.register(spark)                       spark.read.format("rocketmq") from then on
     spark = flintmq.spark.spark_session("shop")         a session of our own, with Java found
     flintmq.spark.run(app, spark)                       the listeners of an app
-    flintmq.spark.lake(spark, "orders", "lake")         a topic as Parquet, each message once
+    flintmq.spark.decode(frame, "order STRING")         bodies as columns
+    flintmq.spark.quarantine(save, "bad")               what could not be decoded, apart
+    flintmq.spark.lake(spark, "orders", "lake")         a topic as a table, each message once
     flintmq.spark.topic_report(spark, "orders")         rates, sizes and latencies over time
     flintmq.spark.dead_letters(spark, "billing")        what a group gave up on, as a frame
     flintmq.spark.dead_letter_report(spark, "billing")  the same, counted
@@ -19,6 +21,7 @@ is loaded when it is first used.
                  │        └─► listeners ► outcomes    flintmq.spark.run: listeners in tasks
                  └─► offsets of the group
     rows ► sink ► messages                           df.write, df.writeStream
+    rows ► decode ► columns, or a reason             flintmq.spark.decode
 
 `watching` reads what Spark reports of queries.  `pipelines` are jobs built on these: lake, reports,
 replay.  `environment` finds Java and pyspark; `session` makes a session.
@@ -32,6 +35,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flintmq.spark.bodies.decode_frame import decode
+    from flintmq.spark.bodies.quarantine import quarantine
     from flintmq.spark.listeners.listener_run import run
     from flintmq.spark.pipelines.dead_letter_replay import plan_replay
     from flintmq.spark.pipelines.dead_letter_report import dead_letter_report, dead_letters
@@ -45,9 +50,11 @@ _PLACES = {
     "DropRepeats": "flintmq.spark.sink.drop_repeats",
     "dead_letter_report": "flintmq.spark.pipelines.dead_letter_report",
     "dead_letters": "flintmq.spark.pipelines.dead_letter_report",
+    "decode": "flintmq.spark.bodies.decode_frame",
     "drop_repeats": "flintmq.spark.sink.drop_repeats",
     "lake": "flintmq.spark.pipelines.lake_query",
     "plan_replay": "flintmq.spark.pipelines.dead_letter_replay",
+    "quarantine": "flintmq.spark.bodies.quarantine",
     "run": "flintmq.spark.listeners.listener_run",
     "spark_session": "flintmq.spark.session",
     "topic_report": "flintmq.spark.pipelines.topic_report",
@@ -61,9 +68,11 @@ __all__ = [
     "DropRepeats",
     "dead_letter_report",
     "dead_letters",
+    "decode",
     "drop_repeats",
     "lake",
     "plan_replay",
+    "quarantine",
     "register",
     "run",
     "spark_session",
