@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from flintmq.spark.listeners.listener_run import run
     from flintmq.spark.pipelines.dead_letter_replay import plan_replay
     from flintmq.spark.pipelines.dead_letter_report import dead_letter_report, dead_letters
+    from flintmq.spark.pipelines.lake_compaction import compact
+    from flintmq.spark.pipelines.lake_formats import lake_settings
     from flintmq.spark.pipelines.lake_query import lake
     from flintmq.spark.pipelines.topic_report import topic_report
     from flintmq.spark.session import spark_session
@@ -48,11 +50,13 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "DropRepeats": "flintmq.spark.sink.drop_repeats",
+    "compact": "flintmq.spark.pipelines.lake_compaction",
     "dead_letter_report": "flintmq.spark.pipelines.dead_letter_report",
     "dead_letters": "flintmq.spark.pipelines.dead_letter_report",
     "decode": "flintmq.spark.bodies.decode_frame",
     "drop_repeats": "flintmq.spark.sink.drop_repeats",
     "lake": "flintmq.spark.pipelines.lake_query",
+    "lake_settings": "flintmq.spark.pipelines.lake_formats",
     "plan_replay": "flintmq.spark.pipelines.dead_letter_replay",
     "quarantine": "flintmq.spark.bodies.quarantine",
     "run": "flintmq.spark.listeners.listener_run",
@@ -66,11 +70,13 @@ _WITHOUT_SPARK = frozenset({"DropRepeats"})
 
 __all__ = [
     "DropRepeats",
+    "compact",
     "dead_letter_report",
     "dead_letters",
     "decode",
     "drop_repeats",
     "lake",
+    "lake_settings",
     "plan_replay",
     "quarantine",
     "register",

@@ -36,8 +36,8 @@ def binary_column(body: Column, schema: AvroBodies | ProtobufBodies) -> Column:
     from pyspark.sql.pandas.functions import arrow_udf  # since 4.1
 
     fields = [StructField(COLUMNS, schema.columns), StructField(ERROR, StringType())]
-    decode: Any = arrow_udf(_Decoding(schema).decode, StructType(fields))
-    found: Column = decode(body)
+    make: Any = arrow_udf
+    found: Column = make(_Decoding(schema).decode, StructType(fields))(body)
     return found
 
 

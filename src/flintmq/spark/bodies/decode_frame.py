@@ -31,7 +31,7 @@ _BINARY: Final = "_flintmq_binary"
 
 
 def decode(frame: DataFrame, schema: Given | BodySchema, *, into: str | None = None) -> DataFrame:
-    """The frame with its bodies as columns; `flintmq.spark.bodies.body_schema` says of which schemas.
+    """The frame with its bodies as columns; `body_schema` says which schemas there are.
 
     ``into`` names one column for all of them, a struct; it is needed where a name of the schema
     is a column of the frame already.

@@ -2,8 +2,9 @@
 
 Field names are column names.  A field that was not sent is null where the language knows that
 (messages, ``optional``, ``oneof``), else its default.  Enumerations are their names, or their
-numbers as text where a number has no name; ``google.protobuf.Timestamp`` is a TIMESTAMP, the wrapper types
-are their values, uint64 is DECIMAL(20,0).  A message that contains itself is `InvalidSetting`.
+numbers as text where a number has no name; ``google.protobuf.Timestamp`` is a TIMESTAMP, the
+wrapper types are their values, uint64 is DECIMAL(20,0).  A message that contains itself is
+`InvalidSetting`.
 
 Bodies are decoded by Google's own package (``flintmq[decode]``).  Protobuf has no mark of its
 own: bytes that are another message may well be read as this one.

@@ -23,13 +23,16 @@ from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.model.topic import check_sendable_topic
 from flintmq.spark.bodies.decode_frame import BODY, DECODE_ERROR, VALUE
-from flintmq.spark.options.sink_options import BAD_ROWS, RUN_ID, OnBadRow, sink_options
-from flintmq.spark.options.sink_options import TOPIC as TOPIC_OPTION
+from flintmq.spark.options.sink_options import (
+    BAD_ROWS,
+    RUN_ID,
+    TOPIC,
+    TOPIC_PREFIX,
+    OnBadRow,
+    sink_options,
+)
 
 log = logger("flintmq.spark")
-
-TOPIC: Final = "topic:"
-"""What ``to`` begins with where it is a topic."""
 
 REASON_PROPERTY: Final = "DECODE_ERROR"
 PLACE_PROPERTY: Final = "DECODED_FROM"
@@ -46,9 +49,9 @@ def quarantine(save: Save, to: str, **options: object) -> Quarantine:
     ``to`` is a directory, or ``topic:NAME`` with the ``options`` of the sink, such as ``namesrv``.
     """
     texts = {name: str(value) for name, value in options.items()}
-    if to.startswith(TOPIC):
-        check_sendable_topic(to.removeprefix(TOPIC))
-        texts |= {TOPIC_OPTION.name: to.removeprefix(TOPIC), BAD_ROWS.name: OnBadRow.SKIP}
+    if to.startswith(TOPIC_PREFIX):
+        check_sendable_topic(to.removeprefix(TOPIC_PREFIX))
+        texts |= {TOPIC.name: to.removeprefix(TOPIC_PREFIX), BAD_ROWS.name: OnBadRow.SKIP}
         sink_options(texts)
     elif texts:
         raise InvalidSetting(next(iter(texts)), "…", "a directory has no options")
@@ -78,7 +81,7 @@ class Quarantine:
             kept.unpersist()
 
     def _keep(self, bad: DataFrame, batch_id: int, count: int, reason: str) -> None:
-        if self._to.startswith(TOPIC):
+        if self._to.startswith(TOPIC_PREFIX):
             run_id = f"{_query_id(bad)}-{batch_id}"
             writer = _as_messages(bad).write.format("rocketmq").mode("append")
             writer.options(**{**self._options, RUN_ID.name: run_id}).save()
