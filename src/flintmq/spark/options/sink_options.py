@@ -234,7 +234,7 @@ class SinkOptions:
             tls=access.tls or False,
             retries=self.retries,
             batch_bytes_max=self.batch_bytes,
-            message_bytes_max=self.message_bytes,
+            message_bytes_max=max(self.message_bytes, MESSAGE_BYTES_MAX),
             in_flight_max=SINGLES_IN_FLIGHT,
         )
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlparse
+from urllib.parse import quote, unquote, urlparse
 
 from pyspark.sql import SparkSession
 
@@ -36,6 +36,9 @@ from flintmq.spark.pipelines.lake_formats import LakeFormat, LakeTable, require_
 
 TARGET_BYTES: Final = 128 * 1024 * 1024
 """What a file is to have: as much as Spark reads in one task."""
+
+UNQUOTED: Final = "/=!$&'()*+,;:@~"
+"""What Hadoop leaves as it is in the path of a file."""
 
 LOG_VERSION: Final = "v1"
 """Of Spark's log of files."""
@@ -114,10 +117,10 @@ def _together(
 ) -> list[Path]:
     size_bytes = sum(path.stat().st_size for path in files)
     count = max(1, math.ceil(size_bytes / target_bytes))
-    paths = [path.as_uri() for path in files]
+    paths = [f"file:{path}" for path in files]
     rows: Any = spark.read.option("mergeSchema", "true").parquet(*paths)
     part = staging / str(len(list(staging.glob("*"))))
-    rows.coalesce(count).write.parquet(part.as_uri())
+    rows.coalesce(count).write.parquet(f"file:{part}")
     made = []
     for path in sorted(part.glob("part-*.parquet")):
         made.append(folder / path.name)
@@ -131,7 +134,7 @@ def _write_log(logs: Path, number: int, files: Iterable[Path]) -> None:
     for path in files:
         status = path.stat()
         entry = {
-            "path": f"file://{path.as_uri().removeprefix('file://')}",
+            "path": f"file://{quote(str(path), safe=UNQUOTED)}",
             "size": status.st_size,
             "isDir": False,
             "modificationTime": int(status.st_mtime * 1000),
