@@ -2,10 +2,11 @@
 
     python examples/spark_sessions.py
 
-You will see a row for each session that is over.  Needs flintmq[spark], protobuf, and Java.
+You will see a row for each session that is over.  Needs flintmq[spark], pandas and protobuf.
 """
 
 import tempfile
+import warnings
 from typing import Any
 
 from pyspark.sql import Row
@@ -38,6 +39,7 @@ class Sessions(StatefulProcessor):
 
 
 if __name__ == "__main__":
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # 3.0
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
         spark = spark_session("sessions", "local[2]")
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -45,9 +47,8 @@ if __name__ == "__main__":
         read = spark.readStream.format("rocketmq").options(**where).load()
         clicks = decode(read, "user STRING, at TIMESTAMP").where("decode_error IS NULL")
         users = clicks.withWatermark("at", "10 seconds").groupBy("user")
-        made = users.transformWithState(
-            Sessions(), "user STRING, clicks INT", "append", "eventTime"
-        )
+        columns = "user STRING, clicks INT"
+        made = users.transformWithState(Sessions(), columns, "append", "eventTime")
         for some in (CLICKS[:3], CLICKS[3:]):
             texts = [f'{{"user":"{user}","at":"2026-11-16T{at}Z"}}' for user, at in some]
             with Producer("site", namesrv=broker.namesrv) as producer:

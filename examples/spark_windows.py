@@ -20,7 +20,7 @@ from flintmq.spark import decode, spark_session
 
 SCHEMA = "customer STRING NOT NULL, amount DOUBLE NOT NULL, at TIMESTAMP NOT NULL"
 AMOUNTS = [("ann", 60, "08:30:10"), ("ann", 70, "08:30:50"), ("bob", 5, "08:31:20")]
-LATER = [("ann", 1, "08:40:00"), ("bob", 900, "08:30:30")]  # the last one comes too late
+LATER, TOO_LATE = [("ann", 1, "08:40:00")], [("bob", 900, "08:30:30")]
 
 
 if __name__ == "__main__":
@@ -43,7 +43,7 @@ if __name__ == "__main__":
             sink = alerts.write.format("rocketmq").options(namesrv=broker.namesrv, topic="alerts")
             sink.option("runId", f"alerts-{batch}").mode("append").save()
 
-        for some in (AMOUNTS, LATER, []):
+        for some in (AMOUNTS, LATER, TOO_LATE):
             with Producer("shop", namesrv=broker.namesrv) as producer:
                 for who, amount, at in some:
                     text = f'{{"customer":"{who}","amount":{amount},"at":"2026-11-16T{at}Z"}}'
