@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from flintmq import EmbeddedBroker, Message, Producer
 from flintmq.spark import decode, spark_session

@@ -75,7 +75,7 @@ def listen(session: SparkSession, namesrv: str, diary: str) -> None:
 
 def keep(session: SparkSession, namesrv: str, directory: str, *, kind: str) -> None:
     """Write every message to a lake, until it is killed."""
-    options = {"maxOffsetsPerTrigger": BATCH, "consumerGroup": KEEPERS}
+    options: dict[str, Any] = {"maxOffsetsPerTrigger": BATCH, "consumerGroup": KEEPERS}
     written = flintmq.spark.lake(
         session, KEPT, directory, format=kind, every_s=0, namesrv=namesrv, **options
     )

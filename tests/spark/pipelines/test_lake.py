@@ -177,7 +177,8 @@ def test_bodies_become_columns_of_a_lake_and_small_files_one(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic, to = create_topic(broker, "decoded"), tmp_path / "lake"
-    schema = {"schema": "order STRING NOT NULL, amount DOUBLE", "maxOffsetsPerTrigger": 2}
+    ddl = "order STRING NOT NULL, amount DOUBLE"
+    schema: dict[str, Any] = {"schema": ddl, "maxOffsetsPerTrigger": 2}
     orders = [f'{{"order":"o-{n}","amount":{n}}}' for n in range(5)]
     send(broker, topic, [*orders, '{"amount":1}', "no order"], tags="t")
 

@@ -61,7 +61,7 @@ def forget_newest(directory: Path) -> None:
 
 def scenario(kind: str, namesrv: str, topic: str, to: Path, jars: str, scratch: str) -> Any:
     spark = spark_for(kind, scratch, jars)
-    options = {"namesrv": namesrv, "maxOffsetsPerTrigger": BATCH, "format": kind}
+    options: dict[str, Any] = {"namesrv": namesrv, "maxOffsetsPerTrigger": BATCH, "format": kind}
     seen: dict[str, Any] = {}
 
     def write(schema: str, **more: str) -> int:
