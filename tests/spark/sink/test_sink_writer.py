@@ -233,7 +233,7 @@ def test_rows_that_make_no_message_go_to_quarantine_with_the_reason(
     assert [line["reason"].split(" ")[:4] for line in lines] == [
         ["its", "body", "is", "null"],
         ["its", "body", "has", "200"],
-        ["its", "properties", "have", "40006"],
+        ["its", "properties", "have", "40017"],
     ]
     assert lines[1]["columns"] == {"body": "x" * 200, "properties": [], "tags": "t"}
 
