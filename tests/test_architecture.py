@@ -195,7 +195,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     "spark": [
         {"environment"},
         {"options", "versions"},
-        {"sink"},
+        {"bodies", "sink"},
         {"source"},
         {"frames", "watching"},
         {"session", "listeners"},
