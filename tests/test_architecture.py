@@ -193,7 +193,9 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"sink"},
         {"source"},
         {"watching"},
-        {"session", "listeners"},
+        {"session", "outcomes"},
+        {"tasks"},
+        {"listeners"},
         {"pipelines"},
     ],
     "store": [

@@ -14,7 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.live import Live
@@ -22,7 +22,7 @@ from rich.text import Text
 
 from flintmq.logs import logger
 from flintmq.metrics.run_counts import CALL_BOUNDS_MS, BatchCounts, CallTimes
-from flintmq.spark.listeners.outcome_rows import IS_FIRST, REPORT, OutcomeKind
+from flintmq.spark.outcomes.outcome_rows import IS_FIRST, REPORT, OutcomeKind
 from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
 
 POINTS_MAX: Final = 10_000
@@ -38,6 +38,7 @@ REPORTS: Final = "reports"
 OUTCOME: Final = "outcome: "
 CALLS: Final = "calls: "
 CALLS_MS: Final = "calls ms"
+CALLS_OF: Final = "calls of "
 """The same for the outcomes of each kind, and for the times of listeners by bucket."""
 
 RECENT: Final = 5
@@ -57,9 +58,13 @@ class BatchFigures:
     bad_records: int = 0
     """Messages that could not be decoded."""
     reports: tuple[str, ...] = field(default=(), repr=False)
-    """What tasks report to the driver; see `flintmq.spark.listeners.task_reports`."""
+    """What tasks report to the driver; see `flintmq.spark.outcomes.task_reports`."""
     counts: BatchCounts | None = field(default=None, repr=False)
     """The same for metrics, with the outcomes."""
+    tasks_ms: int = 0
+    """How long its tasks and sinks took."""
+    calls: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Calls of listeners by topic, where that was asked for."""
 
     @property
     def per_second(self) -> float:
@@ -88,6 +93,8 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         _bad_records(progress),
         _reports(progress),
         BatchCounts(messages, took_ms, lag, *_outcomes(progress)),
+        int(durations.get("addBatch") or took_ms),
+        _calls(progress),
     )
 
 
@@ -96,11 +103,8 @@ def observe_bad(frame: DataFrame, is_bad: Column, *more: Column) -> DataFrame:
     return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS), *more)
 
 
-def observe_outcomes(frame: DataFrame) -> DataFrame:
-    """Have Spark count outcomes and calls and collect the reports of tasks.
-
-    The frame that comes back is without the columns that only this needs.
-    """
+def observe_outcomes(frame: DataFrame, topics: Iterable[str] = ()) -> DataFrame:
+    """Have Spark count outcomes and calls, calls of these topics apart, and collect reports."""
     outcome, spent = f.col("outcome"), f.col("milliseconds")
     is_bad = outcome == OutcomeKind.BAD_RECORD.value
     counted = [
@@ -112,8 +116,11 @@ def observe_outcomes(frame: DataFrame) -> DataFrame:
         counted.append(f.count_if(bucket & lower & is_below).alias(f"{CALLS}{place}"))
         lower = ~is_below
     counted.append(f.sum(f.when(bucket, spent)).alias(CALLS_MS))
+    counted += [
+        f.count_if(bucket & (f.col("topic") == topic)).alias(CALLS_OF + topic) for topic in topics
+    ]
     reports = f.collect_list(REPORT).alias(REPORTS)
-    return observe_bad(frame, is_bad, reports, *counted).drop(REPORT, IS_FIRST)
+    return observe_bad(frame, is_bad, reports, *counted)
 
 
 def _observed(progress: Mapping[str, Any]) -> Any:
@@ -138,6 +145,18 @@ def _outcomes(progress: Mapping[str, Any]) -> tuple[dict[str, int], CallTimes]:
     buckets = range(len(CALL_BOUNDS_MS) + 1)
     counts = tuple(int(observed[f"{CALLS}{place}"] or 0) for place in buckets)
     return outcomes, CallTimes(counts, float(observed[CALLS_MS] or 0))
+
+
+def _calls(progress: Mapping[str, Any]) -> dict[str, int]:
+    observed = _observed(progress)
+    if observed is None:
+        return {}
+    names = observed.asDict() if isinstance(observed, Row) else observed
+    return {
+        name.removeprefix(CALLS_OF): int(value or 0)
+        for name, value in names.items()
+        if name.startswith(CALLS_OF)
+    }
 
 
 class Figures:

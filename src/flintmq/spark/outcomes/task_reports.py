@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ from flintmq.core.group.listener_failures import (
     failure_kind,
     failure_text,
 )
+from flintmq.core.group.listener_results import shown
 from flintmq.logs import logger
 from flintmq.net.clock import monotonic_ms
 
@@ -44,6 +45,9 @@ TRACE_CHARACTERS_MAX: Final = 8_000
 
 DEAD: Final = "dead letter"
 OTHERS: Final = "other errors"
+
+RAISED: Final = "raised"
+"""Calls of a listener that raised: the topic is the text, the last error the trace.  Not logged."""
 
 _MINUTE_MS: Final = 60_000
 
@@ -65,10 +69,15 @@ class TaskReports:
 
     def __init__(self) -> None:
         self._failures: dict[str, Report] = {}
+        self._raised: dict[str, Report] = {}
         self._dead: list[Report] = []
 
     def add_failure(self, failing: Failing) -> None:
         """A listener raised."""
+        topic = failing.messages[0].topic
+        raised = self._raised.setdefault(topic, Report(RAISED, topic))
+        raised.count += 1
+        raised.trace = shown(failing.error)
         error_type, file, line = failure_kind(failing.error)
         report = self._count(f"{error_type.__qualname__} at {file}:{line}")
         if report.count == 1:
@@ -90,8 +99,8 @@ class TaskReports:
 
     def drain(self) -> str | None:
         """All reports as text, once; None when there are none."""
-        reports = [*self._failures.values(), *self._dead]
-        self._failures, self._dead = {}, []
+        reports = [*self._failures.values(), *self._dead, *self._raised.values()]
+        self._failures, self._raised, self._dead = {}, {}, []
         return json.dumps([asdict(each) for each in reports]) if reports else None
 
     def _count(self, kind: str) -> Report:
@@ -100,6 +109,23 @@ class TaskReports:
         report = self._failures.setdefault(kind, Report(kind))
         report.count += 1
         return report
+
+
+def read_reports(texts: Iterable[str]) -> Iterator[Report]:
+    """What `TaskReports.drain` wrote."""
+    for text in texts:
+        for tree in json.loads(text):
+            yield Report(**tree)
+
+
+def raised_by_topic(texts: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """Calls that raised in one micro-batch, and the last error, by topic."""
+    found: dict[str, tuple[int, str]] = {}
+    for report in read_reports(texts):
+        if report.kind == RAISED:
+            before, _ = found.get(report.text, (0, ""))
+            found[report.text] = (before + report.count, report.trace)
+    return found
 
 
 class TaskTraceback(Exception):
@@ -124,9 +150,9 @@ class DriverReports:
 
     def log_all(self, texts: Iterable[str]) -> None:
         """Log what the tasks of one micro-batch reported."""
-        for text in texts:
-            for tree in json.loads(text):
-                self._log(Report(**tree))
+        for report in read_reports(texts):
+            if report.kind != RAISED:
+                self._log(report)
 
     def _log(self, report: Report) -> None:
         if report.kind not in self._kinds and len(self._kinds) == LOGGED_MAX:

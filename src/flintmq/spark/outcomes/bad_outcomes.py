@@ -24,7 +24,7 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 from flintmq.protocol.records.sift import as_stored
-from flintmq.spark.listeners.outcome_rows import (
+from flintmq.spark.outcomes.outcome_rows import (
     ERROR_CHARACTERS_MAX,
     Fate,
     OutcomeColumns,
