@@ -48,6 +48,7 @@ from flintmq.spark.listeners.listener_source import (
     NAME,
     NUMBER,
     PARTITIONS,
+    SLIM,
     TARGET_MS,
     source_of,
 )
@@ -151,10 +152,11 @@ def run(
             CONTROL_DIRECTORY: directory,
             MAX_MESSAGES: messages_max,
             PARTITIONS: spark.sparkContext.defaultParallelism,
+            SLIM: not sinks,
             **({} if target_ms is None else {TARGET_MS: target_ms}),
         }
         frame = spark.readStream.format(NAME).options(**options).load()
-        frame = observe_outcomes(frame, breaker.topics if breaker else ())
+        frame = observe_outcomes(frame)
         writer = _attached(frame, sinks, program, files).option("checkpointLocation", checkpoint)
         query = start_query(_triggered(writer, trigger, available_now))
     except BaseException:

@@ -38,7 +38,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from flintmq.arrow.reading.queue_source import ReadPart
-from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA
+from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA, SLIM_SCHEMA
 from flintmq.spark.source.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ NUMBER: Final = "n"
 CONTROL_DIRECTORY: Final = "controlDirectory"
 MAX_MESSAGES: Final = "maxMessages"
 TARGET_MS: Final = "targetMs"
+SLIM: Final = "slim"
+TRUE: Final = "true"
+"""Whether nobody reads the rows: then they have no columns but what tasks report."""
 PARTITIONS: Final = "partitions"
 
 
@@ -70,7 +73,9 @@ class ListenerSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        return POPPED_SCHEMA if self.pops else OUTCOME_SCHEMA
+        if self.pops:
+            return POPPED_SCHEMA
+        return SLIM_SCHEMA if self.options.get(SLIM) == TRUE else OUTCOME_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         del schema
@@ -182,7 +187,8 @@ class ListenerStream(AppStream["ListenerDriver"]):
         from flintmq.spark.tasks.listener_task import listen_all
 
         assert isinstance(partition, ListenPart)
-        return listen_all(self._unpacked(), partition.parts)
+        is_slim = self._options.get(SLIM) == TRUE
+        return listen_all(self._unpacked(), partition.parts, is_slim=is_slim)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driving().finish(StreamOffset.from_json(end))

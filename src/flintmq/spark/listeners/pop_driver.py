@@ -101,7 +101,7 @@ class PopDriver:
         if not found:
             return False
         if self._until_ms is not None:  # what comes all the time would never end
-            times = [message.store_ms for call in found for message in call.messages]
+            times = [message.born_ms for call in found for message in call.messages]
             self._is_over = min(times) > self._until_ms
         self._flight, self._number = found, number + 1
         self._files.write(VERDICTS)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flintmq.client.push.push_consumer import PushConsumer
-from flintmq.core.group.listener_results import ListenerResult, MessageResult
+from flintmq.core.group.listener_results import ListenerResult, MessageResult, Retry
 from flintmq.core.pop.pop_request import POP_COUNT_MAX
 from flintmq.model.message import ReceivedMessage
 from flintmq.spark.tasks.packed_app import Program
@@ -46,6 +46,9 @@ UNACKED_MAX: Final = 65_535
 DAYS_MS: Final = 7 * 86_400_000
 """A listener has no time limit on Spark: as long as a setting may be."""
 
+SOON_LEVEL: Final = 1
+"""The shortest delay."""
+
 LOOK_S: Final = 0.02
 
 
@@ -56,6 +59,20 @@ class ParkedCall:
     pop: int
     messages: tuple[ReceivedMessage, ...]
     result: asyncio.Future[ListenerResult]
+
+
+class ParkedConsumer(PushConsumer):
+    """A consumer whose listeners wait for something else, and do not end by themselves."""
+
+    async def stop_now(self, calls: Iterable[ParkedCall]) -> None:
+        """Show the messages of these calls to others, and leave the group."""
+        driver = self._require()
+        driver.event(driver.machine.stop(self._engine.clock()))
+        driver.event(driver.machine.abandon(self._engine.clock()))
+        for call in calls:  # what is on its way back goes there; what is renewed just now, later
+            if not call.result.done():
+                call.result.set_result(Retry(SOON_LEVEL, reason="the run was stopped"))
+        await self.stop(SETTLE_S)
 
 
 class PopMember:
@@ -72,15 +89,15 @@ class PopMember:
             "unacked_max": UNACKED_MAX,
             "consume_timeout_ms": DAYS_MS,
         }
-        self._consumer = PushConsumer(config.group, self._park, **settings)
+        self._consumer = ParkedConsumer(config.group, self._park, **settings)
         for each in program.subscriptions:
             self._consumer.subscribe(
                 each.topic, tags=each.tags, sql=each.sql, batch_max=POP_COUNT_MAX
             )
         self._numbers = itertools.count()
         self._parked: list[ParkedCall] = []
+        self._taken: set[ParkedCall] = set()
         self._arrived = asyncio.Event()
-        self._unsettled = 0
 
     @property
     def client_id(self) -> str:
@@ -92,7 +109,7 @@ class PopMember:
 
     async def stop(self) -> None:
         """Leave the group; what is not settled is shown to others at once."""
-        await self._consumer.stop(0)
+        await self._consumer.stop_now([*self._parked, *self._taken])
 
     async def settled_in(self, timeout_s: float) -> bool:
         """Wait until brokers were asked for messages; False on timeout."""
@@ -125,12 +142,15 @@ class PopMember:
 
     def put_back(self, calls: Iterable[ParkedCall]) -> None:
         """These are for the next micro-batch."""
-        self._parked[:0] = calls
+        some = list(calls)
+        self._taken.difference_update(some)
+        self._parked[:0] = some
 
     async def settle(
         self, calls: Sequence[ParkedCall], results: Mapping[int, Mapping[int, MessageResult]]
     ) -> None:
         """The micro-batch of these calls is committed: tell the brokers, and wait for them."""
+        self._taken.difference_update(calls)
         for call in calls:
             found = results.get(call.pop)
             if not call.result.done():
@@ -171,4 +191,5 @@ class PopMember:
         while self._parked and (not taken or count + len(self._parked[0].messages) <= count_max):
             taken.append(self._parked.pop(0))
             count += len(taken[-1].messages)
+        self._taken.update(taken)
         return taken

@@ -14,15 +14,16 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from flintmq.logs import logger
-from flintmq.metrics.run_counts import CALL_BOUNDS_MS, BatchCounts, CallTimes
-from flintmq.spark.outcomes.outcome_rows import IS_FIRST, REPORT, OutcomeKind
+from flintmq.metrics.run_counts import BatchCounts
+from flintmq.spark.outcomes.outcome_rows import REPORT
+from flintmq.spark.outcomes.task_reports import counts_of
 from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
 
 POINTS_MAX: Final = 10_000
@@ -34,12 +35,6 @@ BAD_RECORDS: Final = "bad_records"
 
 REPORTS: Final = "reports"
 """The same for the reports of tasks."""
-
-OUTCOME: Final = "outcome: "
-CALLS: Final = "calls: "
-CALLS_MS: Final = "calls ms"
-CALLS_OF: Final = "calls of "
-"""The same for the outcomes of each kind, and for the times of listeners by bucket."""
 
 RECENT: Final = 5
 """Micro-batches over which the rate is averaged."""
@@ -64,7 +59,7 @@ class BatchFigures:
     tasks_ms: int = 0
     """How long its tasks and sinks took."""
     calls: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """Calls of listeners by topic, where that was asked for."""
+    """Calls of listeners by topic."""
 
     @property
     def per_second(self) -> float:
@@ -81,6 +76,8 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         return None
     lag = lag_by_topic(end, read_offset(sources[0].get("latestOffset")))
     durations = progress.get("durationMs") or {}
+    reports = _reports(progress)
+    counts = counts_of(reports)
     messages = int(progress.get("numInputRows") or 0)
     took_ms = int(durations.get("triggerExecution") or 0)
     return BatchFigures(
@@ -90,11 +87,11 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         took_ms,
         None if lag is None else sum(lag.values()),
         end,
-        _bad_records(progress),
-        _reports(progress),
-        BatchCounts(messages, took_ms, lag, *_outcomes(progress)),
+        _bad_records(progress) + counts.bad_records,
+        reports,
+        BatchCounts(messages, took_ms, lag, counts.outcomes, counts.times),
         int(durations.get("addBatch") or took_ms),
-        _calls(progress),
+        counts.calls,
     )
 
 
@@ -103,33 +100,13 @@ def observe_bad(frame: DataFrame, is_bad: Column, *more: Column) -> DataFrame:
     return frame.observe(OBSERVED, f.count_if(is_bad).alias(BAD_RECORDS), *more)
 
 
-def observe_outcomes(frame: DataFrame, topics: Iterable[str] = ()) -> DataFrame:
-    """Have Spark count outcomes and calls, calls of these topics apart, and collect reports."""
-    outcome, spent = f.col("outcome"), f.col("milliseconds")
-    is_bad = outcome == OutcomeKind.BAD_RECORD.value
-    counted = [
-        f.count_if(outcome == each.value).alias(OUTCOME + each.value) for each in OutcomeKind
-    ]
-    bucket, lower = f.col(IS_FIRST), f.lit(True)
-    for place, bound in enumerate((*CALL_BOUNDS_MS, None)):
-        is_below = f.lit(True) if bound is None else spent <= bound
-        counted.append(f.count_if(bucket & lower & is_below).alias(f"{CALLS}{place}"))
-        lower = ~is_below
-    counted.append(f.sum(f.when(bucket, spent)).alias(CALLS_MS))
-    counted += [
-        f.count_if(bucket & (f.col("topic") == topic)).alias(CALLS_OF + topic) for topic in topics
-    ]
-    reports = f.collect_list(REPORT).alias(REPORTS)
-    return observe_bad(frame, is_bad, reports, *counted)
+def observe_outcomes(frame: DataFrame) -> DataFrame:
+    """Have Spark collect the reports of tasks, which have the counts."""
+    return frame.observe(OBSERVED, f.collect_list(REPORT).alias(REPORTS))
 
 
 def _observed(progress: Mapping[str, Any]) -> Any:
     return (progress.get("observedMetrics") or {}).get(OBSERVED)
-
-
-def _bad_records(progress: Mapping[str, Any]) -> int:
-    observed = _observed(progress)
-    return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
 
 
 def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
@@ -137,26 +114,12 @@ def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
     return () if observed is None or REPORTS not in observed else tuple(observed[REPORTS] or ())
 
 
-def _outcomes(progress: Mapping[str, Any]) -> tuple[dict[str, int], CallTimes]:
+def _bad_records(progress: Mapping[str, Any]) -> int:
+    """What `observe_bad` counted."""
     observed = _observed(progress)
-    if observed is None or CALLS_MS not in observed:
-        return {}, CallTimes()
-    outcomes = {each.value: int(observed[OUTCOME + each.value] or 0) for each in OutcomeKind}
-    buckets = range(len(CALL_BOUNDS_MS) + 1)
-    counts = tuple(int(observed[f"{CALLS}{place}"] or 0) for place in buckets)
-    return outcomes, CallTimes(counts, float(observed[CALLS_MS] or 0))
-
-
-def _calls(progress: Mapping[str, Any]) -> dict[str, int]:
-    observed = _observed(progress)
-    if observed is None:
-        return {}
-    names = observed.asDict() if isinstance(observed, Row) else observed
-    return {
-        name.removeprefix(CALLS_OF): int(value or 0)
-        for name, value in names.items()
-        if name.startswith(CALLS_OF)
-    }
+    if observed is None or BAD_RECORDS not in observed:
+        return 0
+    return int(observed[BAD_RECORDS] or 0)
 
 
 class Figures:
@@ -177,6 +140,8 @@ class Figures:
         """Add the recent progress reports of a query; the micro-batches that are new."""
         new = []
         for progress in all_progress:
+            if int(progress.get("batchId") or 0) <= self._last_id:
+                continue  # Spark tells the last hundred again and again
             found = read_figures(progress)
             if found is None:
                 continue

@@ -68,10 +68,6 @@ class CircuitBreaker:
         self._failures_max = failures_max
         self._counts: dict[str, int] = {}
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        return tuple(self._names)
-
     def batch_ended(
         self, calls: Mapping[str, int], raised: Mapping[str, tuple[int, str]]
     ) -> CircuitOpen | None:

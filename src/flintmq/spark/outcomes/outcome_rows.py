@@ -100,6 +100,10 @@ OUTCOME_ARROW: Final = pa.schema(
 """The same for Arrow, as Spark wants it."""
 
 
+SLIM_SCHEMA: Final = StructType([StructField(REPORT, StringType())])
+SLIM_ARROW: Final = pa.schema([pa.field(REPORT, pa.string())])
+"""Of a run without a sink: rows are only counted, and nobody reads them."""
+
 POPPED_SCHEMA: Final = StructType([*OUTCOME_SCHEMA.fields, StructField(SETTLE, StringType())])
 POPPED_ARROW: Final = OUTCOME_ARROW.append(pa.field(SETTLE, pa.string()))
 """The same for runs that pop."""
@@ -125,8 +129,9 @@ CONSUMED: Final = Fate(OutcomeKind.CONSUMED)
 class OutcomeColumns:
     """The rows of one page; ``queue`` is None for popped messages, which are of any queues."""
 
-    def __init__(self, queue: QueueRef | None) -> None:
+    def __init__(self, queue: QueueRef | None, *, is_slim: bool = False) -> None:
         self._queue = queue
+        self._is_slim = is_slim
         self._messages: list[ReceivedMessage] = []
         self._counts: list[int] = []
         self._started_us: list[int] = []
@@ -134,6 +139,10 @@ class OutcomeColumns:
         self._firsts: list[int] = []
         self._settle: dict[int, str] = {}
         self._fates: dict[int, Fate] = {}  # of rows that were not simply consumed
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._messages)
 
     def add(
         self,
@@ -172,6 +181,9 @@ class OutcomeColumns:
         messages = self._messages
         if not messages:
             return None
+        if self._is_slim:
+            reports = self._reports(None if report is None else report())
+            return pa.RecordBatch.from_arrays([reports], schema=SLIM_ARROW)
         schema = OUTCOME_ARROW if self._queue is not None else POPPED_ARROW
         outcomes, errors = self._outcomes()
         reported = None if report is None else report()

@@ -88,7 +88,9 @@ REST_MS_MAX: Final = 200
 """The longest single sleep while an ordered queue pauses before a retry."""
 
 
-def listen_all(program: Program, parts: Sequence[ReadPart]) -> Iterator[pa.RecordBatch]:
+def listen_all(
+    program: Program, parts: Sequence[ReadPart], *, is_slim: bool = False
+) -> Iterator[pa.RecordBatch]:
     """`listen` for the parts of a task.
 
     They are one after the other; but ordered queues are independent of each other, so a listener
@@ -97,13 +99,13 @@ def listen_all(program: Program, parts: Sequence[ReadPart]) -> Iterator[pa.Recor
     at_once = _queues_at_once(program, parts)
     if at_once == 1:
         for part in parts:
-            yield from listen(program, part)
+            yield from listen(program, part, is_slim=is_slim)
         return
     done: SimpleQueue[pa.RecordBatch | BaseException | None] = SimpleQueue()
 
     def consume(part: ReadPart) -> None:
         try:
-            for rows in listen(program, part):
+            for rows in listen(program, part, is_slim=is_slim):
                 done.put(rows)
         except BaseException as error:
             done.put(error)
@@ -136,9 +138,16 @@ def _queues_at_once(program: Program, parts: Sequence[ReadPart]) -> int:
 
 
 def listen(
-    program: Program, part: ReadPart, pages: PageReader | None = None
+    program: Program,
+    part: ReadPart,
+    pages: PageReader | None = None,
+    *,
+    is_slim: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Call the listeners with a part of a queue; yields the outcomes, page by page."""
+    """Call the listeners with a part of a queue; yields the outcomes, page by page.
+
+    The last page has the report of the task.  ``is_slim`` rows have nothing else.
+    """
     config = program.config
     subscriptions = Subscriptions(config, program.subscriptions, wall_ms())
     queue = part.span.queue
@@ -165,13 +174,13 @@ def listen(
             streak = FailureStreak(config.group, program.failures_max)
             around_calls = _Calls(config.group, rules, calls, returns, reports, streak)
             worker = _consumption(queue, subscriptions, around_calls)
-            started_ns = time_ns()
+            started_ns, outcomes = time_ns(), OutcomeColumns(queue, is_slim=is_slim)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
-                    outcomes = OutcomeColumns(queue)
+                    page_before, outcomes = outcomes, OutcomeColumns(queue, is_slim=is_slim)
                     if received.bad:
-                        bad.settle(received.bad, outcomes)
+                        bad.settle(received.bad, outcomes, reports.counts)
                     messages = as_listeners_see(
                         _filtered(program, queue, received.messages),
                         queue,
@@ -181,10 +190,13 @@ def listen(
                     if watch:
                         watch.received(queue, messages, started_ns)
                     worker.consume(messages, outcomes)
-                    rows = outcomes.batch(reports.drain)
-                    if rows is not None:
+                    if not outcomes:
+                        outcomes = page_before
+                    elif (rows := page_before.batch()) is not None:
                         yield rows
                 started_ns = time_ns()
+            if (rows := outcomes.batch(reports.drain)) is not None:
+                yield rows
             bad.close()
     finally:
         calls.close()
@@ -272,7 +284,10 @@ class _Concurrent(_Consumption[ConcurrentSettling]):
     def _take(self, called: Called, outcomes: OutcomeColumns) -> None:
         all_consumed = called.result is None and self._settling.consumed_all(called.batch)
         fates = None if all_consumed else self._settle(called)
-        outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
+        messages, counts = called.batch.messages, self._task.reports.counts
+        counts.add_rows(len(messages), fates)
+        counts.add_call(messages[0].topic, called.spent_ms)
+        outcomes.add(messages, called.started_us, called.spent_ms, fates)
 
 
 class _Orderly(_Consumption[OrderlySettling]):
@@ -298,12 +313,11 @@ class _Orderly(_Consumption[OrderlySettling]):
             for message, fate in zip(batch.messages, fates, strict=True)
             if message.queue_offset not in self._cached
         ]
-        outcomes.add(
-            [message for message, _ in done],
-            called.started_us,
-            called.spent_ms,
-            [fate for _, fate in done],
-        )
+        counts, ended = self._task.reports.counts, [fate for _, fate in done]
+        counts.add_rows(len(done), ended)
+        counts.add_call(batch.messages[0].topic, called.spent_ms)
+        messages = [message for message, _ in done]
+        outcomes.add(messages, called.started_us, called.spent_ms, ended)
 
     def _rest(self) -> None:
         due_ms = self._settling.next_due_ms()

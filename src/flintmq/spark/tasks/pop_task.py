@@ -80,8 +80,10 @@ class _PoppedCalls:
         return outcomes.batch(self._reports.drain)
 
     def _add(self, called: Called, outcomes: OutcomeColumns) -> None:
-        batch, result = called.batch, called.result
+        batch, result, counts = called.batch, called.result, self._reports.counts
+        counts.add_call(batch.messages[0].topic, called.spent_ms)
         if result is None:
+            counts.add_rows(len(batch.messages), None)
             self._streak.ended(batch.messages[0].topic)
             outcomes.add(batch.messages, called.started_us, called.spent_ms)
             return
@@ -105,6 +107,7 @@ class _PoppedCalls:
         pop, first = batch.home
         settle = [write_verdict(pop, first + at, outcome) for at, outcome in enumerate(found)]
         fates = fates_of(called, verdict, rules)
+        counts.add_rows(len(batch.messages), fates)
         outcomes.add(batch.messages, called.started_us, called.spent_ms, fates, settle=settle)
 
 
