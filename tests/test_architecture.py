@@ -198,7 +198,9 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"bodies", "sink"},
         {"source"},
         {"frames", "watching"},
-        {"session", "listeners"},
+        {"session", "outcomes"},
+        {"tasks"},
+        {"listeners"},
         {"pipelines"},
     ],
     "store": [

@@ -26,16 +26,16 @@ from flintmq.core.group.listener_results import Ack, DeadLetter, ListenerResult,
 from flintmq.core.group.requests import dead_letter_request, send_back_request
 from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.errors import FlintError, InvalidSetting, UndecodableRecord
+from flintmq.errors import CircuitOpen, FlintError, InvalidSetting, UndecodableRecord
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset, QueueRef, Span
 from flintmq.model.sys_flag import Compression, with_compression
 from flintmq.protocol.command import Command
 from flintmq.protocol.compression import pack as compress
 from flintmq.protocol.records.record import Record, decode_record
-from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA
-from flintmq.spark.listeners.packed_app import pack, read_program, unpack
+from flintmq.spark.outcomes.outcome_rows import OUTCOME_ARROW, OUTCOME_SCHEMA
+from flintmq.spark.tasks.listener_task import listen, listen_all
+from flintmq.spark.tasks.packed_app import pack, read_program, unpack
 from support.record_examples import record_positions
 from support.spark.bad_records import (
     BAD,
@@ -270,7 +270,7 @@ def test_a_broker_that_does_not_take_a_message_back_gets_a_copy(
     send(broker, "copied", ["0"])
     app = app_of(broker, "copiers")
     app.listener("copied")(lambda messages: Retry(delay_level=1))
-    monkeypatch.setattr("flintmq.spark.listeners.task_send_back.send_back_request", _of_nothing)
+    monkeypatch.setattr("flintmq.spark.tasks.task_send_back.send_back_request", _of_nothing)
 
     with caplog.at_level(logging.WARNING):
         (row,) = rows_of(app, part_of(broker, "copied", 1))
@@ -288,7 +288,7 @@ def test_a_message_that_nobody_takes_fails_the_task(
     send(broker, "kept", ["0", "1"])
     app = app_of(broker, "keepers")
     app.listener("kept")(lambda messages: Retry() if messages[0].body == b"1" else None)
-    monkeypatch.setattr("flintmq.spark.listeners.task_send_back.send_back_request", _of_nothing)
+    monkeypatch.setattr("flintmq.spark.tasks.task_send_back.send_back_request", _of_nothing)
     monkeypatch.setattr("flintmq.arrow.reading.masters.fetch_route", _no_route)
 
     with pytest.raises(FlintError):
@@ -555,3 +555,66 @@ def test_a_page_that_unpacks_to_too_much_reaches_its_listener_in_pieces(
 
     assert [message.body for message in heard] == [b"%d" % n * 4_000 for n in range(5)]
     assert outcomes(rows) == ["consumed"] * 5
+
+
+def test_queues_of_one_task_are_consumed_at_once_each_in_order(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "side-by-side", 3)
+    for queue_id in range(3):
+        send(broker, "side-by-side", [f"{n}" for n in range(5)], queue_id=queue_id)
+    app = app_of(broker, "side-by-side", ordered=True)
+    heard: dict[int, list[str]] = {0: [], 1: [], 2: []}
+    together = threading.Barrier(3, timeout=60)
+
+    @app.listener("side-by-side", threads=3)
+    def hear(messages: Messages) -> None:
+        heard[messages[0].queue_id].append(messages[0].body.decode())
+        if len(heard[messages[0].queue_id]) == 1:
+            together.wait()
+
+    parts = [part_of(broker, "side-by-side", 5, queue_id) for queue_id in range(3)]
+    rows = [row for batch in listen_all(read_program(app), parts) for row in batch.to_pylist()]
+
+    assert heard == {queue_id: ["0", "1", "2", "3", "4"] for queue_id in range(3)}
+    assert outcomes(rows) == ["consumed"] * 15
+
+
+def test_what_fails_in_one_queue_fails_the_task_of_several(broker: EmbeddedBroker) -> None:
+    create_topic(broker, "side-fails", 2)
+    for queue_id in range(2):
+        send(broker, "side-fails", ["x", "y"], queue_id=queue_id)
+    app = app_of(broker, "side-fails", ordered=True, ordered_suspend_ms=10)
+
+    @app.listener("side-fails", threads=2)
+    def hear(messages: Messages) -> None:
+        if messages[0].queue_id == 1:
+            raise OSError("always")
+
+    program = read_program(app, failures_max=3)
+    with pytest.raises(CircuitOpen, match="3 calls in a row"):
+        list(listen_all(program, [part_of(broker, "side-fails", 2, q) for q in range(2)]))
+
+
+def test_a_circuit_that_opens_leaves_the_page_as_it_was(own_broker: EmbeddedBroker) -> None:
+    create_topic(own_broker, "circuit")
+    send(own_broker, "circuit", [f"{n}" for n in range(10)])
+    register_group(own_broker, "circuit")
+    app = app_of(own_broker, "circuit")
+
+    @app.listener("circuit")
+    def hear(messages: Messages) -> None:
+        if int(messages[0].body) >= 4:
+            raise OSError("always")
+
+    program = read_program(app, failures_max=5)
+    with pytest.raises(CircuitOpen):
+        list(listen(program, part_of(own_broker, "circuit", 10)))
+    assert stored(own_broker, "SCHEDULE_TOPIC_XXXX") == 0, "nothing was sent back"
+
+    program = read_program(app, failures_max=7)
+    rows = [
+        row
+        for batch in listen(program, part_of(own_broker, "circuit", 10))
+        for row in batch.to_pylist()
+    ]
+    assert outcomes(rows) == ["consumed"] * 4 + ["sent back"] * 6
+    assert stored(own_broker, "SCHEDULE_TOPIC_XXXX") == 6

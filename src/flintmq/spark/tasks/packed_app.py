@@ -14,8 +14,8 @@ from __future__ import annotations
 import pickle
 import sys
 import sysconfig
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -29,6 +29,8 @@ from flintmq.client.push.push_settings import PushConfig, read_settings
 from flintmq.core.group.app import App, AppListener
 from flintmq.core.group.subscriptions import Subscriptions, TopicSubscription
 from flintmq.errors import InvalidSetting
+from flintmq.model.group import with_namespace
+from flintmq.spark.outcomes.circuit_breaker import listener_name
 
 _ELSEWHERE: Final = {
     "offset_store": "on Spark the broker keeps the offsets",
@@ -52,10 +54,29 @@ class Program:
     common: ClientConfig
     config: PushConfig
     listeners: tuple[AppListener, ...]
+    failures_max: int | None = None
+    """Calls of a listener that may raise in a row; see `flintmq.spark.outcomes.circuit_breaker`."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of an app that pops, as they were given."""
+
+    @property
+    def pops(self) -> bool:
+        """Whether messages are popped, and queues are nobody's own."""
+        return self.config.mode == "pop"
 
     @property
     def subscriptions(self) -> tuple[TopicSubscription, ...]:
         return tuple(each.subscription for each in self.listeners)
+
+    @property
+    def tasks_by_topic(self) -> dict[str, int | None]:
+        """What listeners say about ``tasks``, by topics as on the wire."""
+        namespace = self.config.namespace
+        return {
+            with_namespace(namespace, each.subscription.topic): each.tasks
+            for each in self.listeners
+        }
 
     @property
     def has_ordered(self) -> bool:
@@ -64,7 +85,7 @@ class Program:
         return any(wanted.is_ordered(each.topic) for each in wanted)
 
 
-def read_program(app: App, retry_ms: int = RETRY_MS) -> Program:
+def read_program(app: App, retry_ms: int = RETRY_MS, failures_max: int | None = None) -> Program:
     """Check an app; its settings and listeners as a `Program`."""
     if not app.listeners:
         raise InvalidSetting("app", repr(app), "it has no listeners")
@@ -76,9 +97,17 @@ def read_program(app: App, retry_ms: int = RETRY_MS) -> Program:
     access = Access(
         common.name_servers, common.namespace, common.account, common.client_tls, retry_ms
     )
-    program = Program(access, common, config, app.listeners)
+    kept = given if config.mode == "pop" else {}
+    program = Program(access, common, config, app.listeners, failures_max, kept)
+    if program.pops and program.has_ordered:
+        raise InvalidSetting("mode", "pop", "an ordered topic needs mode='pull'")
     Subscriptions(config, program.subscriptions, 0)  # refuses what cannot be subscribed to
     return program
+
+
+def listener_names(program: Program) -> dict[str, str]:
+    """The listeners by topic, as rows name topics."""
+    return {each.subscription.topic: listener_name(each.function) for each in program.listeners}
 
 
 def pack(program: Program) -> bytes:
@@ -90,7 +119,7 @@ def pack(program: Program) -> bytes:
     try:
         packed: bytes = cloudpickle.dumps(program)
     except Exception as error:
-        names = ", ".join(_name_of(each.function) for each in program.listeners)
+        names = ", ".join(listener_name(each.function) for each in program.listeners)
         reason = f"cannot be sent to executors: {type(error).__name__}: {error}"
         raise InvalidSetting("listener", names, reason) from error
     finally:
@@ -140,10 +169,6 @@ _STANDARD: Final = Path(sysconfig.get_path("stdlib")).resolve()
 def _module_of(function: Any) -> str:
     found = getattr(function, "__module__", None) or type(function).__module__
     return str(found)
-
-
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
 
 
 def _registered() -> set[str]:

@@ -13,9 +13,9 @@ from flintmq import Message, Producer
 from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.otel import OpenTelemetry
-from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.packed_app import pack, read_program, unpack
-from spark.listeners.test_listener_task import part_of
+from flintmq.spark.tasks.listener_task import listen
+from flintmq.spark.tasks.packed_app import pack, read_program, unpack
+from spark.tasks.test_listener_task import part_of
 from support.spark.support import create_topic
 
 JAVAS = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -11,7 +11,7 @@ import sys
 import tools
 from package import inner
 from flintmq import App
-from flintmq.spark.listeners.packed_app import pack, read_program
+from flintmq.spark.tasks.packed_app import pack, read_program
 
 WORD = "script"
 
@@ -29,7 +29,7 @@ sys.stdout.buffer.write(pack(read_program(app)))
 
 ELSEWHERE = """
 import sys
-from flintmq.spark.listeners.packed_app import unpack
+from flintmq.spark.tasks.packed_app import unpack
 
 (listener,) = unpack(sys.stdin.buffer.read()).listeners
 print(listener.function("x"))

@@ -8,9 +8,9 @@ from typing import Any
 from flintmq import SqliteKeys, idempotent
 from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.packed_app import pack, read_program, unpack
-from spark.listeners.test_listener_task import part_of
+from flintmq.spark.tasks.listener_task import listen
+from flintmq.spark.tasks.packed_app import pack, read_program, unpack
+from spark.tasks.test_listener_task import part_of
 from support.spark.support import create_topic, send
 
 

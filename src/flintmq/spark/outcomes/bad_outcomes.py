@@ -24,7 +24,8 @@ from flintmq.model.bad_record import BadRecord
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import wall_ms
 from flintmq.protocol.records.sift import as_stored
-from flintmq.spark.listeners.outcome_rows import (
+from flintmq.spark.outcomes.outcome_counts import OutcomeCounts
+from flintmq.spark.outcomes.outcome_rows import (
     ERROR_CHARACTERS_MAX,
     Fate,
     OutcomeColumns,
@@ -46,7 +47,9 @@ class BadOutcomes:
             line, settings.wire_group, tries_max=tries_max, unit_mode=settings.unit_mode
         )
 
-    def settle(self, bad: Sequence[BadRecord], outcomes: OutcomeColumns) -> None:
+    def settle(
+        self, bad: Sequence[BadRecord], outcomes: OutcomeColumns, counts: OutcomeCounts
+    ) -> None:
         """Apply the rule to bad records, and add a row for each."""
         for one in bad:
             if stops(self._rule, one):
@@ -58,6 +61,7 @@ class BadOutcomes:
             is_retry=self._queue.topic == self._settings.retry_topic,
             namespace=self._settings.namespace,
         )
+        counts.add_rows(len(fates), fates)
         outcomes.add(messages, wall_ms() * 1_000, 0.0, fates, is_call=False)
 
     def close(self) -> None:

@@ -13,11 +13,11 @@ from flintmq.core.group.app import App
 from flintmq.core.group.listener_failures import LINES_A_MINUTE
 from flintmq.core.group.listener_results import DeadLetter
 from flintmq.embedded.broker import EmbeddedBroker
-from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.outcome_rows import REPORT
-from flintmq.spark.listeners.packed_app import read_program
-from flintmq.spark.listeners.task_reports import DEAD_MAX, DriverReports, TaskReports
-from spark.listeners.test_listener_task import part_of
+from flintmq.spark.outcomes.outcome_rows import REPORT
+from flintmq.spark.outcomes.task_reports import DEAD_MAX, DriverReports, TaskReports
+from flintmq.spark.tasks.listener_task import listen
+from flintmq.spark.tasks.packed_app import read_program
+from spark.tasks.test_listener_task import part_of
 from support.spark.support import create_topic, send
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,16 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 
 REPORT: Final = "report"
-"""What a task reports to the driver, in one row of a page.  Sinks do not see this column."""
+"""What a task reports to the driver, in one row of a page."""
 
 IS_FIRST: Final = "is_first"
-"""Whether a row is the first of a call of a listener.  Sinks do not see this column either."""
+"""Whether a row is the first of a call of a listener."""
+
+SETTLE: Final = "settle"
+"""What becomes of a popped message that was not consumed; a column of runs that pop."""
+
+HIDDEN: Final = (REPORT, IS_FIRST, SETTLE)
+"""Columns that sinks do not see."""
 
 ERROR_CHARACTERS_MAX: Final = 1_000
 """How much of an error a row repeats."""
@@ -94,6 +100,15 @@ OUTCOME_ARROW: Final = pa.schema(
 """The same for Arrow, as Spark wants it."""
 
 
+SLIM_SCHEMA: Final = StructType([StructField(REPORT, StringType())])
+SLIM_ARROW: Final = pa.schema([pa.field(REPORT, pa.string())])
+"""Of a run without a sink: rows are only counted, and nobody reads them."""
+
+POPPED_SCHEMA: Final = StructType([*OUTCOME_SCHEMA.fields, StructField(SETTLE, StringType())])
+POPPED_ARROW: Final = OUTCOME_ARROW.append(pa.field(SETTLE, pa.string()))
+"""The same for runs that pop."""
+
+
 _FIELDS: Final = ReceivedMessage._fields
 _topic = itemgetter(_FIELDS.index("topic"))
 _queue_offset = itemgetter(_FIELDS.index("queue_offset"))
@@ -112,16 +127,22 @@ CONSUMED: Final = Fate(OutcomeKind.CONSUMED)
 
 
 class OutcomeColumns:
-    """The rows of one page."""
+    """The rows of one page; ``queue`` is None for popped messages, which are of any queues."""
 
-    def __init__(self, queue: QueueRef) -> None:
+    def __init__(self, queue: QueueRef | None, *, is_slim: bool = False) -> None:
         self._queue = queue
+        self._is_slim = is_slim
         self._messages: list[ReceivedMessage] = []
         self._counts: list[int] = []
         self._started_us: list[int] = []
         self._spent_ms: list[float] = []
         self._firsts: list[int] = []
+        self._settle: dict[int, str] = {}
         self._fates: dict[int, Fate] = {}  # of rows that were not simply consumed
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._messages)
 
     def add(
         self,
@@ -131,11 +152,15 @@ class OutcomeColumns:
         fates: Sequence[Fate] | None = None,
         *,
         is_call: bool = True,
+        settle: Sequence[str | None] = (),
     ) -> None:
         """Add the messages of one call; all of them consumed, unless ``fates`` says otherwise.
 
-        Without ``is_call`` no listener was called with them.
+        Without ``is_call`` no listener was called with them.  ``settle`` is for popped ones.
         """
+        for place, text in enumerate(settle, len(self._messages)):
+            if text is not None:
+                self._settle[place] = text
         if is_call:
             self._firsts.append(len(self._messages))
         if fates is not None:
@@ -153,16 +178,18 @@ class OutcomeColumns:
 
         The first row has the ``report`` of the page.
         """
-        messages, queue = self._messages, self._queue
+        messages = self._messages
         if not messages:
             return None
+        if self._is_slim:
+            reports = self._reports(None if report is None else report())
+            return pa.RecordBatch.from_arrays([reports], schema=SLIM_ARROW)
+        schema = OUTCOME_ARROW if self._queue is not None else POPPED_ARROW
         outcomes, errors = self._outcomes()
         reported = None if report is None else report()
-        made = {
+        made: dict[str, Any] = {
             "topic": list(map(_topic, messages)),
-            "queue_topic": self._same(queue.topic, pa.string()),
-            "broker": self._same(queue.broker, pa.string()),
-            "queue_id": self._same(queue.queue_id, pa.int32()),
+            **self._places(),
             "queue_offset": list(map(_queue_offset, messages)),
             "message_id": [message.message_id for message in messages],
             "outcome": outcomes,
@@ -173,12 +200,28 @@ class OutcomeColumns:
             REPORT: self._reports(reported),
             IS_FIRST: self._are_first(),
         }
+        if self._queue is None:
+            made[SETTLE] = [self._settle.get(place) for place in range(len(messages))]
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
-            for field in OUTCOME_ARROW
+            for field in schema
             for column in (made[field.name],)
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=OUTCOME_ARROW)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _places(self) -> dict[str, Any]:
+        queue, messages = self._queue, self._messages
+        if queue is None:
+            return {
+                "queue_topic": [message.topic for message in messages],
+                "broker": [message.broker for message in messages],
+                "queue_id": [message.queue_id for message in messages],
+            }
+        return {
+            "queue_topic": self._same(queue.topic, pa.string()),
+            "broker": self._same(queue.broker, pa.string()),
+            "queue_id": self._same(queue.queue_id, pa.int32()),
+        }
 
     def _outcomes(self) -> tuple[pa.Array, pa.Array]:
         count = len(self._messages)

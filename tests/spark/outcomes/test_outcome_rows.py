@@ -9,7 +9,7 @@ import pyarrow as pa
 from flintmq.core.reading.read_span import EVERYTHING
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueOffset, QueueRef
-from flintmq.spark.listeners.outcome_rows import (
+from flintmq.spark.outcomes.outcome_rows import (
     CONSUMED,
     OUTCOME_ARROW,
     Fate,

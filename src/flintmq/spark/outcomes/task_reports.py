@@ -1,25 +1,25 @@
 """What tasks report to the driver: listeners that failed, and messages that became dead letters.
 
-    task    failure, dead letter ──► `TaskReports` ──page──► column ``report`` of one outcome row
+    task    failure, dead letter, counts ──► `TaskReports` ──► column ``report`` of one outcome row
     driver  progress of the query ──► `DriverReports` ──► warnings, with the traceback once
 
 The log of a task is in the process of an executor, perhaps on another machine; the log of the
 driver is on the terminal or in the notebook of the user.  Spark collects the column with the counts
 of a micro-batch, so the warnings come when it ends.
 
-Refuses to pass on every failure: a page of messages has one report for each kind of error, with a
-count, and the driver logs `LINES_A_MINUTE` lines of a kind.
+Refuses to pass on every failure: a task has one report for each kind of error, with a count, and
+the driver logs `LINES_A_MINUTE` lines of a kind.
 
-Invariant: what one page reports is limited, however many of its messages fail.
+Invariant: what one task reports is limited, however many of its messages fail.
 """
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from flintmq.core.group.listener_failures import (
     LINES_A_MINUTE,
@@ -27,14 +27,16 @@ from flintmq.core.group.listener_failures import (
     failure_kind,
     failure_text,
 )
+from flintmq.core.group.listener_results import shown
 from flintmq.logs import logger
 from flintmq.net.clock import monotonic_ms
+from flintmq.spark.outcomes.outcome_counts import OutcomeCounts
 
 KINDS_MAX: Final = 20
-"""Different errors that one page reports."""
+"""Different errors that one task reports."""
 
 DEAD_MAX: Final = 10
-"""Dead letters of one page that are reported one by one; the others are counted."""
+"""Dead letters of one task that are reported one by one; the others are counted."""
 
 LOGGED_MAX: Final = 1_000
 """Kinds that the driver counts; the oldest is forgotten, and its traceback is logged again."""
@@ -45,6 +47,12 @@ TRACE_CHARACTERS_MAX: Final = 8_000
 DEAD: Final = "dead letter"
 OTHERS: Final = "other errors"
 
+COUNTS: Final = "counts"
+"""The counts of a task, once for all its rows.  Not logged."""
+
+RAISED: Final = "raised"
+"""Calls of a listener that raised: the topic is the text, the last error the trace.  Not logged."""
+
 _MINUTE_MS: Final = 60_000
 
 log = logger("flintmq.spark")
@@ -52,12 +60,14 @@ log = logger("flintmq.spark")
 
 @dataclass(slots=True)
 class Report:
-    """One kind of event in one page: the text of the first, and how many there were."""
+    """One kind of event in one task: the text of the first, and how many there were."""
 
     kind: str
     text: str = ""
     trace: str = ""
     count: int = 0
+    counts: dict[str, Any] | None = None
+    """Of the kind `COUNTS`: what `OutcomeCounts.tree` gave."""
 
 
 class TaskReports:
@@ -65,10 +75,16 @@ class TaskReports:
 
     def __init__(self) -> None:
         self._failures: dict[str, Report] = {}
+        self._raised: dict[str, Report] = {}
         self._dead: list[Report] = []
+        self.counts = OutcomeCounts()
 
     def add_failure(self, failing: Failing) -> None:
         """A listener raised."""
+        topic = failing.messages[0].topic
+        raised = self._raised.setdefault(topic, Report(RAISED, topic))
+        raised.count += 1
+        raised.trace = shown(failing.error)
         error_type, file, line = failure_kind(failing.error)
         report = self._count(f"{error_type.__qualname__} at {file}:{line}")
         if report.count == 1:
@@ -90,8 +106,11 @@ class TaskReports:
 
     def drain(self) -> str | None:
         """All reports as text, once; None when there are none."""
-        reports = [*self._failures.values(), *self._dead]
-        self._failures, self._dead = {}, []
+        reports = [*self._failures.values(), *self._dead, *self._raised.values()]
+        if (counts := self.counts.tree()) is not None:
+            reports.append(Report(COUNTS, counts=counts))
+        self._failures, self._raised, self._dead = {}, {}, []
+        self.counts = OutcomeCounts()
         return json.dumps([asdict(each) for each in reports]) if reports else None
 
     def _count(self, kind: str) -> Report:
@@ -100,6 +119,32 @@ class TaskReports:
         report = self._failures.setdefault(kind, Report(kind))
         report.count += 1
         return report
+
+
+def read_reports(texts: Iterable[str]) -> Iterator[Report]:
+    """What `TaskReports.drain` wrote."""
+    for text in texts:
+        for tree in json.loads(text):
+            yield Report(**tree)
+
+
+def counts_of(texts: Iterable[str]) -> OutcomeCounts:
+    """What all tasks of one micro-batch counted."""
+    found = OutcomeCounts()
+    for report in read_reports(texts):
+        if report.counts is not None:
+            found.add_tree(report.counts)
+    return found
+
+
+def raised_by_topic(texts: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """Calls that raised in one micro-batch, and the last error, by topic."""
+    found: dict[str, tuple[int, str]] = {}
+    for report in read_reports(texts):
+        if report.kind == RAISED:
+            before, _ = found.get(report.text, (0, ""))
+            found[report.text] = (before + report.count, report.trace)
+    return found
 
 
 class TaskTraceback(Exception):
@@ -124,9 +169,9 @@ class DriverReports:
 
     def log_all(self, texts: Iterable[str]) -> None:
         """Log what the tasks of one micro-batch reported."""
-        for text in texts:
-            for tree in json.loads(text):
-                self._log(Report(**tree))
+        for report in read_reports(texts):
+            if report.kind not in (RAISED, COUNTS):
+                self._log(report)
 
     def _log(self, report: Report) -> None:
         if report.kind not in self._kinds and len(self._kinds) == LOGGED_MAX:

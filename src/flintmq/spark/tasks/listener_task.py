@@ -4,7 +4,7 @@
                 ▲                                             ├─► sent back ──► row
                 └──── ordered: the same again, after a pause ─┘
 
-A record that cannot be decoded is given to no listener; see `flintmq.spark.listeners.bad_outcomes`.
+A record that cannot be decoded is given to no listener; see `flintmq.spark.outcomes.bad_outcomes`.
 
 The rules are those of consumers on threads: `flintmq.core.consumer.settle_concurrent` and
 `flintmq.core.consumer.settle_orderly`.  Two things differ because a task has an end: a message
@@ -13,7 +13,7 @@ that no broker takes back fails the task, and a listener has no time limit.
 A task that fails runs again from its start, so messages that it had consumed are consumed again.
 
 Failures and dead letters are reported to the driver in a column of the rows
-(`flintmq.spark.listeners.task_reports`).  An ordered listener that fails is tried in place, perhaps
+(`flintmq.spark.outcomes.task_reports`).  An ordered listener that fails is tried in place, perhaps
 for ever, so that is in the log of the executor at once.
 
 Invariant: every message of the part has one row, and is settled when that row is yielded.
@@ -23,9 +23,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import groupby
+from queue import SimpleQueue
 from time import time_ns
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -42,6 +44,7 @@ from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.settle_concurrent import ConcurrentSettling, SettleRules, settle_rules
 from flintmq.core.consumer.settle_orderly import OrderlySettling
 from flintmq.core.group.actions import Deliver
+from flintmq.core.group.listener_failures import is_failure
 from flintmq.core.group.listener_results import (
     Consumed,
     Dead,
@@ -59,18 +62,19 @@ from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import QueueRef
 from flintmq.net.clock import monotonic_ms, wall_ms
 from flintmq.protocol.records.received import Received
-from flintmq.spark.listeners.bad_outcomes import BadOutcomes
-from flintmq.spark.listeners.listener_calls import Called, ListenerCalls
-from flintmq.spark.listeners.outcome_rows import (
+from flintmq.spark.outcomes.bad_outcomes import BadOutcomes
+from flintmq.spark.outcomes.circuit_breaker import FailureStreak
+from flintmq.spark.outcomes.outcome_rows import (
     CONSUMED,
     ERROR_CHARACTERS_MAX,
     Fate,
     OutcomeColumns,
     OutcomeKind,
 )
-from flintmq.spark.listeners.packed_app import Program
-from flintmq.spark.listeners.task_reports import TaskReports
-from flintmq.spark.listeners.task_send_back import Returns
+from flintmq.spark.outcomes.task_reports import TaskReports
+from flintmq.spark.tasks.listener_calls import Called, ListenerCalls
+from flintmq.spark.tasks.packed_app import Program
+from flintmq.spark.tasks.task_send_back import Returns
 
 log = logger(__name__)
 
@@ -84,10 +88,66 @@ REST_MS_MAX: Final = 200
 """The longest single sleep while an ordered queue pauses before a retry."""
 
 
-def listen(
-    program: Program, part: ReadPart, pages: PageReader | None = None
+def listen_all(
+    program: Program, parts: Sequence[ReadPart], *, is_slim: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Call the listeners with a part of a queue; yields the outcomes, page by page."""
+    """`listen` for the parts of a task.
+
+    They are one after the other; but ordered queues are independent of each other, so a listener
+    with ``threads=n`` consumes n of them at once, and each in order.
+    """
+    at_once = _queues_at_once(program, parts)
+    if at_once == 1:
+        for part in parts:
+            yield from listen(program, part, is_slim=is_slim)
+        return
+    done: SimpleQueue[pa.RecordBatch | BaseException | None] = SimpleQueue()
+
+    def consume(part: ReadPart) -> None:
+        try:
+            for rows in listen(program, part, is_slim=is_slim):
+                done.put(rows)
+        except BaseException as error:
+            done.put(error)
+        else:
+            done.put(None)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="flintmq-queue") as pool:
+        left = [pool.submit(consume, part) for part in parts]
+        while left:
+            found = done.get()
+            if isinstance(found, pa.RecordBatch):
+                yield found
+            elif found is None:
+                left.pop()
+            else:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise found
+
+
+def _queues_at_once(program: Program, parts: Sequence[ReadPart]) -> int:
+    """How many of the queues of a task are consumed at once."""
+    if len(parts) == 1:
+        return 1
+    subscriptions = Subscriptions(program.config, program.subscriptions, 0)
+    topics = {part.span.queue.topic for part in parts}
+    if not all(map(subscriptions.is_ordered, topics)):
+        return 1  # threads call listeners with the messages of one queue
+    threads = [each.threads or 1 for each in program.listeners]
+    return min(max(threads), len(parts))
+
+
+def listen(
+    program: Program,
+    part: ReadPart,
+    pages: PageReader | None = None,
+    *,
+    is_slim: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Call the listeners with a part of a queue; yields the outcomes, page by page.
+
+    The last page has the report of the task.  ``is_slim`` rows have nothing else.
+    """
     config = program.config
     subscriptions = Subscriptions(config, program.subscriptions, wall_ms())
     queue = part.span.queue
@@ -111,15 +171,16 @@ def listen(
             retry_ms = program.access.retry_ms
             returns = Returns(line, config, reports.add_dead, retry_ms=retry_ms, watch=watch)
             bad = BadOutcomes(queue, config, rules.tries_max, line)
-            around_calls = _Calls(config.group, rules, calls, returns, reports)
+            streak = FailureStreak(config.group, program.failures_max)
+            around_calls = _Calls(config.group, rules, calls, returns, reports, streak)
             worker = _consumption(queue, subscriptions, around_calls)
-            started_ns = time_ns()
+            started_ns, outcomes = time_ns(), OutcomeColumns(queue, is_slim=is_slim)
             for page in reader.pages(part, wanted, PULL_COUNT_MAX):
                 check_gap(page, fail_on_data_loss=False)
                 for received in _received(page, wanted):
-                    outcomes = OutcomeColumns(queue)
+                    page_before, outcomes = outcomes, OutcomeColumns(queue, is_slim=is_slim)
                     if received.bad:
-                        bad.settle(received.bad, outcomes)
+                        bad.settle(received.bad, outcomes, reports.counts)
                     messages = as_listeners_see(
                         _filtered(program, queue, received.messages),
                         queue,
@@ -129,10 +190,13 @@ def listen(
                     if watch:
                         watch.received(queue, messages, started_ns)
                     worker.consume(messages, outcomes)
-                    rows = outcomes.batch(reports.drain)
-                    if rows is not None:
+                    if not outcomes:
+                        outcomes = page_before
+                    elif (rows := page_before.batch()) is not None:
                         yield rows
                 started_ns = time_ns()
+            if (rows := outcomes.batch(reports.drain)) is not None:
+                yield rows
             bad.close()
     finally:
         calls.close()
@@ -150,6 +214,7 @@ class _Calls(NamedTuple):
     calls: ListenerCalls
     returns: Returns
     reports: TaskReports
+    streak: FailureStreak
 
 
 class _Consumption(Generic[_Settling]):
@@ -162,12 +227,22 @@ class _Consumption(Generic[_Settling]):
         self._cached = cached
         self._task = task
 
+    def _count(self, called: Called) -> bool:
+        """Whether a call raised.  `CircuitOpen` where so many before it did too."""
+        task, topic = self._task, called.batch.messages[0].topic
+        if not is_failure(called.result):
+            task.streak.ended(topic)
+            return False
+        assert isinstance(called.result, BaseException)
+        task.streak.raised(topic, task.calls.listener_of(topic), called.result)
+        return True
+
     def _settle(self, called: Called) -> list[Fate] | None:
         """Settle the messages of one call; their fates, or None when all were consumed."""
         verdict = self._judge(called)
         actions = self._settling.consumed(called.batch, verdict, monotonic_ms())
         self._task.returns.carry_out(self._settling, actions)
-        return _fates(called, verdict, self._task.rules)
+        return fates_of(called, verdict, self._task.rules)
 
     def _judge(self, called: Called) -> Verdict:
         """The verdict on a listener's result; what it raised is reported to the driver."""
@@ -193,12 +268,26 @@ class _Concurrent(_Consumption[ConcurrentSettling]):
 
     def consume(self, messages: Sequence[ReceivedMessage], outcomes: OutcomeColumns) -> None:
         batches = self._settling.add(messages)
+        raised: list[Called] = []  # not settled yet: the circuit breaker may open
         for _, some in groupby(batches, lambda batch: batch.messages[0].topic):
             for called in self._task.calls.call_all(list(some)):
-                all_consumed = called.result is None and self._settling.consumed_all(called.batch)
-                fates = None if all_consumed else self._settle(called)
-                outcomes.add(called.batch.messages, called.started_us, called.spent_ms, fates)
+                if self._task.streak and self._count(called):
+                    raised.append(called)
+                    continue
+                for each in (*raised, called):
+                    self._take(each, outcomes)
+                raised.clear()
+        for each in raised:
+            self._take(each, outcomes)
         assert not self._cached.count, "every message is settled when its page is done"
+
+    def _take(self, called: Called, outcomes: OutcomeColumns) -> None:
+        all_consumed = called.result is None and self._settling.consumed_all(called.batch)
+        fates = None if all_consumed else self._settle(called)
+        messages, counts = called.batch.messages, self._task.reports.counts
+        counts.add_rows(len(messages), fates)
+        counts.add_call(messages[0].topic, called.spent_ms)
+        outcomes.add(messages, called.started_us, called.spent_ms, fates)
 
 
 class _Orderly(_Consumption[OrderlySettling]):
@@ -217,18 +306,18 @@ class _Orderly(_Consumption[OrderlySettling]):
 
     def _deliver(self, batch: Deliver, outcomes: OutcomeColumns) -> None:
         (called,) = self._task.calls.call_all([batch])
+        self._count(called)
         fates = self._settle(called) or (CONSUMED,) * len(batch.messages)
         done = [
             (message, fate)
             for message, fate in zip(batch.messages, fates, strict=True)
             if message.queue_offset not in self._cached
         ]
-        outcomes.add(
-            [message for message, _ in done],
-            called.started_us,
-            called.spent_ms,
-            [fate for _, fate in done],
-        )
+        counts, ended = self._task.reports.counts, [fate for _, fate in done]
+        counts.add_rows(len(done), ended)
+        counts.add_call(batch.messages[0].topic, called.spent_ms)
+        messages = [message for message, _ in done]
+        outcomes.add(messages, called.started_us, called.spent_ms, ended)
 
     def _rest(self) -> None:
         due_ms = self._settling.next_due_ms()
@@ -254,7 +343,7 @@ def _failure_log(group: str) -> FailureLog:
     return FailureLog(group)
 
 
-def _fates(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
+def fates_of(called: Called, verdict: Verdict, rules: SettleRules) -> list[Fate] | None:
     """The fate of each message of a call; None when all were consumed."""
     if verdict.outcomes is None:
         return None
