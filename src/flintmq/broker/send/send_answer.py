@@ -93,7 +93,7 @@ class SentFrame:
     That of a batch has room for any number of message ids.
     """
 
-    __slots__ = ("_template",)
+    __slots__ = ("_template", "pieces")
 
     def __init__(self, state: BrokerState, queue_id: int, *, is_batch: bool = False) -> None:
         offset_id = message_id(state.host, _OFFSET)
@@ -101,7 +101,7 @@ class SentFrame:
         (frame,) = encode_answer(_OPAQUE, answer)
         rest = bytes(frame[PREFIX.size :]).replace(b"%", b"%%")
         rest, _, end = rest.rpartition(b"%d" % _OPAQUE)  # what is configured stands before it
-        template = b""
+        template, pieces = b"", []
         for mark, slot in (
             (offset_id, "%b" if is_batch else offset_id[:-16] + "%016X"),
             (str(_PLACE), "%d"),
@@ -109,7 +109,11 @@ class SentFrame:
         ):
             before, _, rest = rest.partition(mark.encode())
             template += before + slot.encode()
+            pieces.append(before)
         self._template = template + rest + b"%b" + end
+        pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
+        self.pieces = (pieces[0] + offset_id[:-16].encode(), *pieces[1:])
+        """What stands around log offset, queue offset, unique id and opaque number."""
 
     def fill(
         self, log_offset: int | bytes, queue_offset: int, unique_id: bytes, opaque: bytes
