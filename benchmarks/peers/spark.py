@@ -69,6 +69,7 @@ class Sizes:
     growth: tuple[int, ...]
     growth_by_queues: int
     rounds: int
+    jobs: int = 64_000
     warm_ups: int = 6  # a JVM gets faster for a long time
 
 
@@ -125,6 +126,14 @@ def works(sizes: Sizes) -> Iterator[Workload]:
                 "Kafka, mapInArrow": {"do": "map", "side": KAFKA, **what},
             },
         )
+
+
+def queues_of_work(sizes: Sizes) -> Workload:
+    what = {"do": "listen", "topic": "jobs", "rows": sizes.jobs}
+    return Workload(
+        "listeners as a work queue, 100 B",
+        {"flintmq, popped": {**what, "mode": "pop"}, "flintmq, pulled": what},
+    )
 
 
 def batches(sizes: Sizes) -> Workload:
@@ -352,6 +361,11 @@ def run(
     for workload in both:
         bench.alternate(workload, rounds, sizes.warm_ups)
         yield table(HEAD, lines([workload])), [Measured(workload.name, workload.rows)]
+    jobs = queues_of_work(sizes)
+    if is_chosen(jobs.name):
+        bench.fill(Topic("jobs", QUEUES, sizes.jobs, 100, (OURS,)))
+        bench.alternate(jobs, rounds, 1)
+        yield table(HEAD, lines([jobs])), [Measured(jobs.name, jobs.rows)]
     small = batches(sizes)
     if is_chosen(small.name):
         bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
