@@ -3,8 +3,8 @@
     python -m benchmarks.spark_scale [--queues 1000 10000 100000] [--brokers 64]
 
 The driver is that of a real stream; the cluster is simulated in memory (`simulated_cluster`), so
-that CPU time is the driver's alone: in time, add a round trip for each 128 requests.  Each size runs in a
-process of its own, for its memory.
+that CPU time is the driver's alone: in time, add a round trip for each 128 requests.  Each size
+runs in a process of its own, for its memory.
 """
 
 from __future__ import annotations
