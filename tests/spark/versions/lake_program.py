@@ -96,9 +96,9 @@ def scenario(kind: str, namesrv: str, topic: str, to: Path, jars: str, scratch: 
     seen["after"] = rows()
     seen["by_order"] = sorted(
         [row.order, row.amount, row.colour]
-        for row in table.read().where("NOT quarantined").collect()
+        for row in table.read().where("quarantined = 0").collect()
     )
-    (bad,) = table.read().where("quarantined").collect()
+    (bad,) = table.read().where("quarantined = 1").collect()
     seen["bad"] = [bytes(bad.body).decode(), bad.decode_error]
     send(namesrv, topic, '{"order":"o-8"}')
     write(SECOND)

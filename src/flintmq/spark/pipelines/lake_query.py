@@ -101,7 +101,7 @@ def lake(
 
     ``format`` is parquet, delta or iceberg; the last two need a session with `lake_settings`.
     ``schema`` makes columns of bodies (`flintmq.spark.decode`), ``into`` one column of all of them;
-    messages that do not fit are in the partition ``quarantined=true``.
+    messages that do not fit are in the partition ``quarantined=1``.
 
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.
