@@ -22,11 +22,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from flintmq.client.producer.threaded_producer import Producer
@@ -37,6 +33,7 @@ from flintmq.spark.sink.bad_rows import BadRows
 from flintmq.spark.sink.row_identity import prefix_of
 from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, RowPlan, plan_rows
 from flintmq.spark.sink.sink_send import Sending, first_turn
+from flintmq.spark.versions.arrow_writer import DataSourceStreamArrowWriter
 
 log = logger(__name__)
 
