@@ -214,6 +214,21 @@ def test_bodies_become_columns_of_a_lake_and_small_files_one(
         until_now(spark, broker, topic, to)
 
 
+def test_a_lake_that_has_no_rows_yet_goes_on(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "empty"), tmp_path / "lake"
+    schema = {"schema": "order STRING"}
+
+    counts = [until_now(spark, broker, topic, to, **schema)]
+    (to / "_spark_metadata").mkdir(exist_ok=True)  # as far as a killed driver may come
+    counts.append(until_now(spark, broker, topic, to, **schema))
+    send(broker, topic, ['{"order":"o-1"}'])
+    counts.append(until_now(spark, broker, topic, to, **schema))
+
+    assert counts == [0, 0, 1]
+
+
 def test_a_compaction_that_was_killed_is_finished_or_undone(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
