@@ -48,6 +48,9 @@ GOALS = [
     "push of a backlog, beside rocketmq-python-client",
     "Spark: batch read, 100 B, 7 columns",
     "Spark: batch read, 1 KiB, 7 columns",
+    "pop 128 B through remoting",
+    "gRPC send 128 B, 16 threads",
+    "gRPC receive and acknowledge 128 B, 4 threads",
 ]
 
 SEND = LINES[0]
