@@ -104,7 +104,7 @@ LINES: Sequence[Line] = (
     Line(
         "two broker processes, sync send 128 B, 64 threads",
         BROKER,
-        "sync send 128 B, 64 threads",
+        "sync send 128 B, 64 threads, two brokers",
         ("flintmq",),
         _goals(rate=1.6),
         "flintmq, 2 brokers",
@@ -146,6 +146,17 @@ LINES: Sequence[Line] = (
         ("aiokafka",),
         _goals(rate=1.0, client_us=1.0),
         "flintmq, auto_batch",
+    ),
+    *(
+        Line(
+            f"{work}, beside {name}",
+            PYTHON,
+            f"{work}, 128 B, on RocketMQ 5.3.3",
+            (name,),
+            _goals(rate=3.0, client_us=0.5),
+        )
+        for name in ("rocketmq", "rocketmq-python-client")
+        for work in ("send one by one", "send many at once", "push of a backlog")
     ),
     *(
         Line(
