@@ -73,8 +73,16 @@ def process_cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def our_side(directory: Path) -> Iterator[Running]:
-    """`flintmq serve` as a user starts it; what it logs is beside its directory."""
+def our_side(
+    directory: Path, name: str = "flintmq", kernel: str | None = None
+) -> Iterator[Running]:
+    """`flintmq serve` as a user starts it; what it logs is beside its directory.
+
+    ``kernel`` asks for one of both.
+    """
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    if kernel is not None:
+        environment["FLINTMQ_KERNEL"] = kernel
     directory.parent.mkdir(parents=True, exist_ok=True)
     log = directory.with_suffix(".log")
     started = time.monotonic()
@@ -88,7 +96,7 @@ def our_side(directory: Path) -> Iterator[Running]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+            env=environment,
         )  # pip leaves modules compiled, and so does the first start
     try:
         assert process.stdout is not None
@@ -97,7 +105,7 @@ def our_side(directory: Path) -> Iterator[Running]:
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "namesrv" not in words:
             raise SystemExit(f"flintmq serve did not start:\n{log.read_text()[-2000:]}")
-        yield Running("flintmq", words["namesrv"], process.pid, ready_s)
+        yield Running(name, words["namesrv"], process.pid, ready_s)
     finally:
         process.terminate()
         process.wait(30)
