@@ -29,9 +29,13 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from flintmq.embedded.broker import EmbeddedBroker
 from support.kernels import KERNELS, using_kernel
+from support.timeouts import pytest_timeout_set_timer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["pytest_timeout_set_timer"]
+"""Hooks of other modules."""
 
 NO_CLOCK: dict[str, Any] = {
     "deadline": None,

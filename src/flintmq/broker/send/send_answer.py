@@ -72,6 +72,7 @@ def sent_answer(
     unique_id: str | None,
     *,
     is_inner_batch: bool = False,
+    recall_handle: str | None = None,
 ) -> Answer:
     """The messages were taken; those of an inner batch as one record with that unique id."""
     config = state.config
@@ -82,6 +83,8 @@ def sent_answer(
         own = f'"transactionId":"{unique_id}",'
         if is_inner_batch:
             own += f'"batchUniqId":"{unique_id}",'
+    if recall_handle is not None:
+        own += f'"recallHandle":"{recall_handle}",'
     text = (
         f'{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}",'
         f"{own}{_ending(config.region, config.trace_on)}"
