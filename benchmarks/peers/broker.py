@@ -34,7 +34,9 @@ from benchmarks.peers.sides import (
     our_side,
     real_side,
 )
+from benchmarks.report.goals import PLAIN
 from benchmarks.report.results import Measured, save
+from flintmq.kernel.choice import NATIVE, kernel
 from support.interop.jvm import missing_tools
 
 OURS, TWO = "flintmq", "flintmq, 2 brokers"
@@ -94,6 +96,8 @@ WORKLOADS = [
 
 
 def open_side(name: str, directory: Path) -> AbstractContextManager[Running]:
+    if name == PLAIN:
+        return our_side(directory, kernel="python")
     if name == TWO:
         return our_side(directory, brokers=2)
     return our_side(directory) if name == OURS else real_side(name, directory)
@@ -178,7 +182,8 @@ def main() -> int:
         return 0
     only = [w for w in WORKLOADS if not chosen.only or any(part in w.name for part in chosen.only)]
     found = {workload.name: Measured(workload.name) for workload in only}
-    names = [OURS, *chosen.peers]
+    is_native = kernel.name == NATIVE
+    names = [OURS, *([PLAIN] if is_native else []), *chosen.peers]
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         starts = start_and_stop(names, chosen.starts, work)
@@ -200,7 +205,11 @@ def main() -> int:
     show(rows, Console(width=180))
     if chosen.add:  # starts and memory are measured with everything
         rows = [*found.values()]
-    versions = {"RocketMQ": ", ".join(chosen.peers), "Java client": CLIENT_VERSION}
+    versions = {
+        "kernel": kernel.name,
+        "RocketMQ": ", ".join(chosen.peers),
+        "Java client": CLIENT_VERSION,
+    }
     settings = {name: getattr(chosen, name) for name in ("seconds", "rounds", "starts", "stored")}
     save(chosen.out, rows, versions=versions, settings=settings, adds=chosen.add)
     return 0

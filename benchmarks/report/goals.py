@@ -22,6 +22,7 @@ METRICS = {
     "private_mib": "memory",
 }
 
+PLAIN = "flintmq, plain kernel"
 ROCKETMQ = ("RocketMQ 4.9.7", "RocketMQ 5.3.3")
 JAVA = ("Java 5.3.3",)
 CLIENTS = ("aiokafka", "kafka-python", "confluent-kafka", "redis-py", "nats-py")
@@ -92,13 +93,13 @@ def _replicated(threads: str) -> Line:
 
 
 LINES: Sequence[Line] = (
-    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.3, rate=1.2),
-    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.3, rate=1.4),
+    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.5, rate=1.2),
+    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.33, rate=1.4),
     _broker(
         "sync send 128 B, 64 threads",
         "sync send 128 B, 64 threads",
         server_us=0.33,
-        rate=1.5,
+        rate=1.4,
         p99_ms=1.0,
     ),
     Line(
@@ -110,7 +111,7 @@ LINES: Sequence[Line] = (
         "flintmq, 2 brokers",
     ),
     _broker("sync send 1 KiB, 64 threads", "sync send 1 KiB, 64 threads", server_us=0.4),
-    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.7),
+    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 128 B", "pull 128 B, 32 a pull", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 1 KiB", "pull 1 KiB, 32 a pull", server_us=0.5),
     _broker("end to end at 1,000 a second", "end to end at 1,000 a second", p99_ms=1.0),
