@@ -213,8 +213,9 @@ def property_checksum(rocketmq: RealRocketMQ, judge: WireJudge) -> Iterator[Row]
 def light_queues(version: str, judge: WireJudge) -> Iterator[Row]:
     """Records that are in light queues; names, tags and keys in the order of a Java map."""
     with tempfile.TemporaryDirectory() as directory:
-        settings = {"enableLmq": True, "enableMultiDispatch": True}
-        with RealRocketMQ(version, Path(directory), **settings) as rocketmq:
+        with RealRocketMQ(
+            version, Path(directory), enableLmq=True, enableMultiDispatch=True
+        ) as rocketmq:
             for number, light in enumerate(LIGHT):
                 properties = (
                     f"INNER_MULTI_DISPATCH\x01{light}\x02TAGS\x01a\x02KEYS\x01k{number}\x02"

@@ -2,9 +2,11 @@
 
 A slave that catches up, or is behind a master at full speed, reads hundreds of records at once.
 They are checked and put into their queues by columns here, as recovery does it, at half the cost:
-so it gets faster as it falls behind.  Whatever is not plain goes back to the caller, who takes the piece record by record: a check
-that fails, a queue that is new or does not go on with these records, batches, extended queues and
-light queues.
+so it gets faster as it falls behind.
+
+Whatever is not plain goes back to the caller, who takes the piece record by record: a check that
+fails, a queue that is new or does not go on with these records, batches, extended queues and light
+queues.
 
 Invariant: either all whole records of a piece were added, by the rules of `raw_log`, or nothing
 was changed.
