@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,8 @@ class Running:
     ready_s: float
     brokers: tuple[int, ...] = ()
     """Processes of its brokers, where it has several."""
+    said: dict[str, str] = field(default_factory=dict)
+    """What its ready line says, of a broker of ours."""
 
     def cpu_s(self) -> float:
         """User and system time the processes of the broker have used."""
@@ -75,7 +77,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
+def our_side(directory: Path, *more: str, brokers: int = 1) -> Iterator[Running]:
     """`flintmq serve` as a user starts it; what it logs is beside its directory."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     log = directory.with_suffix(".log")
@@ -85,7 +87,7 @@ def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
             [
                 *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory)),
                 *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
-                *("--flush", "async", "--brokers", str(brokers)),
+                *("--flush", "async", "--brokers", str(brokers), *more),
             ],
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -100,7 +102,8 @@ def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
         if "namesrv" not in words:
             raise SystemExit(f"flintmq serve did not start:\n{log.read_text()[-2000:]}")
         name = "flintmq" if brokers == 1 else f"flintmq, {brokers} brokers"
-        yield Running(name, words["namesrv"], process.pid, ready_s, _children(process.pid))
+        children = _children(process.pid)
+        yield Running(name, words["namesrv"], process.pid, ready_s, children, words)
     finally:
         process.terminate()
         process.wait(30)

@@ -31,6 +31,7 @@ BROKER, CLIENT, PYTHON, SPARK = "peers_broker", "peers_client", "peers_python", 
 REPLICATION = "peers_replication"
 LAG_MS_MAX = 1_000.0
 """How far a slave may be behind at full speed: a goal of its own, not a ratio."""
+POP = "peers_pop"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ def _goals(**bounds: float) -> tuple[Goal, ...]:
 
 def _broker(title: str, workload: str, **bounds: float) -> Line:
     return Line(title, BROKER, workload, ROCKETMQ, _goals(**bounds))
+
+
+def _pop(work: str, **bounds: float) -> Line:
+    return Line(work, POP, work, ROCKETMQ[1:], _goals(**bounds))
 
 
 def _push(size: str, each: int) -> Line:
@@ -154,6 +159,9 @@ LINES: Sequence[Line] = (
         for size, rate in (("100 B", 1.5), ("1 KiB", 1.3))
     ),
     *map(_replicated, ("1 thread", "16 threads", "64 threads")),
+    _pop("pop 128 B through remoting", server_us=0.7),
+    _pop("gRPC send 128 B, 16 threads", server_us=1.0, rate=0.8),
+    _pop("gRPC receive and acknowledge 128 B, 4 threads", server_us=1.0, rate=0.8),
 )
 
 

@@ -33,6 +33,7 @@ NAMES = (
     "peers_python",
     "peers_spark",
     "peers_replication",
+    "peers_pop",
     "growth",
     "soak",
     "profile",

@@ -251,6 +251,7 @@ SETTINGS: Mapping[str, Setting] = {
     "messageDelayLevel": Setting("config.store.delay_levels_ms", parse_delay_levels, _show_levels),
     "timerWheelEnable": truth("config.timers"),
     "timerMaxDelaySec": number("config.timer_delay_ms_max", 0, unit=1_000, live=(0, 365 * DAY_S)),
+    "recallMessageEnable": truth("config.recalls", live=True),
     "rejectTransactionMessage": truth("config.reject_transactions", live=True),
     "transactionTimeOut": number("config.transaction_timeout_ms", 0, live=OFTEN_MS),
     "transactionCheckMax": number("config.transaction_checks_max", 0, live=(1, 10_000)),
