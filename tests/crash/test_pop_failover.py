@@ -8,6 +8,7 @@ acknowledged or acknowledged in the moment of the kill, and is counted.
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -130,7 +131,9 @@ def test_pops_go_on_at_a_promoted_slave(seed: int, tmp_path: Path) -> None:
 
 
 def is_followed(user: Shell) -> bool:
-    return len(user.facts("cluster", "status")) == 2
+    """Whether both brokers are listed and answer."""
+    told = user.run("cluster", "status", "--output", "json")
+    return told.exit_code == 0 and len(json.loads(told.stdout)) == 2
 
 
 def kill(master: Served) -> None:

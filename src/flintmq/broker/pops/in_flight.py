@@ -57,6 +57,15 @@ class InFlightPop(msgspec.Struct, gc=False, eq=False):
         """When its messages come back."""
         return self.key.pop_ms + self.invisible_ms
 
+    def waits_for(self, offset: int) -> bool:
+        """Whether a message of it is not acknowledged."""
+        offsets = self.offsets
+        return offset in offsets and not self.acked >> offsets.index(offset) & 1
+
+    @property
+    def unacked_count(self) -> int:
+        return len(self.offsets) - self.acked.bit_count()
+
     @property
     def unacked(self) -> list[QueueOffset]:
         return [
@@ -103,7 +112,7 @@ class InFlight:
         blocks = self._blocks.setdefault(pop.source, {})
         block = pop.journal_offset // BLOCK
         blocks[block] = blocks.get(block, 0) + 1
-        self._count(pop.key, len(pop.unacked))
+        self._count(pop.key, pop.unacked_count)
         if len(self._heap) > 2 * len(self._pops) + STALE_MAX:
             self._heap = [entry for entry in self._heap if self._has(entry[2])]
             heapq.heapify(self._heap)
@@ -121,7 +130,7 @@ class InFlight:
                     pop.acked |= bit
                     fresh.append(offset)
         self._count(key, -len(fresh))
-        if not pop.unacked:
+        if not pop.unacked_count:
             self._forget(pop)
         return fresh
 
@@ -144,7 +153,7 @@ class InFlight:
     def remove(self, pop: InFlightPop) -> None:
         """Its messages are back, or it is written off."""
         if self._has(pop):
-            self._count(pop.key, -len(pop.unacked))
+            self._count(pop.key, -pop.unacked_count)
             self._forget(pop)
 
     def of_topic(self, topic: str) -> list[InFlightPop]:
