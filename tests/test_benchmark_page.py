@@ -41,6 +41,9 @@ GOALS = [
     "send many at once, 128 B",
     "Spark: batch read, 100 B, 7 columns",
     "Spark: batch read, 1 KiB, 7 columns",
+    "pop 128 B through remoting",
+    "gRPC send 128 B, 16 threads",
+    "gRPC receive and acknowledge 128 B, 4 threads",
 ]
 
 SEND = LINES[0]

@@ -37,7 +37,7 @@ from benchmarks.peers.sides import (
 from benchmarks.report.results import Measured, save
 from support.interop.jvm import missing_tools
 
-OURS = "flintmq"
+OURS, TWO = "flintmq", "flintmq, 2 brokers"
 PEERS = ("4.9.7", "5.3.3")
 WARM_UP_SECONDS = 12
 STARTS = 3
@@ -65,6 +65,7 @@ class Workload:
     name: str
     command: Callable[[str, int, int], str]
     before: Callable[[str, int], str] | None = None  # by name server and round; not measured
+    with_two: bool = False  # also with two broker processes
 
 
 def send(size: int, threads: int) -> Callable[[str, int, int], str]:
@@ -74,7 +75,7 @@ def send(size: int, threads: int) -> Callable[[str, int, int], str]:
 WORKLOADS = [
     Workload("sync send 128 B, 1 thread", send(128, 1)),
     Workload("sync send 128 B, 16 threads", send(128, 16)),
-    Workload("sync send 128 B, 64 threads", send(128, 64)),
+    Workload("sync send 128 B, 64 threads", send(128, 64), with_two=True),
     Workload("sync send 1 KiB, 64 threads", send(1024, 64)),
     Workload(
         "batch send 32 x 128 B, 4 threads",
@@ -92,6 +93,8 @@ WORKLOADS = [
 
 
 def open_side(name: str, directory: Path) -> AbstractContextManager[Running]:
+    if name == TWO:
+        return our_side(directory, brokers=2)
     return our_side(directory) if name == OURS else real_side(name, directory)
 
 
@@ -179,10 +182,13 @@ def main() -> int:
         load = Load.java(work)
         stack.callback(load.close)
         memory = fill_up(load, sides, chosen.stored)
+        two = stack.enter_context(open_side(TWO, work / "two"))
+        load.run(f"send {two.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
         for number in range(chosen.rounds + 1):
             print(f"… round {number} of {chosen.rounds}", file=sys.stderr, flush=True)
             for workload in only:
-                for side in sides if number % 2 == 0 else reversed(sides):
+                asked = [*sides, two] if workload.with_two else sides
+                for side in asked if number % 2 == 0 else reversed(asked):
                     row = measure(load, side, workload, chosen.seconds, number)
                     if number:  # the first time warms up
                         found[workload.name].add(side.name, row)

@@ -9,6 +9,8 @@ Each line of its input is a command in JSON, and is answered with a line of JSON
     batches  a stream in small batches: the median time of one, in milliseconds
     listen   a listener inside the tasks that read, pulled or popped (ours alone)
     map      the same work on the rows of a source, in a second step in Python
+    stream   a stream over a whole topic into nothing, in a few large batches
+    sink     a batch of rows into a topic
 
 Both sources are read in one session of Spark, so that whatever is set is set for both.
 """
@@ -45,6 +47,7 @@ SEND_MS = 30_000
 DIGITS = 12  # of the number at the end of a body
 
 WARM_BATCHES = 5
+STREAM_BATCHES = 5  # of a stream at full speed
 
 Result = dict[str, Any]
 
@@ -141,6 +144,29 @@ class Bench:
             query.awaitTermination()
         return _rate(rows, query)
 
+    def stream(self, side: str, topic: str, rows: int) -> Result:
+        """A topic from its first row to its last, by Trigger.AvailableNow."""
+        reader = self._spark.readStream.option("maxOffsetsPerTrigger", -(-rows // STREAM_BATCHES))
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+            frame = self._frame(side, topic, 7, reader)
+            writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+        return _rate(rows, query)
+
+    def sink(self, side: str, topic: str, rows: int, size: int) -> Result:
+        frame = self._spark.range(0, rows, 1, 2).selectExpr(
+            f"cast(lpad(cast(id AS string), {size}, '0') AS binary) AS value"
+        )
+        writer = frame.write.mode("append").option("topic", topic)
+        if side == KAFKA:
+            writer = writer.format("kafka").option("kafka.bootstrap.servers", self._kafka)
+        else:
+            writer = writer.format("rocketmq").option("namesrv", self._namesrv)
+        started = time.perf_counter()
+        writer.save()
+        return {"count": rows, "seconds": time.perf_counter() - started}
+
     def _frame(self, side: str, topic: str, columns: int, reader: Any) -> DataFrame:
         reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
         frame: DataFrame
@@ -233,6 +259,8 @@ def main() -> None:
             "batches": bench.batches,
             "listen": bench.listen,
             "map": bench.map,
+            "stream": bench.stream,
+            "sink": bench.sink,
         }
         for line in sys.stdin:
             command = json.loads(line)

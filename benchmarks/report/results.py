@@ -4,9 +4,10 @@
      "workloads": [{"name": …, "rows": {side: [{metric: value}, one for each round]}}]}
 
 Metrics are ``rate`` (messages or rows a second), ``server_us`` and ``client_us`` (CPU for each
-of them), ``cpu_us`` (both together), ``p50_ms``, ``p99_ms``, ``median_ms``, ``ready_s`` and
-``private_mib``.  A metric that was not measured is left out.  Rows with the same place in the
-lists of two sides were measured one after the other, so ratios are taken place by place.
+of them), ``cpu_us`` (both together), ``slave_us`` (of a slave, where ``server_us`` is its
+master's), ``p50_ms``, ``p99_ms``, ``median_ms``, ``lag_ms``, ``ready_s`` and ``private_mib``.  A
+metric that was not measured is left out.  Rows with the same place in the lists of two sides were
+measured one after the other, so ratios are taken place by place.
 
 Growth, soak and profile add ``panels``, ``samples`` and ``profiles``; what those are is told there.
 """
@@ -31,6 +32,8 @@ NAMES = (
     "peers_client",
     "peers_python",
     "peers_spark",
+    "peers_replication",
+    "peers_pop",
     "growth",
     "soak",
     "profile",

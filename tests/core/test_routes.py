@@ -117,6 +117,14 @@ def test_a_topic_that_does_not_exist_borrows_at_most_four_queues_of_the_template
     assert routes.address("a") == "a:0"
 
 
+def test_a_retry_topic_borrows_only_the_queue_that_every_retry_topic_has() -> None:
+    """A broker that made it with one queue refuses a copy for another, and its reason with it."""
+    routes = Routes()
+    routes.borrow("%RETRY%billing", route("a", queues=8))
+
+    assert routes.publish_queues("%RETRY%billing") == (QueueRef("%RETRY%billing", "a", 0),)
+
+
 def test_a_real_route_takes_the_place_of_a_borrowed_one() -> None:
     routes = Routes()
     routes.borrow("new", route("a", queues=8))

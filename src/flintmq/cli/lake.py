@@ -1,4 +1,4 @@
-"""`flintmq lake`: topics as Parquet files, each message once.
+"""`flintmq lake`: topics as tables of Parquet, Delta or Iceberg, each message once.
 
 A first signal ends it between two batches, a second at once; started again, it goes on where it
 was.  Exit codes are those of `output`.
@@ -34,7 +34,34 @@ GROUP = "group"
 
 
 Topics = Annotated[
-    list[str], typer.Argument(metavar="TOPIC", help="What to write; may be several.")
+    list[str] | None,
+    typer.Argument(metavar="TOPIC", help="What to write; may be several.", show_default=False),
+]
+FormatName = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="parquet|delta|iceberg", help="The format of the lake's tables."
+    ),
+]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="SCHEMA",
+        help="Make columns of bodies: Spark's DDL, JSON Schema or Avro, as text or @FILE, or "
+        "FILE.desc:MESSAGE of Protobuf.",
+        show_default=False,
+    ),
+]
+Into = Annotated[
+    str | None,
+    typer.Option(
+        "--into", metavar="COLUMN", help="One column for all of the schema.", show_default=False
+    ),
+]
+Compact = Annotated[
+    bool,
+    typer.Option("--compact", help="Write the small files of the lake together, and end."),
 ]
 To = Annotated[str, typer.Option("--to", metavar="DIR", help="The directory of the lake.")]
 UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there now, and end.")]
@@ -91,8 +118,12 @@ Files = Annotated[
 @connected
 def lake(
     settings: ClientSettings,
-    topics: Topics,
     to: To,
+    topics: Topics = None,
+    format_name: FormatName = "parquet",
+    schema: Schema = None,
+    into: Into = None,
+    compact: Compact = False,
     until_now: UntilNow = False,
     start: From = "earliest",
     tags: Tags = None,
@@ -109,16 +140,23 @@ def lake(
     metrics: RunMetrics = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write topics as Parquet, partitioned by topic and day, each message exactly once.
+    """Write topics as tables, partitioned by topic and day, each message exactly once.
 
     It follows the topics until it is told to stop; started again, it goes on where it was. Read
-    the directory with spark.read.parquet(DIR): Spark knows which files count. Days are those of
-    the store time, in UTC.
+    Parquet with spark.read.parquet(DIR): Spark knows which files count. Days are those of the
+    store time, in UTC. Messages that do not fit --schema are in the partition quarantined=true.
 
     Examples:
         flintmq lake orders --to lake --until-now
+        flintmq lake orders --to lake --schema "order STRING NOT NULL, amount DOUBLE"
+        flintmq lake --compact --to lake
     """
     _log()
+    if compact:
+        _compact(to, topics, spark, conf, output)
+        return
+    if not topics:
+        raise typer.BadParameter("name the topics to write")
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **start_option(start))
     from flintmq.spark.environment.requirements import require_pyspark
@@ -128,16 +166,20 @@ def lake(
     from flintmq.spark.pipelines.lake_query import lake_options
     from flintmq.spark.source.preflight import check_source
 
+    settings_of_format = _settings_of(format_name, conf)
     check_source(lake_options(topics, options), stream=True)
     with (
         serving_metrics(metrics) as counted,
-        spark_for("lake", spark, conf) as session,
+        spark_for("lake", spark, [*settings_of_format, *(conf or ())]) as session,
         stopping() as told,
     ):
         query = start_lake(
             session,
             topics,
             to,
+            format=format_name,
+            schema=schema,
+            into=into,
             until_now=until_now,
             checkpoint=checkpoint,
             every_s=every,
@@ -155,9 +197,42 @@ def lake(
     done, batches = status.messages, status.batches
     if output is Output.JSON:
         facts = {"to": query.path, "topics": topics, "messages": done, "batches": batches}
-        print_json({**facts, "lag": status.lag})
+        print_json({**facts, "lag": status.lag, "quarantined": status.quarantined})
     else:
-        print_line(f"{done} messages in {batches} batches are added to {query.path}")
+        bad = f", {status.quarantined} of them quarantined" if status.quarantined else ""
+        print_line(f"{done} messages in {batches} batches are added to {query.path}{bad}")
+
+
+def _compact(
+    to: str, topics: list[str] | None, master: str, conf: list[str] | None, output: Output
+) -> None:
+    if topics:
+        raise typer.BadParameter("--compact is for the whole lake: leave the topics out")
+    from flintmq.spark.environment.requirements import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.pipelines.lake_compaction import compact
+    from flintmq.spark.pipelines.lake_formats import kind_in
+
+    settings = _settings_of(kind_in(to), conf)
+    with spark_for("lake", master, [*settings, *(conf or ())]) as session:
+        done = compact(session, to)
+    if output is Output.JSON:
+        print_json({"to": to, "before": done.files_before, "after": done.files_after})
+    else:
+        print_line(f"{done.files_before} files of {to} are {done.files_after} now")
+
+
+def _settings_of(format_name: str, conf: list[str] | None) -> list[str]:
+    """What Spark needs for the format; jars that are given are not fetched."""
+    from flintmq.spark.pipelines.lake_formats import JARS, JARS_PACKAGES, lake_settings
+
+    has_jars = any(text.startswith(f"{JARS}=") for text in conf or ())
+    return [
+        f"{name}={value}"
+        for name, value in lake_settings(format_name).items()
+        if not (has_jars and name == JARS_PACKAGES)
+    ]
 
 
 def start_option(text: str) -> dict[str, str]:

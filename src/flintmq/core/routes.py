@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from flintmq.core.conversation import Call, Conversation
 from flintmq.errors import BrokerRefused, FlintError, NoRoute, Overloaded, Unreachable
+from flintmq.model.group import is_retry_topic
 from flintmq.model.queue import QueueRef
 from flintmq.model.route import MASTER_ID, Route
 from flintmq.model.topic import AUTO_CREATE_TOPIC
@@ -35,6 +36,9 @@ TOPICS_MAX: Final = 10_000
 
 BORROWED_QUEUES_MAX: Final = 4
 """Queues of a topic that is made by its first message, as producers ask for them."""
+
+BORROWED_RETRY_QUEUES: Final = 1
+"""Queues that a retry topic surely has: brokers make it themselves, with one by default."""
 
 
 class NameServers:
@@ -161,19 +165,20 @@ class Routes:
         return True
 
     def borrow(self, topic: str, template: Route) -> None:
-        """Let a topic that does not exist be sent to where the template topic is."""
+        """Let a topic that is not known be sent to where the template topic is."""
         if topic in self._routes:
             return
         if topic not in self._borrowed:
             self._check_room()
         for replicas in template.brokers:
             self._brokers[replicas.broker] = dict(replicas.addresses)
+        count_max = BORROWED_RETRY_QUEUES if is_retry_topic(topic) else BORROWED_QUEUES_MAX
         self._borrowed[topic] = lent = replace(
             template,
             queues=tuple(
                 replace(counts, read_count=count, write_count=count)
                 for counts in template.queues
-                for count in (min(BORROWED_QUEUES_MAX, counts.read_count),)
+                for count in (min(count_max, counts.read_count),)
             ),
         )
         self._publish[topic] = tuple(lent.publish_queues(topic))

@@ -13,6 +13,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge
+from flintmq.kernel.face import loops
+from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
@@ -95,6 +97,43 @@ class PlainAppend:
         dispatch.add(growth, log_offset, size_bytes, tags_code, now_ms)
         dispatch.add_keys(pattern.topic, keys, log_offset, now_ms)
         return log_offset, queue_offset, size_bytes
+
+    @property
+    def staged_to(self) -> int:
+        """Where the last record ends."""
+        return self._log.end_offset + self._log.staged_bytes
+
+    @property
+    def takes_forms(self) -> bool:
+        """Whether records need nothing that depends on their bytes or their queue."""
+        return not self._is_checked and not self._dispatch.is_extended
+
+    def append_sends(
+        self,
+        frames: list[RawFrame],
+        start: int,
+        forms: dict[bytes, SendForm],
+        head_bytes: int,
+        body_bytes_max: int,
+        now_ms: int,
+    ) -> LaidOut:
+        """Write the records of sends that have a form; see `kernel.python.sends`."""
+        log, dispatch = self._log, self._dispatch
+        room = SendRoom(
+            head_bytes,
+            log.reserve(0),
+            log.records_stop,
+            self._record_bytes_max,
+            body_bytes_max,
+            now_ms,
+        )
+        found = loops.lay_out_sends(frames, start, forms, dispatch.growth_of, room)
+        if found.taken:
+            log.stage(found.records, now_ms)
+            for growth, units, codes in found.grown:
+                dispatch.add_units(growth, units, codes)
+            dispatch.add_keyed(found.keys, found.keyed)
+        return found
 
     def append_batch(
         self,

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from flintmq.errors import InvalidName, LogMismatch, MalformedRecord
+from flintmq.kernel.layout import FIELDS
 from flintmq.model.java_hash import tags_code
 from flintmq.model.light_queue import light_places
 from flintmq.model.properties import (
@@ -32,7 +33,6 @@ from flintmq.model.properties import (
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.records.layout import FIELDS
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import (
     CRC_MASK,

@@ -55,11 +55,13 @@ class Guest:
 
     def push(self, verb: str, group: str, topic: str, wanted: str) -> None:
         consumer = self.enter(client.PushConsumer(group, orderly=verb == "ORDERLY"))
+        started = threading.Event()  # messages come before `start` returns
 
         def hear(_consumer: Any, handle: Any) -> int:
             message = client.RecvMessage(handle)
             if message.body.decode() != wanted:
                 return TAKEN
+            started.wait()
             say("HEARD", message.reconsume_times)
             if verb == "BACK" and message.reconsume_times == 0:
                 sys.stdin.readline()
@@ -71,6 +73,7 @@ class Guest:
         consumer._register_callback(hear)
         consumer.start()
         say("STARTED")
+        started.set()
         threading.Event().wait()
 
 

@@ -108,10 +108,22 @@ func (g guest) topic(name string) error {
 	)
 }
 
+// keepQueues gives all queues to a consumer that sees no members.  This client takes a refused list
+// of members for an empty one: it would drop its queues, and then it sends no message back.
+func keepQueues(
+	group, member string, queues []*primitive.MessageQueue, members []string,
+) []*primitive.MessageQueue {
+	if len(members) == 0 {
+		return queues
+	}
+	return consumer.AllocateByAveragely(group, member, queues, members)
+}
+
 // push consumes until it is killed.  It says which wanted messages came; BACK fails each of them
-// once, when a line of input says so.
+// once, when a line of input says so.  Messages come before Start returns: they are told of after it.
 func (g guest) push(verb, group, topic, wanted string) error {
 	input := bufio.NewReader(os.Stdin)
+	started := make(chan struct{})
 	c, err := rocketmq.NewPushConsumer(
 		consumer.WithNsResolver(g.namesrv),
 		consumer.WithCredentials(g.credentials),
@@ -119,6 +131,7 @@ func (g guest) push(verb, group, topic, wanted string) error {
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumerOrder(verb == "ORDERLY"),
 		consumer.WithRebalanceLockInterval(time.Second),
+		consumer.WithStrategy(keepQueues),
 	)
 	if err != nil {
 		return err
@@ -128,6 +141,7 @@ func (g guest) push(verb, group, topic, wanted string) error {
 			if string(one.Body) != wanted {
 				continue
 			}
+			<-started
 			fmt.Println("HEARD", one.ReconsumeTimes)
 			if verb == "BACK" && one.ReconsumeTimes == 0 {
 				_, _ = input.ReadString('\n')
@@ -143,5 +157,6 @@ func (g guest) push(verb, group, topic, wanted string) error {
 		return err
 	}
 	fmt.Println("STARTED")
+	close(started)
 	select {}
 }

@@ -54,7 +54,9 @@ public final class Account {
                 GOES_ON.release();
             } else {
                 number++;
-                say(done(words));
+                synchronized (Account.class) { // what a listener hears meanwhile is said after it
+                    say(done(words));
+                }
             }
         }
         System.exit(0);

@@ -33,7 +33,7 @@ async function send(topic) {
 }
 
 // Consumes until it is killed.  It says which wanted messages came; BACK fails each of them once,
-// when a line of input says so.
+// when a line of input says so.  A message may come before the consumer is ready: it waits.
 async function push(group, topic, wanted) {
   const input = readline.createInterface({ input: process.stdin });
   const consumer = new Consumer(options({
@@ -41,8 +41,11 @@ async function push(group, topic, wanted) {
     consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
   }));
   consumer.on('error', (error) => console.error(error));
+  let start;
+  const started = new Promise((resolve) => { start = resolve; });
   consumer.subscribe(topic, '*', async (message) => {
     if (message.body.toString() !== wanted) return undefined;
+    await started;
     console.log(`HEARD ${message.reconsumeTimes}`);
     if (verb !== 'BACK' || message.reconsumeTimes > 0) return undefined;
     await new Promise((resolve) => input.once('line', resolve));
@@ -50,6 +53,7 @@ async function push(group, topic, wanted) {
   });
   await consumer.ready();
   console.log('STARTED');
+  start();
   await new Promise(() => {});
 }
 

@@ -26,6 +26,7 @@ from flintmq.broker.send.send_properties import mark, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.put_message import wanted_level
 from flintmq.errors import LocalProtocolError, MalformedBody
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.java_hash import tags_code
@@ -34,7 +35,6 @@ from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.batch import BatchColumns, split_batch
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import (
     PROPERTIES_BYTES_MAX,
     UNIQUE_ID_START,

@@ -29,17 +29,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from flintmq.arrow.reading.queue_source import ReadPart
+from flintmq.spark.environment.requirements import has_read_limits
+from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA, SLIM_SCHEMA
+from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.versions.read_limits import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from flintmq.arrow.reading.queue_source import ReadPart
-from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA, SLIM_SCHEMA
-from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.versions.stepping_reader import SteppingReader
 
 if TYPE_CHECKING:
     from flintmq.spark.listeners.listener_driver import ListenerDriver
@@ -77,10 +79,11 @@ class ListenerSource(DataSource):
             return POPPED_SCHEMA
         return SLIM_SCHEMA if self.options.get(SLIM) == TRUE else OUTCOME_SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         del schema
         made = PoppedStream if self.pops else ListenerStream
-        return made(self.packed, dict(self.options))
+        stream = made(self.packed, dict(self.options))
+        return stream if has_read_limits() else SteppingReader(stream)
 
 
 def source_of(packed: bytes, *, pops: bool = False) -> type[ListenerSource]:

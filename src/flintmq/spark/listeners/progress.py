@@ -24,7 +24,8 @@ from flintmq.logs import logger
 from flintmq.metrics.run_counts import BatchCounts
 from flintmq.spark.outcomes.outcome_rows import REPORT
 from flintmq.spark.outcomes.task_reports import counts_of
-from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
+from flintmq.spark.versions.progress_offsets import read_offset
+from flintmq.spark.watching.query_progress import lag_by_topic
 
 POINTS_MAX: Final = 10_000
 """Micro-batches that a plot shows; the oldest are dropped first."""

@@ -9,9 +9,9 @@ import struct
 import numpy as np
 import pytest
 
+from flintmq.kernel import layout
+from flintmq.kernel.layout import Raw, field_span, numpy_fields, record_struct
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records import layout
-from flintmq.protocol.records.layout import Raw, field_span, numpy_fields, record_struct
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flintmq.protocol.records import checksum
+from flintmq.kernel import checksum
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 15, 16, 100, 1024, 70_000])

@@ -126,6 +126,16 @@ RECONSUME_TIMES_AT: Final = field_span("reconsume_times")[0]
 BODY_LENGTH_AT: Final = field_span("body_length")[0]
 BODY_AT: Final = field_span("body_length")[1]
 
+MAGIC_V1: Final = 0xDAA320A7
+MAGIC_V2: Final = 0xDAA320AB
+"""What the second field of a record is; that of V2 has a wider length of its topic."""
+
+RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""No record is larger: many times what any broker is set to take."""
+
+CRC_MASK: Final = 0x7FFF_FFFF
+"""A record has the CRC-32 of its body without the top bit."""
+
 RECORD_BYTES_MIN: Final = BODY_AT + struct.calcsize(">" + TOPIC_LENGTH_V1 + PROPERTIES_LENGTH)
 """A V1 record with two IPv4 hosts and nothing else in it."""
 
