@@ -27,8 +27,8 @@ is loaded when it is first used.
 
 `frames` are topics without a data source, `versions` what differs between versions of pyspark.
 `listeners` drives a run: it plans micro-batches and is the member of the group; `tasks` is what
-runs in tasks.  `watching` reads what Spark reports of queries.  `pipelines` are jobs built on these:
-lake, reports, replay.  `environment` finds Java and pyspark; `session` makes a session.
+runs in tasks.  `watching` reads what Spark reports of queries.  `pipelines` are jobs built on all
+these: lake, reports, replay.  `environment` finds Java and pyspark; `session` makes a session.
 """
 
 from __future__ import annotations
