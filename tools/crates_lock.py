@@ -3,9 +3,9 @@
     native/crates.lock ─restore─► native/Cargo.lock     before a build
     native/Cargo.lock  ─save────► native/crates.lock    after `cargo update`
 
-A Cargo.lock says of every crate where it comes from.  The lock files of this repository hold names,
-versions and hashes only, so that they install through any mirror; cargo adds the source it is set up
-with, and checks the hashes.
+A Cargo.lock says of every crate where it comes from.  The lock files of this repository hold
+names, versions and hashes only, so that they install through any mirror; cargo adds the source it
+is set up with, and checks the hashes.
 
     python tools/crates_lock.py restore|save
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import typer
@@ -144,7 +145,7 @@ def lake(
 
     It follows the topics until it is told to stop; started again, it goes on where it was. Read
     Parquet with spark.read.parquet(DIR): Spark knows which files count. Days are those of the
-    store time, in UTC. Messages that do not fit --schema are in the partition quarantined=true.
+    store time, in UTC. Messages that do not fit --schema are in the partition quarantined=1.
 
     Examples:
         flintmq lake orders --to lake --until-now
@@ -159,6 +160,26 @@ def lake(
         raise typer.BadParameter("name the topics to write")
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **start_option(start))
+    lake_choices: dict[str, Any] = {
+        "format": format_name,
+        "schema": schema,
+        "into": into,
+        "until_now": until_now,
+    }
+    lake_choices |= {"checkpoint": checkpoint, "every_s": every, "files": files}
+    _write(topics, to, options, lake_choices, (spark, conf), metrics, output)
+
+
+def _write(
+    topics: list[str],
+    to: str,
+    options: Mapping[str, str],
+    choices: Mapping[str, Any],
+    spark: tuple[str, list[str] | None],
+    metrics: str | None,
+    output: Output,
+) -> None:
+    """Run a lake to its end.  ``options`` are those of the source."""
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -166,28 +187,16 @@ def lake(
     from flintmq.spark.pipelines.lake_query import lake_options
     from flintmq.spark.source.preflight import check_source
 
-    settings_of_format = _settings_of(format_name, conf)
+    master, conf = spark
+    needed = _settings_of(choices["format"], conf)
     check_source(lake_options(topics, options), stream=True)
     with (
         serving_metrics(metrics) as counted,
-        spark_for("lake", spark, [*settings_of_format, *(conf or ())]) as session,
+        spark_for("lake", master, [*needed, *(conf or ())]) as session,
         stopping() as told,
     ):
-        query = start_lake(
-            session,
-            topics,
-            to,
-            format=format_name,
-            schema=schema,
-            into=into,
-            until_now=until_now,
-            checkpoint=checkpoint,
-            every_s=every,
-            files=files,
-            progress=output is Output.TABLE,
-            metrics=counted,
-            **cast("dict[str, Any]", options),
-        )
+        shown = {"progress": output is Output.TABLE, "metrics": counted}
+        query = start_lake(session, topics, to, **cast(Any, {**choices, **shown, **options}))
         while not query.await_termination(LOOK_S):
             if told.is_set():
                 if not query.stop():

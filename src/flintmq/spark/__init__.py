@@ -25,9 +25,9 @@ is loaded when it is first used.
     rows ► sink ► messages                           df.write, df.writeStream
     rows ► decode ► columns, or a reason             flintmq.spark.decode
 
-`frames` are topics without a data source, `versions` what differs between versions of pyspark.
-`listeners` drives a run: it plans micro-batches and is the member of the group; `tasks` is what
-runs in tasks.  `watching` reads what Spark reports of queries.  `pipelines` are jobs built on all
+`listeners` is the driver of a run: it plans micro-batches and is the member of the group; `tasks`
+is what runs in tasks.  `frames` are topics without a data source, `versions` what differs between
+versions of pyspark.  `watching` reads what Spark reports of queries.  `pipelines` are jobs built on
 these: lake, reports, replay.  `environment` finds Java and pyspark; `session` makes a session.
 """
 

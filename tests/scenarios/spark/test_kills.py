@@ -4,6 +4,10 @@ What is killed is drawn from the seed, and when: the driver, both its Python and
 Python workers of the tasks; the process of the source.  Sometimes the newest commit file of the
 checkpoint is gone too, as if the disk had lost it.  What the killed leave behind lives on for as
 long as it likes: a task may send its last rows beside the one that repeats it.
+
+A lake of Delta needs a Spark that Delta has a release for; with any other, its test skips:
+
+    build/sparks/4.2/bin/python -m pytest -m heavy --timeout 0 tests/scenarios/spark -k delta
 """
 
 from __future__ import annotations

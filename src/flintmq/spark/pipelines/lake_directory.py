@@ -68,7 +68,16 @@ class LakeDirectory:
     def kind(self) -> LakeFormat | None:
         """The format of the lake that is there; None when there is none yet."""
         names = self._names(self.uri)
-        return next((kind for kind, mark in MARKS.items() if mark in names), None)
+        for kind, mark in MARKS.items():
+            if mark in names and self._has_commits(kind, mark):
+                return kind
+        return None
+
+    def _has_commits(self, kind: LakeFormat, mark: str) -> bool:
+        """A driver may have died between the first directory of a table and its first commit."""
+        if kind is LakeFormat.PARQUET:
+            return True
+        return any(name.endswith(".json") for name in self._names(f"{self.uri}/{mark}"))
 
     def require_own(self, kind: LakeFormat = LakeFormat.PARQUET) -> None:
         """`InvalidSetting` when the directory is no lake, or the checkpoint is not of this one."""

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
@@ -72,6 +73,9 @@ SETTINGS: Final[Mapping[LakeFormat, Mapping[str, str]]] = {
         EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     },
 }
+
+NO_FILES: Final = "UNABLE_TO_INFER_SCHEMA"
+"""What Spark says of Parquet without a file."""
 
 CATALOG: Final = "flintmq_lake"
 """The catalog of Iceberg in which a lake is a table; its warehouse is the directory above."""
@@ -188,8 +192,13 @@ class LakeTable:
 
 
 def written_columns(table: LakeTable, *, exists: bool) -> StructType | None:
-    """The columns of a lake that exists."""
-    return table.read().schema if exists else None
+    """The columns of a lake that has rows."""
+    try:
+        return table.read().schema if exists else None
+    except AnalysisException as error:
+        if error.getCondition() == NO_FILES:  # all its batches were empty so far
+            return None
+        raise
 
 
 def _column(field: Any) -> str:

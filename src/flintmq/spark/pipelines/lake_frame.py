@@ -6,7 +6,8 @@
 
 The day is that of the store time, in UTC, whatever the session's time zone.  Rows that do not fit
 their schema are parts of the same table, so that a micro-batch commits both at once; a reader
-that asks for ``NOT quarantined`` opens no file of theirs.
+that asks for ``quarantined = 0`` opens no file of theirs.  It is a number because every reader
+finds that in the name of a directory, and few find a boolean.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def lake_frame(
     others = [name for name in wanted if name != BODY]
     made = [into] if into is not None else bodies.columns.names
     counted = decoded.observe(COUNTED, f.count_if(is_bad).alias(QUARANTINED))
-    return counted.withColumn(QUARANTINED, is_bad).select(
+    return counted.withColumn(QUARANTINED, is_bad.cast("int")).select(
         *others, *made, BODY, DECODE_ERROR, QUARANTINED, TOPIC, DAY
     )
 

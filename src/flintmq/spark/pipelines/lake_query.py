@@ -30,6 +30,7 @@ from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.bodies.body_schema import BodySchema, Given, read_schema
 from flintmq.spark.environment.query_start import start_query
+from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
@@ -101,7 +102,7 @@ def lake(
 
     ``format`` is parquet, delta or iceberg; the last two need a session with `lake_settings`.
     ``schema`` makes columns of bodies (`flintmq.spark.decode`), ``into`` one column of all of them;
-    messages that do not fit are in the partition ``quarantined=true``.
+    messages that do not fit are in the partition ``quarantined=1``.
 
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.
@@ -112,6 +113,8 @@ def lake(
     """
     kind = format_of(format)
     given = lake_options(topics, options)
+    if not has_read_limits():
+        given = _for_older(given, has_limits(options), until_now=until_now)
     bodies = None if schema is None else _bodies(schema)
     if into is not None and bodies is None:
         raise InvalidSetting("into", into, "has no meaning without a schema")
@@ -156,11 +159,28 @@ def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> di
     options = as_texts(given, topics)
     if not has_option(options, table.STARTING_OFFSETS.name, table.STARTING_TIMESTAMP.name):
         options[table.STARTING_OFFSETS.name] = "earliest"
-    if not has_option(options, table.MAX_BYTES.name, table.MAX_OFFSETS.name):
+    if not has_limits(options):
         options[table.MAX_BYTES.name] = str(BATCH_BYTES)
     if SourceOptions.parse(options, stream=True).shape.form is not Form.ROCKETMQ:
         raise InvalidSetting(table.SCHEMA.name, Form.KAFKA, "a lake has RocketMQ's columns")
     return options
+
+
+def has_limits(options: Mapping[str, object]) -> bool:
+    """Whether the size of batches is given."""
+    names = {name.lower() for name in options}
+    return not names.isdisjoint({table.MAX_BYTES.name.lower(), table.MAX_OFFSETS.name.lower()})
+
+
+def _for_older(given: Mapping[str, str], is_limited: bool, *, until_now: bool) -> dict[str, str]:
+    """The same for a Spark that does not tell a source about limits and triggers.
+
+    What is there now is one batch, unless the user has limits: those the source refuses then.
+    """
+    if not until_now:
+        return {**given, table.TRIGGER.name: table.TriggerKind.INTERVAL.value}
+    ours = () if is_limited else (table.MAX_BYTES.name,)
+    return {name: text for name, text in given.items() if name not in ours}
 
 
 def _bodies(schema: Given) -> BodySchema:
