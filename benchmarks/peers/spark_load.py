@@ -36,6 +36,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import flintmq.spark
 from flintmq import App, Message, Producer, QueueRef
 from flintmq.client.admin import Admin
+from flintmq.core.group.consumer_settings import ConsumeMode
 
 OURS, KAFKA = "flintmq", "kafka"
 FIVE = "topic,queue_id,queue_offset,store_time,body"
@@ -111,7 +112,9 @@ class Bench:
             },
         }
 
-    def listen(self, topic: str, rows: int, mode: str = "pull", sink: str = "none") -> Result:
+    def listen(
+        self, topic: str, rows: int, mode: ConsumeMode = "pull", sink: str = "none"
+    ) -> Result:
         app = App(next(_ids), namesrv=self._namesrv, start_from="first", mode=mode)
 
         @app.listener(topic, batch_max=1_024)

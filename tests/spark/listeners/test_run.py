@@ -19,7 +19,8 @@ from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.clock import wall_ms
-from flintmq.spark.listeners.listener_run import Run, check_lease
+from flintmq.spark.listeners.batch_checks import check_lease
+from flintmq.spark.listeners.listener_run import Run
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from support.spark.support import PATIENCE_S, create_topic, lag, send, wait_for

@@ -29,16 +29,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from flintmq.arrow.reading.patience import RETRY_MS
 from flintmq.core.group.app import App
 from flintmq.core.group.consumer_settings import check_range
-from flintmq.errors import CircuitOpen, InvalidSetting, WrongState
+from flintmq.errors import CircuitOpen, InvalidSetting
 from flintmq.logs import logger
-from flintmq.net.clock import wall_ms
 from flintmq.reports.report_output import require_plots
 from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.environment.requirements import (
@@ -46,6 +44,7 @@ from flintmq.spark.environment.requirements import (
     has_read_limits,
     version_text,
 )
+from flintmq.spark.listeners.batch_checks import check_lease, report_verdicts
 from flintmq.spark.listeners.batch_pace import TARGET_S_MAX, report_pace
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
@@ -68,14 +67,12 @@ from flintmq.spark.outcomes.circuit_breaker import (
     CircuitBreaker,
     read_circuit_open,
 )
-from flintmq.spark.outcomes.outcome_rows import SETTLE
 from flintmq.spark.outcomes.outcome_sinks import Sink, attach, read_sinks
 from flintmq.spark.outcomes.outcome_summary import SummaryOf
 from flintmq.spark.outcomes.task_reports import DriverReports, raised_by_topic
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.tasks.packed_app import Program, listener_names, pack, read_program
-from flintmq.spark.tasks.popped_verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from flintmq.metrics.client_metrics import ClientMetrics
@@ -235,25 +232,6 @@ def _target_ms(batch_target_s: float | None) -> int | None:
         reason = f"is a time in seconds, above 0 and up to {TARGET_S_MAX}"
         raise InvalidSetting("batch_target_s", str(batch_target_s), reason)
     return max(1, round(batch_target_s * 1000))
-
-
-def check_lease(files: ControlFiles) -> None:
-    """Raise `WrongState` when queue locks were lost while a micro-batch ran."""
-    lease = files.read(names.LEASE)
-    if lease is None:
-        return
-    reason = "others may consume it now; the batch is not committed, and runs again"
-    if lease["broken"]:
-        raise WrongState(f"the lock of {', '.join(lease['broken'])}", "lost", reason)
-    until_ms = lease["until_ms"]
-    if until_ms is not None and wall_ms() > until_ms:
-        raise WrongState("the locks of this batch", "not renewed in time", reason)
-
-
-def report_verdicts(files: ControlFiles, frame: DataFrame) -> None:
-    """In a run that pops: say which messages of a micro-batch were not consumed."""
-    rows = frame.where(f.col(SETTLE).isNotNull()).select(SETTLE).collect()
-    files.write(VERDICTS, [row[0] for row in rows])
 
 
 class Run(WatchedQuery):
