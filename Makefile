@@ -7,8 +7,10 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
+PACKAGES := $(VENV)/.packages
+NATIVE_SOURCES := native/Cargo.toml native/crates.lock native/pyproject.toml $(wildcard native/src/*.rs)
 SPARKS := 3.5 4.0 4.1 4.2
-PEERS ?= broker client python spark replication
+PEERS ?= broker client python spark replication pop
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
 # they go to .venv: without them each Python takes twice as long to start.
@@ -18,7 +20,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
+.PHONY: help setup native lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +38,27 @@ define install
 	@touch $@
 endef
 
-$(READY): $(LOCK) pyproject.toml
+$(PACKAGES): $(LOCK) pyproject.toml
 	$(call install,$(LOCK),all that developers use)
+
+# The compiled kernel is built where cargo is.  Without it, or when that fails, the plain one is used.
+BUILD_NATIVE := $(BIN)/python tools/crates_lock.py restore && PATH="$(CURDIR)/$(BIN):$$PATH" \
+    MATURIN_PEP517_ARGS=--locked $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps \
+    --force-reinstall ./native
+
+$(READY): $(PACKAGES) $(if $(shell command -v cargo),$(NATIVE_SOURCES))
+	@if command -v cargo >/dev/null; then \
+	    echo "Building the compiled kernel"; \
+	    { $(BUILD_NATIVE); } >$(VENV)/native.log 2>&1 || \
+	        echo "It cannot be built (see $(VENV)/native.log): the plain one is used"; \
+	fi
+	@touch $@
+
+native: $(PACKAGES) ## Build and install the compiled kernel (needs cargo)
+	@command -v cargo >/dev/null || { echo "cargo is missing; it comes with Rust"; exit 1; }
+	$(BUILD_NATIVE)
+	@touch $(READY)
+	@$(BIN)/flintmq --version
 
 $(DEMO_READY): $(DEMO_LOCK) pyproject.toml
 	$(call install,$(DEMO_LOCK),about 600 MB the first time; 456 of them are Spark)
@@ -143,4 +164,4 @@ format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) native/target .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -149,12 +149,18 @@ def measure_quick(frames: list[Frame], quotas: str = "", *, checksums: bool = Fa
         for _ in range(ROUNDS):
             began = time.process_time()
             group = SentGroup(peer, b"".join, 0)
-            for frame in frames:
-                assert engine.quick.store(frame, sender, group, NOW_MS)
+            take(engine, frames, sender, group)
             engine.park(group, NOW_MS)
             engine.end_turn(NOW_MS)
             best = min(best, time.process_time() - began)
     return best / len(frames) * 1e6
+
+
+def take(engine: BrokerEngine, frames: list[Frame], sender: FastSender, group: SentGroup) -> None:
+    """As `client_session` does."""
+    taken = engine.quick.store_all(frames, 0, sender, group, NOW_MS)
+    for frame in frames[taken:]:
+        assert engine.quick.store(frame, sender, group, NOW_MS)
 
 
 def measure(frames: list[Frame]) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Raw
 
-from benchmarks.broker_send import ADDRESS, NOW_MS, TURN, Row, running, single, typed
+from benchmarks.broker_send import ADDRESS, NOW_MS, TURN, Row, running, single, take, typed
 from flintmq import Message
 from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.counters.message_counts import MessageCounts
@@ -172,8 +172,7 @@ def quick(engine: BrokerEngine, frames: list[Frame]) -> Callable[[], object]:
 
     def turn() -> None:
         group = SentGroup(peer, b"".join, wall_ms())
-        for frame in frames:
-            assert engine.quick.store(frame, sender, group, NOW_MS)
+        take(engine, frames, sender, group)
         engine.park(group, NOW_MS)
         engine.end_turn(NOW_MS)
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.at_rest import private_mib  # noqa: E402
+from benchmarks.report.goals import PLAIN  # noqa: E402
 from benchmarks.report.results import Row, median, ratio  # noqa: E402
 from support.interop.jvm import compile_java, jars, start_java  # noqa: E402
 from support.interop.real import RealRocketMQ  # noqa: E402
@@ -59,6 +60,8 @@ class Running:
     ready_s: float
     brokers: tuple[int, ...] = ()
     """Processes of its brokers, where it has several."""
+    said: dict[str, str] = field(default_factory=dict)
+    """What its ready line says, of a broker of ours."""
 
     def cpu_s(self) -> float:
         """User and system time the processes of the broker have used."""
@@ -75,8 +78,16 @@ def process_cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
-    """`flintmq serve` as a user starts it; what it logs is beside its directory."""
+def our_side(
+    directory: Path, *more: str, brokers: int = 1, kernel: str | None = None
+) -> Iterator[Running]:
+    """`flintmq serve` as a user starts it; what it logs is beside its directory.
+
+    ``kernel`` asks for one of both.
+    """
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    if kernel is not None:
+        environment["FLINTMQ_KERNEL"] = kernel
     directory.parent.mkdir(parents=True, exist_ok=True)
     log = directory.with_suffix(".log")
     started = time.monotonic()
@@ -85,12 +96,12 @@ def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
             [
                 *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory)),
                 *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
-                *("--flush", "async", "--brokers", str(brokers)),
+                *("--flush", "async", "--brokers", str(brokers), *more),
             ],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+            env=environment,
         )  # pip leaves modules compiled, and so does the first start
     try:
         assert process.stdout is not None
@@ -100,7 +111,9 @@ def our_side(directory: Path, brokers: int = 1) -> Iterator[Running]:
         if "namesrv" not in words:
             raise SystemExit(f"flintmq serve did not start:\n{log.read_text()[-2000:]}")
         name = "flintmq" if brokers == 1 else f"flintmq, {brokers} brokers"
-        yield Running(name, words["namesrv"], process.pid, ready_s, _children(process.pid))
+        name = name if kernel is None else PLAIN
+        children = _children(process.pid)
+        yield Running(name, words["namesrv"], process.pid, ready_s, children, words)
     finally:
         process.terminate()
         process.wait(30)

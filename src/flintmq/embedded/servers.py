@@ -158,7 +158,9 @@ class Servers:
             tls=tls_among_ourselves(self._tls) or False,
             _timing=self._grpc_timing,
         )
-        self.grpc = await open_door(plan, client, self.accounts)
+        self.grpc = await open_door(plan, client, self.accounts, self._auditor)
+        if self.metrics is not None:
+            self.metrics.sources = self._sources()
 
     @property
     def accounts(self) -> Accounts | None:
@@ -283,6 +285,7 @@ class Servers:
         return [
             *(broker_source(broker, node_id=key) for key, broker in self.brokers.items()),
             *map(name_server_source, self.name_servers),
+            *([] if self.grpc is None else [self.grpc.source]),
         ]
 
     async def _start_name_server(self, plan: NameServerPlan) -> NameServer:

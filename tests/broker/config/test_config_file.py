@@ -52,6 +52,7 @@ ODD_VALUES = {
     "haMasterAddress": "10.0.0.1:10912",
     "haAllowedSlaves": "10.0.0.2/32,fd00::/8",
     "inSyncReplicas": "3",
+    "minInSyncReplicas": "2",
     "brokerIP1": "fd00::1",
     "bindAddress": "0.0.0.0",
     "namesrvAddr": "10.0.0.1:9876;[fd00::1]:9876",

@@ -280,7 +280,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(broker: EmbeddedBroke
 
 
 def test_a_listener_that_cannot_travel_is_refused_by_its_name(broker: EmbeddedBroker) -> None:
-    from flintmq.spark.listeners.packed_app import pack, read_program
+    from flintmq.spark.tasks.packed_app import pack, read_program
 
     app = app_of(broker, "refused")
     lock = threading.Lock()

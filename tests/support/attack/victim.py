@@ -81,6 +81,11 @@ class Victim:
         fields = self._proc("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
+    def busy_s(self) -> float:
+        """How long its loop ran, or waited for a processor."""
+        ran_ns, waited_ns, _ = map(int, self._proc("schedstat").split())
+        return (ran_ns + waited_ns) / 1e9
+
     def memory_mb(self) -> float:
         (line,) = (row for row in self._proc("status").splitlines() if row.startswith("RssAnon:"))
         return int(line.split()[1]) / 1024

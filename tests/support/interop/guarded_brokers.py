@@ -12,6 +12,8 @@ Name servers are open, as RocketMQ's are: ours would refuse routes too.
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -152,7 +154,10 @@ def ours(acl: str, directory: Path) -> Iterator[Guarded]:
 
 @contextmanager
 def theirs(acl: str, directory: Path) -> Iterator[Guarded]:
-    """A real broker registers its own port; a proxy before the name server replaces it."""
+    """A real broker registers its own port; a proxy before the name server replaces it.
+
+    Its door does that in messages: the C++ client sends them back to the host that stored them.
+    """
     servers = RealRocketMQ(
         REAL_VERSIONS[acl],
         directory,
@@ -163,7 +168,12 @@ def theirs(acl: str, directory: Path) -> Iterator[Guarded]:
     accounts.parent.mkdir(parents=True)
     accounts.write_text(PLAIN_FILE)
     with ExitStack() as stack:
-        proxy = stack.enter_context(RecordingProxy(servers.broker))
+
+        def stored_at_door(frame: bytes) -> bytes:
+            return frame.replace(_store_host(servers.broker), _store_host(proxy.address))
+
+        proxy = RecordingProxy(servers.broker, rewrite_answers=stored_at_door)
+        stack.enter_context(proxy)
 
         def lead_through_door(frame: bytes) -> bytes:
             return frame.replace(servers.broker.encode(), proxy.address.encode())
@@ -175,6 +185,12 @@ def theirs(acl: str, directory: Path) -> Iterator[Guarded]:
         yield _with_topics(
             Guarded("real", acl, servers.namesrv, servers.broker, Door(proxy), accounts)
         )
+
+
+def _store_host(address: str) -> bytes:
+    """An address as it stands in records."""
+    host, _, port = address.rpartition(":")
+    return socket.inet_aton(host) + struct.pack(">I", int(port))
 
 
 def _with_topics(up: Guarded) -> Guarded:

@@ -6,7 +6,8 @@
 
 Whole frames are forwarded, in order and unchanged, unless a ``rewrite`` is given: it may replace
 bytes of what the connecting side sends (never their number), and what is kept is the original.
-Capturing needs that once: a broker registers its own port, and routes must lead through the proxy.
+``rewrite_answers`` does the same with what the other side sends.  A broker registers its own port,
+and has it in every message it stores, and clients must come through the proxy all the same.
 
 Refused: anything that is not framed as RocketMQ frames are.  TLS is therefore never recorded.
 """
@@ -44,10 +45,16 @@ class RecordedFrame:
 class RecordingProxy:
     """Listens on a port of its own and leads to ``upstream``."""
 
-    def __init__(self, upstream: str, *, rewrite: Rewrite | None = None) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        rewrite: Rewrite | None = None,
+        rewrite_answers: Rewrite | None = None,
+    ) -> None:
         host, _, port = upstream.rpartition(":")
         self._upstream = (host, int(port))
-        self._rewrite = rewrite
+        self._rewrite, self._rewrite_answers = rewrite, rewrite_answers
         self.port = free_port()
         self.address = f"{LOOPBACK}:{self.port}"
         self._lock = threading.Lock()
@@ -133,7 +140,8 @@ class RecordingProxy:
                 while (frame := _cut(pending)) is not None:
                     with self._lock:
                         self._frames.append(RecordedFrame(connection, to_server, frame))
-                    target.sendall(self._changed(frame) if to_server else frame)
+                    rewrite = self._rewrite if to_server else self._rewrite_answers
+                    target.sendall(frame if rewrite is None else _changed(frame, rewrite))
         except OSError:
             pass  # either end may go away at any time
         except ValueError as error:
@@ -142,13 +150,12 @@ class RecordingProxy:
             _shut(source)
             _shut(target)
 
-    def _changed(self, frame: bytes) -> bytes:
-        if self._rewrite is None:
-            return frame
-        changed = self._rewrite(frame)
-        if len(changed) != len(frame):
-            raise ValueError("a rewrite must keep the length of the frame")
-        return changed
+
+def _changed(frame: bytes, rewrite: Rewrite) -> bytes:
+    changed = rewrite(frame)
+    if len(changed) != len(frame):
+        raise ValueError("a rewrite must keep the length of the frame")
+    return changed
 
 
 def _cut(pending: bytearray) -> bytes | None:

@@ -12,16 +12,18 @@ Nothing of ``flintmq`` is used: the harness must not share a bug with what it ju
 
 from __future__ import annotations
 
+import fcntl
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from support.interop.ask import ask
 from support.interop.jvm import compile_java, jars, missing_tools, run_java, start_java
@@ -49,6 +51,7 @@ GET_BROKER_CLUSTER_INFO = 106
 
 # Below the range the kernel takes for outgoing connections, so none of those can be in the way.
 PORTS = range(20_000, 32_000, 10)
+PORT_LOCKS = Path(tempfile.gettempdir()) / "flintmq-test-ports"
 
 # Small files, so that a test's directory stays small; the rest is what tests want most often.
 BROKER_SETTINGS: dict[str, object] = {
@@ -299,16 +302,33 @@ class RealRocketMQ:
 
 
 def free_port() -> int:
-    """A port that is free together with its neighbours: a broker also takes -2 and +1."""
+    """A port that is free together with its neighbours: a broker also takes -2 and +1.
+
+    No other run of these tests gets it, as long as this process lives.
+    """
     for port in random.sample(PORTS, len(PORTS)):
-        taken = {port - 2, port, port + 1}
-        if not taken & _handed_out and all(map(_is_free, taken)):
-            _handed_out.update(taken)
+        if port in _reserved or not all(map(_is_free, (port - 2, port, port + 1))):
+            continue
+        if (reservation := _reserve(port)) is not None:
+            _reserved[port] = reservation
             return port
     raise RuntimeError("no free port")
 
 
-_handed_out: set[int] = set()
+_reserved: dict[int, IO[bytes]] = {}
+"""The locked files of the ports that were handed out."""
+
+
+def _reserve(port: int) -> IO[bytes] | None:
+    """A file that is locked until this process ends; None where another run has locked it."""
+    PORT_LOCKS.mkdir(exist_ok=True)
+    file = (PORT_LOCKS / str(port)).open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
 
 
 def _is_free(port: int) -> bool:

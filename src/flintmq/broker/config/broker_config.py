@@ -144,6 +144,8 @@ class BrokerConfig:
     timer_delay_ms_max: int = 3 * 24 * 3_600_000
     timers_max: int = 1_000_000
     """Timer messages that may wait at once."""
+    recalls: bool = False
+    """Whether producers may take timer messages back."""
 
     transaction_timeout_ms: int = 6_000
     transaction_check_ms: int = 30_000
