@@ -91,7 +91,7 @@ test-sparks: $(SPARKS:%=build/sparks/%/.ready) ## Run the tests that hold for ev
 	for version in $(SPARKS); do echo "pyspark $$version" && \
 	    build/sparks/$$version/bin/python -m pytest -p no:xdist -W ignore::ResourceWarning \
 	    -W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::UserWarning \
-	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/versions $(ARGS) || exit 1; done
+	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/versions/test_sparks.py $(ARGS) || exit 1; done
 
 coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
 	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)

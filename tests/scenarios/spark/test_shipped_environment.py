@@ -101,10 +101,10 @@ def packed(directory: Path) -> Path:
     """An environment with flintmq and what it needs, and no pyspark: workers have their own."""
     home = directory / "made"
     subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    pip = [home / "bin/python", "-m", "pip", "install", "--quiet"]
+    pip = [str(home / "bin/python"), "-m", "pip", "install", "--quiet"]
     clean = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
     subprocess.run([*pip, f"{ROOT}[arrow]"], check=True, timeout=RUN_S, env=clean)
     archive = directory / "environment.tar.gz"
-    command = [sys.executable, "-m", "venv_pack", "--prefix", home, "--output", archive]
+    command = [sys.executable, "-m", "venv_pack", "--prefix", str(home), "--output", str(archive)]
     subprocess.run(command, check=True, timeout=RUN_S)
     return archive

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import flintmq.spark
 from flintmq import App
 from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.errors import InvalidSetting
 from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.environment.requirements import (
     SOURCES_SINCE,
@@ -245,6 +246,9 @@ def test_listeners_consume(spark: SparkSession, broker: EmbeddedBroker, tmp_path
         with diary.open("a") as file:
             file.writelines(f"{message.body.decode()}\n" for message in messages)
 
+    if not has_read_limits():
+        with pytest.raises(InvalidSetting, match=r"pyspark 4\.2 or newer is needed"):
+            flintmq.spark.run(app, spark, available_now=True)
     run = flintmq.spark.run(app, spark, messages_max=3)
     try:
         wait_for(lambda: run.status().messages >= len(sent))

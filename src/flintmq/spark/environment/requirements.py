@@ -58,6 +58,14 @@ def has_read_limits() -> bool:
     return pyspark_version() >= READ_LIMITS_SINCE
 
 
+def require_read_limits(setting: str) -> None:
+    """`InvalidSetting` where a query that reads what is there now would end too early."""
+    if not has_read_limits():
+        newer = version_text(READ_LIMITS_SINCE)
+        reason = f"pyspark {newer} or newer is needed: older ones end after one micro-batch"
+        raise InvalidSetting(setting, "True", reason)
+
+
 def parsed(version: str) -> Version:
     """The first two numbers of a version; zeros where there are none."""
     found = re.match(r"(\d+)\.(\d+)", version)

@@ -39,11 +39,7 @@ from flintmq.errors import CircuitOpen, InvalidSetting
 from flintmq.logs import logger
 from flintmq.reports.report_output import require_plots
 from flintmq.spark.environment.query_start import start_query
-from flintmq.spark.environment.requirements import (
-    READ_LIMITS_SINCE,
-    has_read_limits,
-    version_text,
-)
+from flintmq.spark.environment.requirements import require_read_limits
 from flintmq.spark.listeners.batch_checks import check_lease, report_verdicts
 from flintmq.spark.listeners.batch_pace import TARGET_S_MAX, report_pace
 from flintmq.spark.listeners.listener_source import (
@@ -206,10 +202,8 @@ def _check(
     if not isinstance(session, SparkSession):
         reason = "through Spark Connect there is no driver to be a member of the group"
         raise InvalidSetting("spark", type(session).__name__, reason)
-    if available_now and not has_read_limits():
-        newer = version_text(READ_LIMITS_SINCE)
-        reason = f"pyspark {newer} or newer is needed: older ones end after one micro-batch"
-        raise InvalidSetting("available_now", "True", reason)
+    if available_now:
+        require_read_limits("available_now")
     if trigger is not None and available_now:
         raise InvalidSetting("trigger", trigger, "give trigger or available_now, not both")
     check_range("messages_max", messages_max, (1, MESSAGES_MAX * 1_000))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
 from flintmq.arrow.schema import Form, OnBadRecord, Properties
@@ -21,7 +21,7 @@ from flintmq.spark.options.option_table import (
 )
 
 
-class TriggerKind(Enum):
+class TriggerKind(StrEnum):
     """What a user says of the trigger of a query, where Spark does not tell the source."""
 
     INTERVAL = "interval"
