@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
 PACKAGES := $(VENV)/.packages
-NATIVE_SOURCES := native/Cargo.toml native/Cargo.lock native/pyproject.toml $(wildcard native/src/*.rs)
+NATIVE_SOURCES := native/Cargo.toml native/crates.lock native/pyproject.toml $(wildcard native/src/*.rs)
 SPARKS := 3.5 4.0 4.1 4.2
 PEERS ?= broker client python spark replication pop
 
@@ -42,13 +42,14 @@ $(PACKAGES): $(LOCK) pyproject.toml
 	$(call install,$(LOCK),all that developers use)
 
 # The compiled kernel is built where cargo is.  Without it, or when that fails, the plain one is used.
-BUILD_NATIVE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet \
-    --no-build-isolation --no-deps --force-reinstall ./native
+BUILD_NATIVE := $(BIN)/python tools/crates_lock.py restore && PATH="$(CURDIR)/$(BIN):$$PATH" \
+    MATURIN_PEP517_ARGS=--locked $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps \
+    --force-reinstall ./native
 
 $(READY): $(PACKAGES) $(if $(shell command -v cargo),$(NATIVE_SOURCES))
 	@if command -v cargo >/dev/null; then \
 	    echo "Building the compiled kernel"; \
-	    $(BUILD_NATIVE) >$(VENV)/native.log 2>&1 || \
+	    { $(BUILD_NATIVE); } >$(VENV)/native.log 2>&1 || \
 	        echo "It cannot be built (see $(VENV)/native.log): the plain one is used"; \
 	fi
 	@touch $@

@@ -208,7 +208,7 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"log", "index"},
         {"queues"},
         {"append_patterned", "record_lookup", "recovery", "scrub"},
-        {"light_queues"},
+        {"light_queues", "raw_columns"},
         {
             "batch_topics",
             "capacity",

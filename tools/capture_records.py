@@ -212,18 +212,19 @@ def property_checksum(rocketmq: RealRocketMQ, judge: WireJudge) -> Iterator[Row]
 
 def light_queues(version: str, judge: WireJudge) -> Iterator[Row]:
     """Records that are in light queues; names, tags and keys in the order of a Java map."""
-    with tempfile.TemporaryDirectory() as directory:
-        settings = {"enableLmq": True, "enableMultiDispatch": True}
-        with RealRocketMQ(version, Path(directory), **settings) as rocketmq:
-            for number, light in enumerate(LIGHT):
-                properties = (
-                    f"INNER_MULTI_DISPATCH\x01{light}\x02TAGS\x01a\x02KEYS\x01k{number}\x02"
-                )
-                properties += f"UNIQ_KEY\x01{UNIQUE_ID[:-1]}{number}\x02from\x01mqtt"
-                send(rocketmq.broker, "chat", b"%d" % number, properties)
-            for number in range(len(LIGHT)):
-                record = next(pull(rocketmq.broker, "chat", number))
-                yield row(judge, "light-queues", "probe", version, record)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        RealRocketMQ(
+            version, Path(directory), enableLmq=True, enableMultiDispatch=True
+        ) as rocketmq,
+    ):
+        for number, light in enumerate(LIGHT):
+            properties = f"INNER_MULTI_DISPATCH\x01{light}\x02TAGS\x01a\x02KEYS\x01k{number}\x02"
+            properties += f"UNIQ_KEY\x01{UNIQUE_ID[:-1]}{number}\x02from\x01mqtt"
+            send(rocketmq.broker, "chat", b"%d" % number, properties)
+        for number in range(len(LIGHT)):
+            record = next(pull(rocketmq.broker, "chat", number))
+            yield row(judge, "light-queues", "probe", version, record)
 
 
 def rows(version: str, only_light: bool) -> Iterator[Row]:

@@ -236,6 +236,7 @@ BROKER: Final = {
     "messageDelayLevel": "The delays of the levels, from level 1 on.",
     "timerWheelEnable": "Serve messages that ask for a time of delivery.",
     "timerMaxDelaySec": "The latest such time from now, s.",
+    "recallMessageEnable": "Let producers take timer messages back before their time.",
     "rejectTransactionMessage": "Refuse half messages.",
     "transactionTimeOut": "How old a half message is before its producer is asked, ms.",
     "transactionCheckMax": "How often it is asked.",

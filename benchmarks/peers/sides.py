@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.at_rest import private_mib  # noqa: E402
+from benchmarks.report.goals import PLAIN  # noqa: E402
 from benchmarks.report.results import Row, median, ratio  # noqa: E402
 from support.interop.jvm import compile_java, jars, start_java  # noqa: E402
 from support.interop.real import RealRocketMQ  # noqa: E402
@@ -77,8 +78,16 @@ def process_cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def our_side(directory: Path, *more: str, brokers: int = 1) -> Iterator[Running]:
-    """`flintmq serve` as a user starts it; what it logs is beside its directory."""
+def our_side(
+    directory: Path, *more: str, brokers: int = 1, kernel: str | None = None
+) -> Iterator[Running]:
+    """`flintmq serve` as a user starts it; what it logs is beside its directory.
+
+    ``kernel`` asks for one of both.
+    """
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    if kernel is not None:
+        environment["FLINTMQ_KERNEL"] = kernel
     directory.parent.mkdir(parents=True, exist_ok=True)
     log = directory.with_suffix(".log")
     started = time.monotonic()
@@ -92,7 +101,7 @@ def our_side(directory: Path, *more: str, brokers: int = 1) -> Iterator[Running]
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+            env=environment,
         )  # pip leaves modules compiled, and so does the first start
     try:
         assert process.stdout is not None
@@ -102,6 +111,7 @@ def our_side(directory: Path, *more: str, brokers: int = 1) -> Iterator[Running]
         if "namesrv" not in words:
             raise SystemExit(f"flintmq serve did not start:\n{log.read_text()[-2000:]}")
         name = "flintmq" if brokers == 1 else f"flintmq, {brokers} brokers"
+        name = name if kernel is None else PLAIN
         children = _children(process.pid)
         yield Running(name, words["namesrv"], process.pid, ready_s, children, words)
     finally:

@@ -52,6 +52,7 @@ from benchmarks.peers.spark_workloads import (
     batches,
     full_speed,
     growth_topics,
+    queues_of_work,
     reads,
     sinks,
     small_rows,
@@ -292,6 +293,11 @@ def run(
         bench.fill(Topic("streamed", QUEUES, sizes.stream, 100))
         bench.alternate(fast, rounds, 1)
         yield table(HEAD, lines([fast])), [Measured(fast.name, fast.rows)]
+    jobs = queues_of_work(sizes)
+    if is_chosen(jobs.name):
+        bench.fill(Topic("jobs", QUEUES, sizes.jobs, 100, (OURS,)))
+        bench.alternate(jobs, rounds, 1)
+        yield table(HEAD, lines([jobs])), [Measured(jobs.name, jobs.rows)]
     small = batches(sizes)
     if is_chosen(small.name):
         bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))

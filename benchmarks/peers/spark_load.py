@@ -7,7 +7,7 @@ Each line of its input is a command in JSON, and is answered with a line of JSON
     check    that a topic has exactly these rows
     read     a batch over a topic into nothing
     batches  a stream in small batches: the median time of one, in milliseconds
-    listen   a listener inside the tasks that read (ours alone)
+    listen   a listener inside the tasks that read, pulled or popped (ours alone)
     map      the same work on the rows of a source, in a second step in Python
     stream   a stream over a whole topic into nothing, in a few large batches
     sink     a batch of rows into a topic
@@ -111,16 +111,20 @@ class Bench:
             },
         }
 
-    def listen(self, topic: str, rows: int) -> Result:
-        app = App(next(_ids), namesrv=self._namesrv, start_from="first")
+    def listen(self, topic: str, rows: int, mode: str = "pull", sink: str = "none") -> Result:
+        app = App(next(_ids), namesrv=self._namesrv, start_from="first", mode=mode)
 
         @app.listener(topic, batch_max=1_024)
         def work(messages: tuple[Any, ...]) -> None:
             for message in messages:
                 crc32(message.body)
 
-        run = flintmq.spark.run(app, self._spark, available_now=True, messages_max=rows)
-        run.await_termination()
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+            place = {"format": sink, "path": directory} if sink != "none" else "none"
+            run = flintmq.spark.run(
+                app, self._spark, sink=place, available_now=True, messages_max=rows
+            )
+            run.await_termination()
         return _rate(rows, run.query)
 
     def map(self, side: str, topic: str, rows: int) -> Result:

@@ -26,6 +26,7 @@ class Sizes:
     rounds: int
     warm_ups: int = 6  # a JVM gets faster for a long time
     stream: int = 5_000_000
+    jobs: int = 64_000
 
 
 QUICK = Sizes({100: 300_000, 1024: 100_000}, 15, (10_000, 300_000), 300_000, 3, stream=1_000_000)
@@ -81,6 +82,14 @@ def works(sizes: Sizes) -> Iterator[Workload]:
                 "Kafka, mapInArrow": {"do": "map", "side": KAFKA, **what},
             },
         )
+
+
+def queues_of_work(sizes: Sizes) -> Workload:
+    what = {"do": "listen", "topic": "jobs", "rows": sizes.jobs}
+    return Workload(
+        "listeners as a work queue, 100 B",
+        {"flintmq, popped": {**what, "mode": "pop"}, "flintmq, pulled": what},
+    )
 
 
 def sinks(sizes: Sizes) -> Iterator[Workload]:

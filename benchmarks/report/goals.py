@@ -22,6 +22,7 @@ METRICS = {
     "private_mib": "memory",
 }
 
+PLAIN = "flintmq, plain kernel"
 ROCKETMQ = ("RocketMQ 4.9.7", "RocketMQ 5.3.3")
 JAVA = ("Java 5.3.3",)
 CLIENTS = ("aiokafka", "kafka-python", "confluent-kafka", "redis-py", "nats-py")
@@ -92,25 +93,25 @@ def _replicated(threads: str) -> Line:
 
 
 LINES: Sequence[Line] = (
-    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.3, rate=1.2),
-    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.3, rate=1.4),
+    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.5, rate=1.2),
+    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.33, rate=1.4),
     _broker(
         "sync send 128 B, 64 threads",
         "sync send 128 B, 64 threads",
         server_us=0.33,
-        rate=1.5,
+        rate=1.4,
         p99_ms=1.0,
     ),
     Line(
         "two broker processes, sync send 128 B, 64 threads",
         BROKER,
-        "sync send 128 B, 64 threads",
+        "sync send 128 B, 64 threads, two brokers",
         ("flintmq",),
         _goals(rate=1.6),
         "flintmq, 2 brokers",
     ),
     _broker("sync send 1 KiB, 64 threads", "sync send 1 KiB, 64 threads", server_us=0.4),
-    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.7),
+    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 128 B", "pull 128 B, 32 a pull", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 1 KiB", "pull 1 KiB, 32 a pull", server_us=0.5),
     _broker("end to end at 1,000 a second", "end to end at 1,000 a second", p99_ms=1.0),
@@ -146,6 +147,17 @@ LINES: Sequence[Line] = (
         ("aiokafka",),
         _goals(rate=1.0, client_us=1.0),
         "flintmq, auto_batch",
+    ),
+    *(
+        Line(
+            f"{work}, beside {name}",
+            PYTHON,
+            f"{work}, 128 B, on RocketMQ 5.3.3",
+            (name,),
+            _goals(rate=3.0, client_us=0.5),
+        )
+        for name in ("rocketmq", "rocketmq-python-client")
+        for work in ("send one by one", "send many at once", "push of a backlog")
     ),
     *(
         Line(

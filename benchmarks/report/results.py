@@ -94,14 +94,22 @@ def save(
     versions: Mapping[str, str],
     settings: Mapping[str, object],
     skipped: Mapping[str, str] | None = None,
+    adds: bool = False,
     **more: object,
 ) -> None:
+    """Write what was measured; with ``adds`` beside what is kept of workloads that were not."""
+    rows = {each.name: each for each in workloads}
+    path = KEPT / out.name
+    if adds and path.exists():
+        kept = load(path)
+        rows, versions = kept.workloads | rows, kept.versions | dict(versions)
+        settings = kept.settings | {"added": ", ".join(each.name for each in workloads)}
     found = {
         "machine": machine(),
         "versions": dict(versions),
         "settings": dict(settings),
         "skipped": dict(skipped or {}),
-        "workloads": [{"name": each.name, "rows": each.rows} for each in workloads],
+        "workloads": [{"name": each.name, "rows": each.rows} for each in rows.values()],
         **more,
     }
     out.parent.mkdir(parents=True, exist_ok=True)

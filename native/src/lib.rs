@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod batches;
 mod bytes;
 mod frames;
 mod hashes;
@@ -29,6 +30,7 @@ fn flintmq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FACE", FACE)?;
     module.add("PanicException", module.py().get_type::<PanicException>())?;
     module.add_function(wrap_pyfunction!(panic_now, module)?)?;
+    module.add_function(wrap_pyfunction!(batches::lay_out_batch, module)?)?;
     module.add_function(wrap_pyfunction!(frames::cut_frames, module)?)?;
     module.add_function(wrap_pyfunction!(hashes::hash_keys, module)?)?;
     module.add_function(wrap_pyfunction!(records::read_plain, module)?)?;

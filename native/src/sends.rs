@@ -7,7 +7,7 @@ use crate::records::CRC_MASK;
 
 const TIME_DIGITS: usize = 13;
 const OPAQUE_DIGITS_MAX: usize = 9;
-const PROPERTIES_BYTES_MAX: usize = 32_767;
+pub const PROPERTIES_BYTES_MAX: usize = 32_767;
 
 /// A `SendForm`, as it came.
 struct Form<'py> {
@@ -34,7 +34,7 @@ struct Form<'py> {
     places: Option<(usize, usize)>, // among queues and sizes, once a send was taken
 }
 
-fn octets_of<'py>(form: &Bound<'py, PyTuple>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
+pub fn octets_of<'py>(form: &Bound<'py, PyTuple>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
     Ok(form.get_item(at)?.cast_into::<PyBytes>()?)
 }
 
@@ -280,6 +280,13 @@ fn sizes_place<'py>(
     Ok(sizes.len() - 1)
 }
 
+/// Sixteen digits, as in a message id.
+pub fn write_hex(out: &mut Vec<u8>, log_offset: i64) {
+    for shift in (0..16).rev() {
+        out.push(b"0123456789ABCDEF"[(log_offset >> (shift * 4) & 15) as usize]);
+    }
+}
+
 /// The frame that says where a message is.
 fn write_answer(
     out: &mut Vec<u8>,
@@ -292,9 +299,7 @@ fn write_answer(
     out.clear();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(pieces[0].as_bytes());
-    for shift in (0..16).rev() {
-        out.push(b"0123456789ABCDEF"[(log_offset >> (shift * 4) & 15) as usize]);
-    }
+    write_hex(out, log_offset);
     out.extend_from_slice(pieces[1].as_bytes());
     out.extend_from_slice(queue_offset.to_string().as_bytes());
     out.extend_from_slice(pieces[2].as_bytes());

@@ -17,9 +17,11 @@ import pytest
 
 from flintmq.kernel.choice import Kernel
 from flintmq.kernel.face import Loops
+from flintmq.kernel.python.batches import UNIQUE_ID_START, BatchForm, BatchRoom
 from flintmq.kernel.python.plain_records import Wishes
 from flintmq.kernel.python.sends import SendForm, SendRoom
 from flintmq.model.host import Host
+from flintmq.protocol.records.batch import join_batch
 from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
 from flintmq.protocol.records.record_pattern import packed_host, pattern_of
 from support.fuzz import corpus
@@ -34,6 +36,7 @@ HEAD, MIDDLE = b'{"code":310,"g":"', b'","h":"0","i":"UNIQ_KEY\\u0001'
 REST, TAIL = b'\\u0002WAIT\\u0001true","opaque":', b'"version":399}'
 TIMES = (b"1700000000123", b"0700000000123", b"170000000012x", b"17")
 IDS = (b"0A" * 16, b"7F" * 16, b"0A" * 15 + b"-A", b"0A" * 15)
+ENDINGS = [b"\x02", b"", b"\x02A\x01b", b"\x02\x02"]
 NUMBERS = (b"1", b"999999999", b"9999999999", b"0", b"01", b"", b"1x", b"77")
 
 
@@ -62,6 +65,11 @@ def page(chance: Random) -> bytes:
 @cache
 def corpus_records() -> list[bytes]:
     return list(corpus.records())
+
+
+@cache
+def corpus_batches() -> list[bytes]:
+    return list(corpus.batches())
 
 
 @cache
@@ -122,6 +130,30 @@ def for_lay_out_sends(chance: Random) -> tuple[Any, ...]:
     return frames, start, forms, growths.__getitem__, room
 
 
+def for_lay_out_batch(chance: Random) -> tuple[Any, ...]:
+    texts = [
+        UNIQUE_ID_START + chance.randbytes(4).hex().encode() + ending
+        for ending in chance.choice([*([each] for each in ENDINGS), ENDINGS[:2], ENDINGS])
+        for _ in range(chance.randrange(1, 5))
+    ]
+    size = chance.choice([[20], [0, 1, 30]])
+    body = join_batch((chance.randbytes(chance.choice(size)), text, -3) for text in texts)
+    if chance.random() < 0.4:
+        body = bent([body, *corpus_batches()], chance)
+    pattern = pattern_of("orders", 3, False, HOST.packed, HOST.port, 0, 0, 0)
+    magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+    form = BatchForm(
+        pattern.fixed_bytes, magic, queue_and_flag[:4], sys_flag, packed_host(HOST), store_rest,
+        topic_field, "orders", b"WAIT\x01true\x02", 1_700_000_000_000, b"0A00000100002A9F",
+    )  # fmt: skip
+    log_offset = chance.randrange(2**50)
+    log_stop = log_offset + chance.choice([400, 1 << 20, 1 << 20])
+    limits = chance.choice([160, 1 << 16]), chance.choice([0, 120]), chance.choice([700, 1 << 20])
+    room = BatchRoom(log_offset, log_stop, chance.randrange(2**40), *limits, 1_700)
+    keys = ["k", "k2"][: chance.randrange(3)]
+    return body, form, room, lambda rest: (-len(rest), keys)
+
+
 def for_hash_keys(chance: Random) -> tuple[Any, ...]:
     alphabet = chance.choice(["AB01", "aż😀", "a\ud800\udc00b", "\uffff\U0010ffff"])
     counts = [chance.randrange(3) for _ in range(chance.randrange(1, 6))]
@@ -137,6 +169,7 @@ def for_hash_keys(chance: Random) -> tuple[Any, ...]:
 INPUTS: dict[str, Callable[[Random], tuple[Any, ...]]] = {
     "cut_frames": for_cut_frames,
     "hash_keys": for_hash_keys,
+    "lay_out_batch": for_lay_out_batch,
     "lay_out_sends": for_lay_out_sends,
     "read_plain": for_read_plain,
 }

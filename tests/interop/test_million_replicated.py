@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 COUNT = int(os.environ.get("FLINTMQ_REPLICATED", "1000000"))
 PATIENCE_S = 300.0
 PAIRS = [("ours", "4.9.7"), ("ours", "5.3.3"), ("4.9.7", "ours"), ("5.3.3", "ours")]
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 16 * 1024 * 1024,
     "mappedFileSizeConsumeQueue": 600_000,
     "slaveTimeout": 60_000,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from flintmq.kernel.choice import Kernel, kernel
-from flintmq.kernel.python import frames, key_hashes, plain_records, sends
+from flintmq.kernel.python import batches, frames, key_hashes, plain_records, sends
 from flintmq.model.message import ReceivedMessage
 
 
@@ -22,6 +22,7 @@ class Loops:
         )
         self.cut_frames = choose(frames.cut_frames, frames.CutFrames)
         self.hash_keys = choose(key_hashes.hash_keys)
+        self.lay_out_batch = choose(batches.lay_out_batch, batches.LaidBatch)
         self.lay_out_sends = choose(sends.lay_out_sends, sends.LaidOut)
 
 

@@ -20,14 +20,15 @@ Where flintmq is installed with pip, Spark finds the format without `register`. 
 is loaded when it is first used.
 
     options ► source ► reading ► arrow ► rows        spark.read, spark.readStream
-                 │        └─► listeners ► outcomes    flintmq.spark.run: listeners in tasks
+                 │        └─► tasks ► outcomes        flintmq.spark.run: listeners in tasks
                  └─► offsets of the group
     rows ► sink ► messages                           df.write, df.writeStream
     rows ► decode ► columns, or a reason             flintmq.spark.decode
 
-`frames` are topics without a data source, `versions` what differs between versions of pyspark.
-`watching` reads what Spark reports of queries.  `pipelines` are jobs built on these: lake, reports,
-replay.  `environment` finds Java and pyspark; `session` makes a session.
+`listeners` is the driver of a run: it plans micro-batches and is the member of the group; `tasks`
+is what runs in tasks.  `frames` are topics without a data source, `versions` what differs between
+versions of pyspark.  `watching` reads what Spark reports of queries.  `pipelines` are jobs built on
+these: lake, reports, replay.  `environment` finds Java and pyspark; `session` makes a session.
 """
 
 from __future__ import annotations

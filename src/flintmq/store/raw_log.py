@@ -47,6 +47,7 @@ from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, FILL_UNIT
 from flintmq.store.light_queues import LightQueues
 from flintmq.store.queues.consume_queue import GAP_UNITS_MAX
 from flintmq.store.queues.dispatch import QUEUED_TYPES, QueueGrowth, delivery_code, keys_of
+from flintmq.store.raw_columns import take_columns
 from flintmq.store.recovery.log_columns import inner_count
 from flintmq.store.recovery.parts import StoreParts
 from flintmq.store.scrub import LogScrub
@@ -141,6 +142,8 @@ class RawLog:
         room_bytes = log.room_bytes
         window = view[:room_bytes]
         at = store_ms = 0
+        if not is_sure and (many := take_columns(self._parts, window, base)) is not None:
+            at, store_ms = many
         try:
             while at < len(window):
                 stop = _filler_stop(window, at, base, room_bytes)

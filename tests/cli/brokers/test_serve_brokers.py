@@ -39,15 +39,6 @@ def until(holds: Callable[[], bool]) -> None:
         sleep(0.02)
 
 
-def children(parent: int) -> dict[str, int]:
-    """The broker processes of a parent, by name."""
-    found = {}
-    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        found[words[-2].decode()] = int(pid)
-    return found
-
-
 def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
@@ -106,7 +97,7 @@ def test_a_broker_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(
         before = cluster(served.namesrv)
         load = Load(served.namesrv)
         load.more(50)
-        pids = children(served.process.pid)
+        pids = served.brokers()
         os.kill(pids["broker-b"], signal.SIGKILL)
         until(lambda: set(cluster(served.namesrv)) == {"broker-a"})
         send(before["broker-a"], "made-meanwhile")
@@ -116,7 +107,7 @@ def test_a_broker_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(
         send(before["broker-b"], "orders", b"again")
         acknowledged = load.stop() | {b"again"}
         found = consumed(served.namesrv, "orders", acknowledged)
-        ends = children(served.process.pid)
+        ends = served.brokers()
         code = served.stop()
 
     assert acknowledged <= found
@@ -159,7 +150,7 @@ def test_brokers_whose_parent_is_gone_stop_and_store_everything(tmp_path: Path) 
     with running("serve", "--brokers", "2", *FREE, "--data", tmp_path) as served:
         both = cluster(served.namesrv)
         send(both["broker-a"], "orders", b"kept")
-        pids = children(served.process.pid)
+        pids = served.brokers()
         served.process.kill()
         until(lambda: not any(is_there(pid) for pid in pids.values()))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flintmq.core.group.listener_results import Again, Consumed, Dead, DeadLetter, Retry
+from flintmq.core.group.listener_results import Again, Consumed, Dead, DeadLetter, Outcome, Retry
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.spark.listeners.pop_driver import cut_tasks
@@ -108,7 +108,7 @@ def test_tasks_cover_what_was_popped_once(pops: list[tuple[str, int]], limit: in
 
 
 def test_a_verdict_travels_as_text() -> None:
-    outcomes = [Consumed(), Again(3, None, "später"), Dead("never")]
+    outcomes: list[Outcome] = [Consumed(), Again(3, None, "später"), Dead("never")]
     texts = [write_verdict(7, place, outcome) for place, outcome in enumerate(outcomes)]
     assert texts[0] is None
     found = read_verdicts([text for text in texts if text is not None])[7]

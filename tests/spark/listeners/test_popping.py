@@ -74,7 +74,7 @@ def test_every_message_is_consumed_once_and_acknowledged(
 def test_a_poisoned_message_blocks_nobody_and_ends_as_a_dead_letter(
     spark: SparkSession, own_broker: EmbeddedBroker
 ) -> None:
-    app = prepared(own_broker, "popped-poison", retry_max=1)
+    app = prepared(own_broker, "popped-poison", retry_max=1, invisible_ms=300_000)
 
     @app.listener("popped-poison")
     def work(messages: Any) -> Any:

@@ -104,8 +104,8 @@ def send_rare_kinds(producer: Producer, namesrv: str) -> None:
             buyers.send_in_transaction(Message("bought", b"%d" % number), _done, timeout_ms=SEND_MS)
     with PullConsumer("returners", namesrv=namesrv) as consumer:
         for queue in consumer.queues("large"):
-            for number, message in enumerate(consumer.pull(queue, 0).messages):
-                consumer.send_back(message, delay_level=-1 if number % 2 else 1)
+            for number, received in enumerate(consumer.pull(queue, 0).messages):
+                consumer.send_back(received, delay_level=-1 if number % 2 else 1)
 
 
 def _done(_message: Message, transaction_id: str) -> TransactionState:

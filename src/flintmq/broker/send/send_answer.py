@@ -51,6 +51,11 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
+def id_prefix(host: Host) -> bytes:
+    """What the ids of all messages stored at ``host`` begin with."""
+    return _id_prefix(host.packed, host.port).encode()
+
+
 def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
     """The offset message ids of many records, joined by commas."""
     prefix = bytes.fromhex(_id_prefix(host.packed, host.port))

@@ -153,11 +153,11 @@ def run(
         breaker = None
         if failures_max is not None:
             breaker = CircuitBreaker(app.group, listener_names(program), failures_max)
-        options = {
+        options: dict[str, str | int] = {
             CONTROL_DIRECTORY: directory,
             MAX_MESSAGES: messages_max,
             PARTITIONS: spark.sparkContext.defaultParallelism,
-            SLIM: not sinks,
+            SLIM: str(not sinks).lower(),
             **({} if target_ms is None else {TARGET_MS: target_ms}),
         }
         frame = spark.readStream.format(NAME).options(**options).load()
