@@ -33,7 +33,7 @@ class Sessions(StatefulProcessor):
         self._handle.registerTimer(max(times_ms) + 60_000)
         yield from ()
 
-    def handleExpiredTimer(self, key: Any, _timers: Any, _expired: Any) -> Any:  # noqa: N802
+    def handleExpiredTimer(self, key: Any, *_: Any, **_times: Any) -> Any:  # noqa: N802
         yield Row(user=key[0], clicks=self._clicks.get()[0])
         self._clicks.clear()
 

@@ -186,14 +186,12 @@ def test_bodies_become_columns_of_a_lake_and_small_files_one(
     assert written.await_termination(START_S)
     assert (written.status().messages, written.status().quarantined) == (7, 2)
     before = len(list(to.rglob("part-*.parquet")))
-    user = Shell(broker.namesrv)
-    facts = user.facts("lake", "--compact", "--to", str(to))
-    nothing = user.facts("lake", "--compact", "--to", str(to))
+    done, nothing = compact(spark, str(to)), compact(spark, str(to))
 
     frame = spark.read.parquet(str(to))
     files = list(to.rglob("part-*.parquet"))
-    assert (before, len(files)) == (facts["before"], facts["after"]) == (5, 2)
-    assert (nothing["before"], nothing["after"]) == (0, 0)
+    assert (before, len(files)) == (done.files_before, done.files_after) == (5, 2)
+    assert (nothing.files_before, nothing.files_after) == (0, 0)
     assert seen_by_others(to) == 7
     good = frame.where("quarantined = 0").select("order", "amount", "tags", "body")
     assert {tuple(row) for row in good.collect()} == {
@@ -212,6 +210,20 @@ def test_bodies_become_columns_of_a_lake_and_small_files_one(
         until_now(spark, broker, topic, to, **{**schema, "schema": "order STRING, amount STRING"})
     with pytest.raises(InvalidSetting, match="written with one"):
         until_now(spark, broker, topic, to)
+
+
+@pytest.mark.heavy
+def test_the_command_compacts_a_lake(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "compacted"), tmp_path / "lake"
+    send(broker, topic, [f"{n}" for n in range(6)])
+    until_now(spark, broker, topic, to, maxOffsetsPerTrigger=2)
+
+    facts = Shell(broker.namesrv).facts("lake", "--compact", "--to", str(to))
+
+    assert (facts["before"], facts["after"]) == (3, 1)
+    assert bodies(spark.read.parquet(str(to))) == [f"{n}" for n in range(6)]
 
 
 def test_a_lake_that_has_no_rows_yet_goes_on(
