@@ -26,7 +26,7 @@ from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.engine_port import Request
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host

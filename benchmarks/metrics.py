@@ -25,7 +25,7 @@ from flintmq.broker.counters.message_counts import MessageCounts
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.core.conversation import Call
 from flintmq.embedded.broker import EmbeddedBroker

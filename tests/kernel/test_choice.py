@@ -65,7 +65,7 @@ def test_a_compiled_kernel_of_another_version_is_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = module_of()
-    old.FACE = choice.FACE - 1
+    vars(old).update(FACE=choice.FACE - 1)
     monkeypatch.setitem(sys.modules, "flintmq_native", old)
 
     with caplog.at_level(logging.WARNING):

@@ -18,7 +18,7 @@ from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channels.channel import Channel

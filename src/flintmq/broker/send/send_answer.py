@@ -117,7 +117,8 @@ class SentFrame:
             pieces.append(before)
         self._template = template + rest + b"%b" + end
         pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
-        self.pieces = (pieces[0] + offset_id[:-16].encode(), *pieces[1:])
+        one, two, three, four, five = pieces
+        self.pieces = one + offset_id[:-16].encode(), two, three, four, five
         """What stands around log offset, queue offset, unique id and opaque number."""
 
     def fill(

@@ -11,7 +11,7 @@ Invariant: a message is given for exactly the records a caller would decode one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
@@ -64,7 +64,7 @@ class Wishes(NamedTuple):
     broker: str
     queue_id: int | None
     offset_delta: int
-    later: Callable[[bytes, Any], Mapping[str, str]]
+    later: Callable[[bytes, Any], Any]
     memo: object
 
 
