@@ -7,7 +7,10 @@ LOCK := requirements/dev.lock
 READY := $(VENV)/.ready
 DEMO_LOCK := requirements/demo.lock
 DEMO_READY := $(VENV)/.ready-for-the-demo
-PEERS ?= broker client python spark
+PACKAGES := $(VENV)/.packages
+NATIVE_SOURCES := native/Cargo.toml native/crates.lock native/pyproject.toml $(wildcard native/src/*.rs)
+SPARKS := 3.5 4.0 4.1 4.2
+PEERS ?= broker client python spark replication pop
 
 # Tests start hundreds of Pythons.  Where the environment wants no compiled files beside the sources,
 # they go to .venv: without them each Python takes twice as long to start.
@@ -17,7 +20,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test coverage check fuzz attack crash soak monitoring bench bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
+.PHONY: help setup native lock demo test coverage check fuzz attack crash soak monitoring test-sparks bench bench-quick bench-peers bench-growth bench-soak bench-profile bench-report interop judge test-browser docs site format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +38,27 @@ define install
 	@touch $@
 endef
 
-$(READY): $(LOCK) pyproject.toml
+$(PACKAGES): $(LOCK) pyproject.toml
 	$(call install,$(LOCK),all that developers use)
+
+# The compiled kernel is built where cargo is.  Without it, or when that fails, the plain one is used.
+BUILD_NATIVE := $(BIN)/python tools/crates_lock.py restore && PATH="$(CURDIR)/$(BIN):$$PATH" \
+    MATURIN_PEP517_ARGS=--locked $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps \
+    --force-reinstall ./native
+
+$(READY): $(PACKAGES) $(if $(shell command -v cargo),$(NATIVE_SOURCES))
+	@if command -v cargo >/dev/null; then \
+	    echo "Building the compiled kernel"; \
+	    { $(BUILD_NATIVE); } >$(VENV)/native.log 2>&1 || \
+	        echo "It cannot be built (see $(VENV)/native.log): the plain one is used"; \
+	fi
+	@touch $@
+
+native: $(PACKAGES) ## Build and install the compiled kernel (needs cargo)
+	@command -v cargo >/dev/null || { echo "cargo is missing; it comes with Rust"; exit 1; }
+	$(BUILD_NATIVE)
+	@touch $(READY)
+	@$(BIN)/flintmq --version
 
 $(DEMO_READY): $(DEMO_LOCK) pyproject.toml
 	$(call install,$(DEMO_LOCK),about 600 MB the first time; 456 of them are Spark)
@@ -55,6 +77,21 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## See it work: a shop o
 
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest -n 3 -m "not heavy and not interop" $(ARGS)
+
+# An older Spark, and everything else from .venv.
+build/sparks/%/.ready: requirements/sparks/%.txt $(READY)
+	$(PYTHON) -m venv build/sparks/$*
+	build/sparks/$*/bin/python -m pip install --quiet --require-hashes --requirement $<
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > $$(build/sparks/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth
+	@touch $@
+
+# pyspark itself leaves sockets open and uses what is deprecated.
+test-sparks: $(SPARKS:%=build/sparks/%/.ready) ## Run the tests that hold for every supported Spark, with each of them
+	for version in $(SPARKS); do echo "pyspark $$version" && \
+	    build/sparks/$$version/bin/python -m pytest -p no:xdist -W ignore::ResourceWarning \
+	    -W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::UserWarning \
+	    -W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/versions/test_sparks.py $(ARGS) || exit 1; done
 
 coverage: $(READY) ## Run the tests and show which branches of the lower floors they miss
 	$(BIN)/coverage run -m pytest -q -m "not heavy and not interop" $(ARGS)
@@ -83,6 +120,9 @@ soak: $(READY) ## Simulated groups, outages, reconnects and killed Spark drivers
 
 bench: $(READY) ## Measure, and write benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: $(READY) ## Measure the five most telling ratios in three minutes (needs Java and Maven)
+	$(BIN)/python -m benchmarks.quick $(ARGS)
 
 bench-peers: $(READY) ## Measure beside RocketMQ, Kafka, Redis and NATS in one run (needs Java and Maven)
 	for peer in $(PEERS); do $(BIN)/python -m benchmarks.peers.$$peer $(ARGS) || exit 1; done
@@ -124,4 +164,4 @@ format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) native/target .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ from rich.table import Table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PROGRAMS = {"__main__", "growth", "soak"}
+PROGRAMS = {"__main__", "growth", "quick", "simulated_cluster", "soak", "spark_scale"}
 """Modules that are no benchmarks of this program: they take long and are started by themselves."""
 
 

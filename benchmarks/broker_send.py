@@ -26,7 +26,7 @@ from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.engine_port import Request
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.opening import open_state
 from flintmq.model.host import Host
@@ -149,12 +149,18 @@ def measure_quick(frames: list[Frame], quotas: str = "", *, checksums: bool = Fa
         for _ in range(ROUNDS):
             began = time.process_time()
             group = SentGroup(peer, b"".join, 0)
-            for frame in frames:
-                assert engine.quick.store(frame, sender, group, NOW_MS)
+            take(engine, frames, sender, group)
             engine.park(group, NOW_MS)
             engine.end_turn(NOW_MS)
             best = min(best, time.process_time() - began)
     return best / len(frames) * 1e6
+
+
+def take(engine: BrokerEngine, frames: list[Frame], sender: FastSender, group: SentGroup) -> None:
+    """As `client_session` does."""
+    taken = engine.quick.store_all(frames, 0, sender, group, NOW_MS)
+    for frame in frames[taken:]:
+        assert engine.quick.store(frame, sender, group, NOW_MS)
 
 
 def measure(frames: list[Frame]) -> tuple[float, float, float]:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Raw
 
-from benchmarks.broker_send import ADDRESS, NOW_MS, TURN, Row, running, single, typed
+from benchmarks.broker_send import ADDRESS, NOW_MS, TURN, Row, running, single, take, typed
 from flintmq import Message
 from flintmq.broker.counters.call_times import RequestTimes
 from flintmq.broker.counters.message_counts import MessageCounts
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.core.conversation import Call
 from flintmq.embedded.broker import EmbeddedBroker
@@ -172,8 +172,7 @@ def quick(engine: BrokerEngine, frames: list[Frame]) -> Callable[[], object]:
 
     def turn() -> None:
         group = SentGroup(peer, b"".join, wall_ms())
-        for frame in frames:
-            assert engine.quick.store(frame, sender, group, NOW_MS)
+        take(engine, frames, sender, group)
         engine.park(group, NOW_MS)
         engine.end_turn(NOW_MS)
 

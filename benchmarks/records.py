@@ -16,10 +16,10 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
+from flintmq.kernel.layout import HEADS, V6_BITS
 from flintmq.model.host import Host
 from flintmq.model.java_hash import java_hash
 from flintmq.model.message_id import UniqueIds
-from flintmq.protocol.records.layout import HEADS, V6_BITS
 from flintmq.protocol.records.properties import encode_properties, parse_properties
 from flintmq.protocol.records.property_scan import property_spans, tags_codes
 from flintmq.protocol.records.received import decode_messages

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from flintmq.embedded.broker import EmbeddedBroker
+from support.kernels import KERNELS, using_kernel
 from support.timeouts import pytest_timeout_set_timer
 
 if TYPE_CHECKING:
@@ -175,3 +176,10 @@ def own_broker() -> Iterator[EmbeddedBroker]:
 def two_brokers() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(brokers=2) as servers:
         yield servers
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def each_kernel(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The tests of a module run on both kernels; without the compiled one its half is skipped."""
+    with using_kernel(request.param):
+        yield request.param

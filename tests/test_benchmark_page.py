@@ -24,6 +24,7 @@ GOALS = [
     "sync send 128 B, 1 thread",
     "sync send 128 B, 16 threads",
     "sync send 128 B, 64 threads",
+    "two broker processes, sync send 128 B, 64 threads",
     "sync send 1 KiB, 64 threads",
     "batch send 32 x 128 B, 4 threads",
     "pull of a backlog, 32 a pull, 128 B",
@@ -39,8 +40,17 @@ GOALS = [
     "lite pull of a backlog, 128 B",
     "send one by one, 128 B",
     "send many at once, 128 B",
+    "send one by one, beside rocketmq",
+    "send many at once, beside rocketmq",
+    "push of a backlog, beside rocketmq",
+    "send one by one, beside rocketmq-python-client",
+    "send many at once, beside rocketmq-python-client",
+    "push of a backlog, beside rocketmq-python-client",
     "Spark: batch read, 100 B, 7 columns",
     "Spark: batch read, 1 KiB, 7 columns",
+    "pop 128 B through remoting",
+    "gRPC send 128 B, 16 threads",
+    "gRPC receive and acknowledge 128 B, 4 threads",
 ]
 
 SEND = LINES[0]

@@ -1,11 +1,11 @@
 """Make real brokers store the rarer kinds of records, and add them to ``records.jsonl``.
 
-    PYTHONPATH=tests .venv/bin/python tools/capture_records.py
+    PYTHONPATH=tests .venv/bin/python tools/capture_records.py [light]
 
-IPv6 hosts, LZ4 and ZSTD bodies, a topic too long for the usual record, and properties with a
-checksum.  Messages are sent by hand-made requests, or by the Java client where it has to pack the
-body; what a record says is told by the Java client of the broker's generation.  Rows of these
-kinds are replaced, all others stay.
+IPv6 hosts, LZ4 and ZSTD bodies, a topic too long for the usual record, properties with a
+checksum, and records that are in light queues; with ``light`` only those.  Messages are sent by
+hand-made requests, or by the Java client where it has to pack the body; what a record says is told
+by the Java client of the broker's generation.  Rows of these kinds are replaced, all others stay.
 
 An inner batch is one record of several messages; it has a file of its own, ``inner_batches.jsonl``,
 with the messages as they were sent.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ READERS = {"4.9.7": "4.9.8", "5.3.3": "5.3.3"}  # the client of each broker's ge
 LONG_GROUP = "g" * 130
 UNIQUE_ID = "7F00000104D218B4AAC205265C000001"
 CRC_NAME = b"__CRC32#"
+LIGHT = ("%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b,%LMQ%a", "%LMQ%c,%LMQ%mqtt_topic@device-1")
 
 Row = dict[str, object]
 
@@ -208,10 +210,32 @@ def property_checksum(rocketmq: RealRocketMQ, judge: WireJudge) -> Iterator[Row]
     yield row(judge, "property-crc", "probe", rocketmq.version, record)
 
 
-def rows(version: str) -> Iterator[Row]:
+def light_queues(version: str, judge: WireJudge) -> Iterator[Row]:
+    """Records that are in light queues; names, tags and keys in the order of a Java map."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        RealRocketMQ(
+            version, Path(directory), enableLmq=True, enableMultiDispatch=True
+        ) as rocketmq,
+    ):
+        for number, light in enumerate(LIGHT):
+            properties = f"INNER_MULTI_DISPATCH\x01{light}\x02TAGS\x01a\x02KEYS\x01k{number}\x02"
+            properties += f"UNIQ_KEY\x01{UNIQUE_ID[:-1]}{number}\x02from\x01mqtt"
+            send(rocketmq.broker, "chat", b"%d" % number, properties)
+        for number in range(len(LIGHT)):
+            record = next(pull(rocketmq.broker, "chat", number))
+            yield row(judge, "light-queues", "probe", version, record)
+
+
+def rows(version: str, only_light: bool) -> Iterator[Row]:
+    if only_light:
+        with WireJudge(READERS[version]) as judge:
+            yield from light_queues(version, judge)
+        return
     with WireJudge(READERS[version]) as judge, tempfile.TemporaryDirectory() as directory:
         print(f"records of {version}", flush=True)
         yield from hosts_v6(version, judge)
+        yield from light_queues(version, judge)
         quick = " ".join(["1s"] * 18)
         with RealRocketMQ(version, Path(directory), messageDelayLevel=quick) as rocketmq:
             yield from packed_bodies(rocketmq, judge)
@@ -223,7 +247,8 @@ def rows(version: str) -> Iterator[Row]:
 
 
 def main() -> None:
-    made = [one for version in READERS for one in rows(version)]
+    only_light = sys.argv[1:] == ["light"]
+    made = [one for version in READERS for one in rows(version, only_light)]
     kinds = {one["kind"] for one in made}
     kept = [
         line for line in RECORDS.read_text().splitlines() if json.loads(line)["kind"] not in kinds

@@ -90,6 +90,12 @@ ERRORS: Final = {
         "error is logged.",
         "Return `None`, `Ack`, `Retry`, `DeadLetter`, or a list with one of these per message.",
     ),
+    "CircuitOpen": Advice(
+        "With `failures_max`, a listener on Spark raised in so many calls in a row; "
+        "`run.await_termination()` raises it. Messages that were not sent back are redelivered "
+        "from the group's offset.",
+        "Look at `error`, mend what the listener needs, and start the run again.",
+    ),
     "Unreachable": Advice(
         "Nobody answered: refused, reset, or timed out. The request may have been served.",
         "Retry if doing it twice does no harm. Check that the advertised address of the broker can "

@@ -9,6 +9,7 @@ from flintmq.broker.monitoring import broker_families
 from flintmq.metrics import client_metrics, exposition, run_counts
 from flintmq.metrics.families import Family
 from flintmq.nameserver import monitoring as namesrv
+from flintmq.proxy import monitoring as proxy
 
 INTRO: Final = (
     "\n[Metrics and traces](../metrics.md) says how to turn them on. What begins with `rocketmq_` "
@@ -25,6 +26,11 @@ PARTS: Final[tuple[tuple[str, str, Iterable[Family]], ...]] = (
         "A name server",
         "All have the labels `node_type` and `node_id`.",
         namesrv.FAMILIES,
+    ),
+    (
+        "A proxy for gRPC clients",
+        "All have the labels `cluster`, `node_type` and `node_id`.",
+        proxy.FAMILIES,
     ),
     (
         "Producers and consumers",

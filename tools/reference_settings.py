@@ -176,6 +176,11 @@ BROKER: Final = {
     "slaveTimeout": "Milliseconds a send of a SYNC_MASTER waits for slaves.",
     "inSyncReplicas": "Copies of a message, the master's own counted, that a SYNC_MASTER waits "
     "for; RocketMQ 5 has 1, which waits for nobody.",
+    "enableAutoInSyncReplicas": "A send waits for the slaves that are in sync, where they are "
+    "fewer than inSyncReplicas.",
+    "minInSyncReplicas": "Copies that are waited for even then.",
+    "haFlowControlEnable": "A slave is sent maxHaTransferByteInSecond bytes in a second at most.",
+    "maxHaTransferByteInSecond": "Bytes of the log for one slave in a second, with flow control.",
     "haMasterAddress": "host:port of the master's HA port, for a slave that no name server tells.",
     "offsetCheckInSlave": "A slave corrects offsets that it does not have, as a master does.",
     "enableSlaveActingMaster": "A slave may take the place of its master for consumers, see "
@@ -196,6 +201,7 @@ BROKER: Final = {
     "registerNameServerPeriod": "How often to register, ms.",
     "registerBrokerTimeoutMills": "How long a registration may take, ms.",
     "regionId": "A name that goes with every message.",
+    "brokers": "How many broker processes `flintmq serve` runs, each in a directory of its own.",
     "brokerPermission": "4 to read, 2 to write, 6 for both.",
     "autoCreateTopicEnable": "A topic is created by its first message.",
     "autoCreateSubscriptionGroup": "A group is created by its first member.",
@@ -230,6 +236,7 @@ BROKER: Final = {
     "messageDelayLevel": "The delays of the levels, from level 1 on.",
     "timerWheelEnable": "Serve messages that ask for a time of delivery.",
     "timerMaxDelaySec": "The latest such time from now, s.",
+    "recallMessageEnable": "Let producers take timer messages back before their time.",
     "rejectTransactionMessage": "Refuse half messages.",
     "transactionTimeOut": "How old a half message is before its producer is asked, ms.",
     "transactionCheckMax": "How often it is asked.",

@@ -36,6 +36,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *   pull    NAMESRV TOPIC COUNT
  *   lite    NAMESRV TOPIC COUNT
  *   push    NAMESRV TOPIC COUNT BATCH
+ *   pop     NAMESRV TOPIC COUNT GROUP
  *   latency NAMESRV TOPIC RATE SECONDS
  *
  * It stays up between commands, so that both sides of a comparison meet the same warm JVM.
@@ -66,6 +67,7 @@ public class Load {
             case "pull": return pull(w[1], w[2], num(w[3]));
             case "lite": return Reads.lite(w[1], w[2], num(w[3]), id());
             case "push": return Reads.push(w[1], w[2], num(w[3]), num(w[4]), id());
+            case "pop": return Reads.pop(w[1], w[2], num(w[3]), w[4], id());
             case "latency": return latency(w[1], w[2], num(w[3]), num(w[4]));
             default: throw new IllegalArgumentException(w[0]);
         }

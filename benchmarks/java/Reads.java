@@ -45,8 +45,21 @@ final class Reads {
 
     static String push(String namesrv, String topic, int wanted, int batch, String id)
             throws Exception {
+        return listen(new DefaultMQPushConsumer("load_pushed_" + id), namesrv, topic, wanted, batch, id);
+    }
+
+    /** A group that the broker lets pop: it asks the broker for its mode. */
+    static String pop(String namesrv, String topic, int wanted, String group, String id)
+            throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setClientRebalance(false);
+        return listen(consumer, namesrv, topic, wanted, 1, id);
+    }
+
+    private static String listen(
+            DefaultMQPushConsumer consumer, String namesrv, String topic, int wanted, int batch, String id)
+            throws Exception {
         Meter meter = new Meter(wanted);
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("load_pushed_" + id);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(id);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -34,10 +34,12 @@ from benchmarks.peers.sides import (
     our_side,
     real_side,
 )
+from benchmarks.report.goals import PLAIN
 from benchmarks.report.results import Measured, save
+from flintmq.kernel.choice import NATIVE, kernel
 from support.interop.jvm import missing_tools
 
-OURS = "flintmq"
+OURS, TWO = "flintmq", "flintmq, 2 brokers"
 PEERS = ("4.9.7", "5.3.3")
 WARM_UP_SECONDS = 12
 STARTS = 3
@@ -65,6 +67,7 @@ class Workload:
     name: str
     command: Callable[[str, int, int], str]
     before: Callable[[str, int], str] | None = None  # by name server and round; not measured
+    with_two: bool = False  # two broker processes beside one, in place of RocketMQ
 
 
 def send(size: int, threads: int) -> Callable[[str, int, int], str]:
@@ -75,6 +78,7 @@ WORKLOADS = [
     Workload("sync send 128 B, 1 thread", send(128, 1)),
     Workload("sync send 128 B, 16 threads", send(128, 16)),
     Workload("sync send 128 B, 64 threads", send(128, 64)),
+    Workload("sync send 128 B, 64 threads, two brokers", send(128, 64), with_two=True),
     Workload("sync send 1 KiB, 64 threads", send(1024, 64)),
     Workload(
         "batch send 32 x 128 B, 4 threads",
@@ -92,6 +96,10 @@ WORKLOADS = [
 
 
 def open_side(name: str, directory: Path) -> AbstractContextManager[Running]:
+    if name == PLAIN:
+        return our_side(directory, kernel="python")
+    if name == TWO:
+        return our_side(directory, brokers=2)
     return our_side(directory) if name == OURS else real_side(name, directory)
 
 
@@ -163,6 +171,9 @@ def main() -> int:
         "--stored", type=int, default=STORED, help="messages before memory is taken"
     )
     parser.add_argument("--only", nargs="*", default=[], help="workloads whose name contains this")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the published figures of other workloads"
+    )
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
     parser.add_argument("--out", type=Path, default=RESULTS / "peers_broker.json")
     chosen = parser.parse_args()
@@ -171,7 +182,8 @@ def main() -> int:
         return 0
     only = [w for w in WORKLOADS if not chosen.only or any(part in w.name for part in chosen.only)]
     found = {workload.name: Measured(workload.name) for workload in only}
-    names = [OURS, *chosen.peers]
+    is_native = kernel.name == NATIVE
+    names = [OURS, *([PLAIN] if is_native else []), *chosen.peers]
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         starts = start_and_stop(names, chosen.starts, work)
@@ -179,18 +191,27 @@ def main() -> int:
         load = Load.java(work)
         stack.callback(load.close)
         memory = fill_up(load, sides, chosen.stored)
+        two = stack.enter_context(open_side(TWO, work / "two"))
+        load.run(f"send {two.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
         for number in range(chosen.rounds + 1):
             print(f"… round {number} of {chosen.rounds}", file=sys.stderr, flush=True)
             for workload in only:
-                for side in sides if number % 2 == 0 else reversed(sides):
+                asked = [sides[0], two] if workload.with_two else sides
+                for side in asked if number % 2 == 0 else reversed(asked):
                     row = measure(load, side, workload, chosen.seconds, number)
                     if number:  # the first time warms up
                         found[workload.name].add(side.name, row)
     rows = [*found.values(), starts, memory]
     show(rows, Console(width=180))
-    versions = {"RocketMQ": ", ".join(chosen.peers), "Java client": CLIENT_VERSION}
+    if chosen.add:  # starts and memory are measured with everything
+        rows = [*found.values()]
+    versions = {
+        "kernel": kernel.name,
+        "RocketMQ": ", ".join(chosen.peers),
+        "Java client": CLIENT_VERSION,
+    }
     settings = {name: getattr(chosen, name) for name in ("seconds", "rounds", "starts", "stored")}
-    save(chosen.out, rows, versions=versions, settings=settings)
+    save(chosen.out, rows, versions=versions, settings=settings, adds=chosen.add)
     return 0
 
 

@@ -14,7 +14,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,9 @@ from rich.table import Table
 
 from benchmarks.__main__ import RESULTS
 from benchmarks.peers.kafka import kafka_jars, kafka_side
+from benchmarks.peers.real_proxy import real_proxy
 from benchmarks.peers.servers import NoServer, nats_side, redis_side
-from benchmarks.peers.sides import ROOT, Load, Row, Running, our_side
+from benchmarks.peers.sides import ROOT, Load, Row, Running, our_side, real_side
 from benchmarks.report.results import Measured, save
 from support.interop.jvm import make_once, missing_tools, run_tool
 
@@ -38,6 +39,13 @@ CLIENTS = {
 }
 """Package, release and server of each; with the part in C that its documentation advises."""
 
+ROCKETMQ_CLIENTS = {
+    "rocketmq": ("rocketmq", "0.4.4"),
+    "rocketmq-python-client": ("rocketmq-python-client", "5.1.2"),
+}
+"""What Python programs use for RocketMQ besides ours: the C++ binding, and gRPC over a proxy."""
+
+ROCKETMQ = "5.3.3"
 SIZE = 128
 BACKLOG = 200_000
 UNDER_WAY = 1_000
@@ -47,6 +55,11 @@ INSTALL_TIMEOUT_S = 600
 CONSUME = "consume a backlog, 128 B"
 SEND = "send one by one, 128 B"
 SEND_MANY = "send many at once, 128 B"
+ROCKETMQ_SEND = f"send one by one, 128 B, on RocketMQ {ROCKETMQ}"
+ROCKETMQ_MANY = f"send many at once, 128 B, on RocketMQ {ROCKETMQ}"
+ROCKETMQ_PUSH = f"push of a backlog, 128 B, on RocketMQ {ROCKETMQ}"
+ROCKETMQ_BACKLOG = 20_000
+"""A second for ours; the others take longer."""
 
 Commands = dict[str, str]
 
@@ -102,7 +115,7 @@ def client_python(package: str, release: str) -> Path:
 
 
 def start_client(name: str, address: str) -> Load:
-    package, release, _ = CLIENTS[name]
+    package, release = ROCKETMQ_CLIENTS.get(name) or CLIENTS[name][:2]
     program = [str(client_python(package, release)), "-m", "benchmarks.peers.python_load"]
     return Load(
         subprocess.Popen(
@@ -178,11 +191,52 @@ class Bench:
         except SystemExit as error:  # it does not do what it is told; others may
             self.skipped[name] = str(error)
 
+    def add_rocketmq(self, names: Sequence[str]) -> None:
+        """Clients of a real RocketMQ, ours among them; messages are put there by ours."""
+        if reason := missing_tools("java", "mvn"):
+            self.skipped |= dict.fromkeys(names, reason)
+            return
+        server = self._stack.enter_context(real_side(ROCKETMQ, self._work / "rocketmq"))
+        self._servers["rocketmq"] = server
+        load, where, seconds = Load.ours(), server.namesrv, self._sizes[1]
+        self._stack.callback(load.close)
+        stored = 0.0
+        while stored < ROCKETMQ_BACKLOG:
+            stored += load.run(f"batch {where} backlog {SIZE} 4 1 32")["count"]
+        commands = {
+            ROCKETMQ_SEND: f"send {where} one {SIZE} 1 {seconds}",
+            ROCKETMQ_MANY: f"many {where} many {SIZE} {seconds} {UNDER_WAY}",
+            ROCKETMQ_PUSH: f"push {where} backlog {ROCKETMQ_BACKLOG} 32",
+        }
+        self.sides.append(Side("flintmq", load, server, commands))
+        for name in names:
+            try:
+                self.sides.append(self._rocketmq_side(name, server))
+            except (RuntimeError, OSError, subprocess.TimeoutExpired, SystemExit) as error:
+                self.skipped[name] = str(error).splitlines()[0]
+
+    def _rocketmq_side(self, name: str, server: Running) -> Side:
+        where = server.namesrv
+        if name != "rocketmq":
+            where = self._stack.enter_context(real_proxy(where, self._work / "proxy"))
+        load = start_client(name, where)
+        self._stack.callback(load.close)
+        load.run("make one")
+        seconds = self._sizes[1]
+        commands = {
+            ROCKETMQ_SEND: f"send one {SIZE} {seconds}",
+            ROCKETMQ_MANY: f"async one {SIZE} {seconds}",
+            ROCKETMQ_PUSH: f"consume backlog {ROCKETMQ_BACKLOG}",
+        }
+        return Side(name, load, server, commands)
+
     def versions(self) -> dict[str, str]:
         ups = (up.name.rpartition(" ") for kind, up in self._servers.items() if kind != "flintmq")
         servers = {name: release for name, _, release in ups}
         clients = {side.name: CLIENTS[side.name][1] for side in self.sides if side.name in CLIENTS}
-        return servers | clients
+        others = {name: release for name, (_, release) in ROCKETMQ_CLIENTS.items()}
+        used = {side.name for side in self.sides}
+        return servers | clients | {name: others[name] for name in used & others.keys()}
 
 
 def measure(side: Side, command: str) -> Row:
@@ -225,23 +279,33 @@ def main() -> int:
     parser.add_argument("--backlog", type=int, default=BACKLOG, help="messages to consume")
     parser.add_argument("--only", nargs="*", default=[], help="clients beside ours, by name")
     parser.add_argument("--out", type=Path, default=RESULTS / "peers_python.json")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the published figures of other workloads"
+    )
     given = parser.parse_args()
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         bench = Bench(stack, work, given.backlog, given.seconds)
         bench.add_ours()
-        for client in given.only or CLIENTS:
+        wanted = given.only or [*CLIENTS, *ROCKETMQ_CLIENTS]
+        for client in (name for name in wanted if name in CLIENTS):
             print(f"… {client}", file=sys.stderr, flush=True)
             bench.add(client)
+        if names := [name for name in wanted if name in ROCKETMQ_CLIENTS]:
+            bench.add_rocketmq(names)
         found = []
-        for name in (CONSUME, SEND, SEND_MANY):
+        for name in (CONSUME, SEND, SEND_MANY, ROCKETMQ_SEND, ROCKETMQ_MANY, ROCKETMQ_PUSH):
             print(f"… {name}", file=sys.stderr, flush=True)
             found.append(alternate(bench.sides, name, given.rounds))
     show(found)
     for client, reason in bench.skipped.items():
         print(f"skipped {client}: {reason}")
+    if given.add:
+        found = [each for each in found if len(each.rows) > 1]  # ours alone says nothing
     settings = {name: getattr(given, name) for name in ("seconds", "rounds", "backlog")}
-    save(given.out, found, versions=bench.versions(), settings=settings, skipped=bench.skipped)
+
+    versions, skipped = bench.versions(), bench.skipped
+    save(given.out, found, versions=versions, settings=settings, skipped=skipped, adds=given.add)
     return 0
 
 

@@ -27,6 +27,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.peers.rocketmq_load import CppBinding, GrpcClient
+
 PARTITIONS = 4
 BATCH = 500  # messages asked for at once
 PIPELINE = 100
@@ -337,6 +339,8 @@ CLIENTS: dict[str, Any] = {
     "confluent-kafka": Confluent,
     "redis-py": RedisPy,
     "nats-py": NatsPy,
+    "rocketmq": CppBinding,
+    "rocketmq-python-client": GrpcClient,
 }
 
 

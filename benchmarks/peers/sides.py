@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.at_rest import private_mib  # noqa: E402
+from benchmarks.report.goals import PLAIN  # noqa: E402
 from benchmarks.report.results import Row, median, ratio  # noqa: E402
 from support.interop.jvm import compile_java, jars, start_java  # noqa: E402
 from support.interop.real import RealRocketMQ  # noqa: E402
@@ -57,10 +58,14 @@ class Running:
     namesrv: str
     pid: int
     ready_s: float
+    brokers: tuple[int, ...] = ()
+    """Processes of its brokers, where it has several."""
+    said: dict[str, str] = field(default_factory=dict)
+    """What its ready line says, of a broker of ours."""
 
     def cpu_s(self) -> float:
-        """User and system time the broker process has used."""
-        return process_cpu_s(self.pid)
+        """User and system time the processes of the broker have used."""
+        return sum(map(process_cpu_s, (self.pid, *self.brokers)))
 
     def private_mib(self) -> float:
         """Memory that belongs to the broker process alone; mapped files do not count."""
@@ -73,8 +78,16 @@ def process_cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def our_side(directory: Path) -> Iterator[Running]:
-    """`flintmq serve` as a user starts it; what it logs is beside its directory."""
+def our_side(
+    directory: Path, *more: str, brokers: int = 1, kernel: str | None = None
+) -> Iterator[Running]:
+    """`flintmq serve` as a user starts it; what it logs is beside its directory.
+
+    ``kernel`` asks for one of both.
+    """
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    if kernel is not None:
+        environment["FLINTMQ_KERNEL"] = kernel
     directory.parent.mkdir(parents=True, exist_ok=True)
     log = directory.with_suffix(".log")
     started = time.monotonic()
@@ -83,12 +96,12 @@ def our_side(directory: Path) -> Iterator[Running]:
             [
                 *(sys.executable, "-m", "flintmq", "serve", "--data", str(directory)),
                 *("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"),
-                *("--flush", "async"),
+                *("--flush", "async", "--brokers", str(brokers), *more),
             ],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"},
+            env=environment,
         )  # pip leaves modules compiled, and so does the first start
     try:
         assert process.stdout is not None
@@ -97,10 +110,17 @@ def our_side(directory: Path) -> Iterator[Running]:
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "namesrv" not in words:
             raise SystemExit(f"flintmq serve did not start:\n{log.read_text()[-2000:]}")
-        yield Running("flintmq", words["namesrv"], process.pid, ready_s)
+        name = "flintmq" if brokers == 1 else f"flintmq, {brokers} brokers"
+        name = name if kernel is None else PLAIN
+        children = _children(process.pid)
+        yield Running(name, words["namesrv"], process.pid, ready_s, children, words)
     finally:
         process.terminate()
         process.wait(30)
+
+
+def _children(pid: int) -> tuple[int, ...]:
+    return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 @contextmanager

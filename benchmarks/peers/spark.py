@@ -1,4 +1,4 @@
-"""Our Spark source beside Spark's own Kafka source, both in one session of one Spark.
+"""Our Spark source and sink beside Spark's own for Kafka, in one session of one Spark.
 
     python -m benchmarks.peers.spark [--rounds N] [--quick | --full] [--only NAME …] [--out FILE]
 
@@ -23,7 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,36 @@ from benchmarks.peers.kafka import (
     spark_python,
 )
 from benchmarks.peers.sides import ROOT, Load, Row, Running, median, our_side, ratio
+from benchmarks.peers.spark_workloads import (
+    FULL,
+    KAFKA,
+    OURS,
+    QUEUES,
+    QUICK,
+    SIZES,
+    USUAL,
+    Sizes,
+    Topic,
+    Workload,
+    batches,
+    full_speed,
+    growth_topics,
+    queues_of_work,
+    reads,
+    sinks,
+    small_rows,
+    works,
+)
 from benchmarks.report.results import Measured, save
 from support.interop.jvm import missing_tools
-
-OURS, KAFKA = "flintmq", "kafka"
-SEVEN, FIVE, THEIRS = "flintmq, 7 columns", "flintmq, 5 columns", "Kafka, 7 columns"
-SIZES = {"100 B": 100, "1 KiB": 1024}
-QUEUES = 4
-GROWTH_QUEUES = (1, 16, 256)
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 READ_AT_LEAST = 100_000
 """Rows of one measurement of growth: small topics are read several times."""
+
+SINK_WARM_UPS = 2
+"""Every write stays on the disks of both brokers."""
 
 EMPTY_READS = 3
 """How often a topic with one row in each queue is read for one measurement."""
@@ -58,93 +75,6 @@ EMPTY_READS = 3
 HEAD = ("workload", "side", "rows a second", "CPU µs a row", "of Spark", "of the broker", "ratios")
 
 GROWTH_HEAD = ("queues", "rows", "rows a second", "CPU µs a row", "without the job's own")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is read."""
-
-    rows: dict[int, int]
-    batches: int
-    growth: tuple[int, ...]
-    growth_by_queues: int
-    rounds: int
-    warm_ups: int = 6  # a JVM gets faster for a long time
-
-
-QUICK = Sizes({100: 300_000, 1024: 100_000}, 15, (10_000, 300_000), 300_000, 3)
-USUAL = Sizes({100: 1_000_000, 1024: 400_000}, 40, (10_000, 1_000_000), 1_000_000, 5)
-FULL = Sizes(USUAL.rows, 40, (10_000, 1_000_000, 10_000_000), 1_000_000, 5)
-
-
-@dataclass
-class Workload:
-    """The same on several sides; the first is held against the last."""
-
-    name: str
-    sides: dict[str, dict[str, Any]]  # what the load process is told
-    goal_rate: float | None = None
-    goal_cpu: float | None = None
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-
-
-@dataclass
-class Topic:
-    """Rows that both brokers hold, or ours alone."""
-
-    name: str
-    queues: int
-    rows: int
-    size: int
-    sides: tuple[str, ...] = (OURS, KAFKA)
-
-
-def reads(sizes: Sizes) -> Iterator[Workload]:
-    for text, size in SIZES.items():
-        read = {"do": "read", "topic": f"rows_{size}", "rows": sizes.rows[size]}
-        yield Workload(
-            f"batch read, {text}",
-            {
-                SEVEN: {**read, "side": OURS},
-                FIVE: {**read, "side": OURS, "columns": 5},
-                THEIRS: {**read, "side": KAFKA},
-            },
-            {100: 1.5, 1024: 1.3}[size],
-            1.0,
-        )
-
-
-def works(sizes: Sizes) -> Iterator[Workload]:
-    for text, size in SIZES.items():
-        what = {"topic": f"rows_{size}", "rows": sizes.rows[size]}
-        yield Workload(
-            f"a function on each message, {text}",
-            {
-                "flintmq, listener in the task": {"do": "listen", **what},
-                "flintmq, mapInArrow": {"do": "map", "side": OURS, **what},
-                "Kafka, mapInArrow": {"do": "map", "side": KAFKA, **what},
-            },
-        )
-
-
-def batches(sizes: Sizes) -> Workload:
-    each = 10 * QUEUES
-    what = {"do": "batches", "topic": "small", "rows": small_rows(sizes), "each": each}
-    return Workload(f"micro-batch of {each} rows", {n: {**what, "side": n} for n in (OURS, KAFKA)})
-
-
-def small_rows(sizes: Sizes) -> int:
-    return 10 * QUEUES * (sizes.batches + 5)
-
-
-def growth_topics(sizes: Sizes) -> list[Topic]:
-    by_rows = [(QUEUES, rows) for rows in sizes.growth]
-    by_queues = [(queues, sizes.growth_by_queues) for queues in GROWTH_QUEUES]
-    ends = [(queues, queues) for queues in (QUEUES, *GROWTH_QUEUES)]
-    return [
-        Topic(f"growth_{queues}_{rows}", queues, rows, 100, (OURS,))
-        for queues, rows in dict.fromkeys([*ends, *by_rows, *by_queues])
-    ]
 
 
 class Bench:
@@ -352,6 +282,22 @@ def run(
     for workload in both:
         bench.alternate(workload, rounds, sizes.warm_ups)
         yield table(HEAD, lines([workload])), [Measured(workload.name, workload.rows)]
+    for workload in sinks(sizes):
+        if is_chosen(workload.name):
+            first = next(iter(workload.sides.values()))
+            bench.fill(Topic(first["topic"], QUEUES, QUEUES, first["size"]))  # it makes the topic
+            bench.alternate(workload, rounds, SINK_WARM_UPS)
+            yield table(HEAD, lines([workload])), [Measured(workload.name, workload.rows)]
+    fast = full_speed(sizes)
+    if is_chosen(fast.name):
+        bench.fill(Topic("streamed", QUEUES, sizes.stream, 100))
+        bench.alternate(fast, rounds, 1)
+        yield table(HEAD, lines([fast])), [Measured(fast.name, fast.rows)]
+    jobs = queues_of_work(sizes)
+    if is_chosen(jobs.name):
+        bench.fill(Topic("jobs", QUEUES, sizes.jobs, 100, (OURS,)))
+        bench.alternate(jobs, rounds, 1)
+        yield table(HEAD, lines([jobs])), [Measured(jobs.name, jobs.rows)]
     small = batches(sizes)
     if is_chosen(small.name):
         bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))

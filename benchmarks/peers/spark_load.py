@@ -7,8 +7,10 @@ Each line of its input is a command in JSON, and is answered with a line of JSON
     check    that a topic has exactly these rows
     read     a batch over a topic into nothing
     batches  a stream in small batches: the median time of one, in milliseconds
-    listen   a listener inside the tasks that read (ours alone)
+    listen   a listener inside the tasks that read, pulled or popped (ours alone)
     map      the same work on the rows of a source, in a second step in Python
+    stream   a stream over a whole topic into nothing, in a few large batches
+    sink     a batch of rows into a topic
 
 Both sources are read in one session of Spark, so that whatever is set is set for both.
 """
@@ -34,6 +36,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import flintmq.spark
 from flintmq import App, Message, Producer, QueueRef
 from flintmq.client.admin import Admin
+from flintmq.core.group.consumer_settings import ConsumeMode
 
 OURS, KAFKA = "flintmq", "kafka"
 FIVE = "topic,queue_id,queue_offset,store_time,body"
@@ -45,6 +48,7 @@ SEND_MS = 30_000
 DIGITS = 12  # of the number at the end of a body
 
 WARM_BATCHES = 5
+STREAM_BATCHES = 5  # of a stream at full speed
 
 Result = dict[str, Any]
 
@@ -108,16 +112,22 @@ class Bench:
             },
         }
 
-    def listen(self, topic: str, rows: int) -> Result:
-        app = App(next(_ids), namesrv=self._namesrv, start_from="first")
+    def listen(
+        self, topic: str, rows: int, mode: ConsumeMode = "pull", sink: str = "none"
+    ) -> Result:
+        app = App(next(_ids), namesrv=self._namesrv, start_from="first", mode=mode)
 
         @app.listener(topic, batch_max=1_024)
         def work(messages: tuple[Any, ...]) -> None:
             for message in messages:
                 crc32(message.body)
 
-        run = flintmq.spark.run(app, self._spark, available_now=True, messages_max=rows)
-        run.await_termination()
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+            place = {"format": sink, "path": directory} if sink != "none" else "none"
+            run = flintmq.spark.run(
+                app, self._spark, sink=place, available_now=True, messages_max=rows
+            )
+            run.await_termination()
         return _rate(rows, run.query)
 
     def map(self, side: str, topic: str, rows: int) -> Result:
@@ -136,6 +146,29 @@ class Bench:
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
         return _rate(rows, query)
+
+    def stream(self, side: str, topic: str, rows: int) -> Result:
+        """A topic from its first row to its last, by Trigger.AvailableNow."""
+        reader = self._spark.readStream.option("maxOffsetsPerTrigger", -(-rows // STREAM_BATCHES))
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+            frame = self._frame(side, topic, 7, reader)
+            writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+        return _rate(rows, query)
+
+    def sink(self, side: str, topic: str, rows: int, size: int) -> Result:
+        frame = self._spark.range(0, rows, 1, 2).selectExpr(
+            f"cast(lpad(cast(id AS string), {size}, '0') AS binary) AS value"
+        )
+        writer = frame.write.mode("append").option("topic", topic)
+        if side == KAFKA:
+            writer = writer.format("kafka").option("kafka.bootstrap.servers", self._kafka)
+        else:
+            writer = writer.format("rocketmq").option("namesrv", self._namesrv)
+        started = time.perf_counter()
+        writer.save()
+        return {"count": rows, "seconds": time.perf_counter() - started}
 
     def _frame(self, side: str, topic: str, columns: int, reader: Any) -> DataFrame:
         reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
@@ -229,6 +262,8 @@ def main() -> None:
             "batches": bench.batches,
             "listen": bench.listen,
             "map": bench.map,
+            "stream": bench.stream,
+            "sink": bench.sink,
         }
         for line in sys.stdin:
             command = json.loads(line)

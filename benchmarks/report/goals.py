@@ -16,17 +16,23 @@ METRICS = {
     "server_us": "server CPU",
     "client_us": "client CPU",
     "cpu_us": "CPU",
+    "slave_us": "slave CPU",
     "p99_ms": "p99",
     "ready_s": "time",
     "private_mib": "memory",
 }
 
+PLAIN = "flintmq, plain kernel"
 ROCKETMQ = ("RocketMQ 4.9.7", "RocketMQ 5.3.3")
 JAVA = ("Java 5.3.3",)
 CLIENTS = ("aiokafka", "kafka-python", "confluent-kafka", "redis-py", "nats-py")
 KAFKA_SOURCE = ("Kafka, 7 columns",)
 
 BROKER, CLIENT, PYTHON, SPARK = "peers_broker", "peers_client", "peers_python", "peers_spark"
+REPLICATION = "peers_replication"
+LAG_MS_MAX = 1_000.0
+"""How far a slave may be behind at full speed: a goal of its own, not a ratio."""
+POP = "peers_pop"
 
 
 @dataclass(frozen=True)
@@ -71,24 +77,41 @@ def _broker(title: str, workload: str, **bounds: float) -> Line:
     return Line(title, BROKER, workload, ROCKETMQ, _goals(**bounds))
 
 
+def _pop(work: str, **bounds: float) -> Line:
+    return Line(work, POP, work, ROCKETMQ[1:], _goals(**bounds))
+
+
 def _push(size: str, each: int) -> Line:
     workload = f"push of a backlog, {size}, {each} a call"
     measured = f"{workload}, on RocketMQ 5.3.3"
     return Line(workload, CLIENT, measured, JAVA, _goals(client_us=1.5))
 
 
+def _replicated(threads: str) -> Line:
+    workload = f"SYNC_MASTER, sync send 128 B, {threads}"
+    return Line(workload, REPLICATION, workload, ROCKETMQ, _goals(p99_ms=1.2))
+
+
 LINES: Sequence[Line] = (
-    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.3, rate=1.2),
-    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.3, rate=1.4),
+    _broker("sync send 128 B, 1 thread", "sync send 128 B, 1 thread", server_us=0.5, rate=1.2),
+    _broker("sync send 128 B, 16 threads", "sync send 128 B, 16 threads", server_us=0.33, rate=1.4),
     _broker(
         "sync send 128 B, 64 threads",
         "sync send 128 B, 64 threads",
         server_us=0.33,
-        rate=1.5,
+        rate=1.4,
         p99_ms=1.0,
     ),
+    Line(
+        "two broker processes, sync send 128 B, 64 threads",
+        BROKER,
+        "sync send 128 B, 64 threads, two brokers",
+        ("flintmq",),
+        _goals(rate=1.6),
+        "flintmq, 2 brokers",
+    ),
     _broker("sync send 1 KiB, 64 threads", "sync send 1 KiB, 64 threads", server_us=0.4),
-    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.7),
+    _broker("batch send 32 x 128 B, 4 threads", "batch send 32 x 128 B, 4 threads", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 128 B", "pull 128 B, 32 a pull", server_us=0.5),
     _broker("pull of a backlog, 32 a pull, 1 KiB", "pull 1 KiB, 32 a pull", server_us=0.5),
     _broker("end to end at 1,000 a second", "end to end at 1,000 a second", p99_ms=1.0),
@@ -127,6 +150,17 @@ LINES: Sequence[Line] = (
     ),
     *(
         Line(
+            f"{work}, beside {name}",
+            PYTHON,
+            f"{work}, 128 B, on RocketMQ 5.3.3",
+            (name,),
+            _goals(rate=3.0, client_us=0.5),
+        )
+        for name in ("rocketmq", "rocketmq-python-client")
+        for work in ("send one by one", "send many at once", "push of a backlog")
+    ),
+    *(
+        Line(
             f"Spark: batch read, {size}, 7 columns",
             SPARK,
             f"batch read, {size}",
@@ -136,6 +170,10 @@ LINES: Sequence[Line] = (
         )
         for size, rate in (("100 B", 1.5), ("1 KiB", 1.3))
     ),
+    *map(_replicated, ("1 thread", "16 threads", "64 threads")),
+    _pop("pop 128 B through remoting", server_us=0.7),
+    _pop("gRPC send 128 B, 16 threads", server_us=1.0, rate=0.8),
+    _pop("gRPC receive and acknowledge 128 B, 4 threads", server_us=1.0, rate=0.8),
 )
 
 

@@ -4,9 +4,10 @@
      "workloads": [{"name": …, "rows": {side: [{metric: value}, one for each round]}}]}
 
 Metrics are ``rate`` (messages or rows a second), ``server_us`` and ``client_us`` (CPU for each
-of them), ``cpu_us`` (both together), ``p50_ms``, ``p99_ms``, ``median_ms``, ``ready_s`` and
-``private_mib``.  A metric that was not measured is left out.  Rows with the same place in the
-lists of two sides were measured one after the other, so ratios are taken place by place.
+of them), ``cpu_us`` (both together), ``slave_us`` (of a slave, where ``server_us`` is its
+master's), ``p50_ms``, ``p99_ms``, ``median_ms``, ``lag_ms``, ``ready_s`` and ``private_mib``.  A
+metric that was not measured is left out.  Rows with the same place in the lists of two sides were
+measured one after the other, so ratios are taken place by place.
 
 Growth, soak and profile add ``panels``, ``samples`` and ``profiles``; what those are is told there.
 """
@@ -31,6 +32,8 @@ NAMES = (
     "peers_client",
     "peers_python",
     "peers_spark",
+    "peers_replication",
+    "peers_pop",
     "growth",
     "soak",
     "profile",
@@ -91,14 +94,22 @@ def save(
     versions: Mapping[str, str],
     settings: Mapping[str, object],
     skipped: Mapping[str, str] | None = None,
+    adds: bool = False,
     **more: object,
 ) -> None:
+    """Write what was measured; with ``adds`` beside what is kept of workloads that were not."""
+    rows = {each.name: each for each in workloads}
+    path = KEPT / out.name
+    if adds and path.exists():
+        kept = load(path)
+        rows, versions = kept.workloads | rows, kept.versions | dict(versions)
+        settings = kept.settings | {"added": ", ".join(each.name for each in workloads)}
     found = {
         "machine": machine(),
         "versions": dict(versions),
         "settings": dict(settings),
         "skipped": dict(skipped or {}),
-        "workloads": [{"name": each.name, "rows": each.rows} for each in workloads],
+        "workloads": [{"name": each.name, "rows": each.rows} for each in rows.values()],
         **more,
     }
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from benchmarks.report.goals import (
     BROKER,
     CLIENT,
+    LAG_MS_MAX,
     LINES,
     METRICS,
+    PLAIN,
+    POP,
     PYTHON,
+    REPLICATION,
     ROCKETMQ,
     SPARK,
     Line,
@@ -21,6 +25,9 @@ from benchmarks.report.results import Measured, Ratio, Results
 
 NONE = "not measured"
 BREAK = "<br>"
+
+COMPARED = ("rate", "server_us", "slave_us", "p99_ms")
+"""Of pairs."""
 
 Found = Mapping[str, Results]
 
@@ -98,10 +105,12 @@ def broker_table(results: Found) -> str:
     for line in LINES:
         if line.source == BROKER:
             measured, found = line.measured(results), list(verdicts(line, results))
-            sides = [figures(measured, side) for side in (line.ours, *ROCKETMQ)]
+            sides = [figures(measured, side) for side in (line.ours, PLAIN, *ROCKETMQ)]
             last = compared(found, named=True), goal_text(line), outcome(found)
             rows.append((line.title, *sides, *last))
-    return table(("work", "FlintMQ", *ROCKETMQ, "ours / theirs", "goal", ""), rows)
+    return table(
+        ("work", "FlintMQ", "with the plain kernel", *ROCKETMQ, "ours / theirs", "goal", ""), rows
+    )
 
 
 def other_table(results: Found, source: str) -> str:
@@ -149,6 +158,29 @@ def spark_table(results: Found) -> str:
             cells = ("" if value is None else number(value) for value in values)
             rows.append((measured.name, side, *cells))
     return table(("work", "side", *names.values()), rows)
+
+
+def replication_table(results: Found) -> str:
+    """Every load of the pairs, a line for each pair, with what our pair is to it."""
+    found = results.get(REPLICATION)
+    if found is None:
+        return ""
+    names = {"rate": "a second", "server_us": "master µs", "slave_us": "slave µs"}
+    names |= {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "lag_ms": "lag ms"}
+    rows = []
+    for measured in found.workloads.values():
+        for side in sorted(measured.rows, key=lambda name: (name != "flintmq", name)):
+            values = (measured.median(side, metric) for metric in names)
+            cells = ("" if value is None else number(value) for value in values)
+            ratios = {name: measured.ratio("flintmq", side, name) for name in COMPARED}
+            text = ", ".join(f"{METRICS[name]} {ratio_text(each)}" for name, each in ratios.items())
+            rows.append((measured.name, side, *cells, "" if side == "flintmq" else text))
+    lags = [
+        row["lag_ms"] for each in found.workloads.values() for row in each.rows.get("flintmq", [])
+    ]
+    verdict = "met" if max(lags) < LAG_MS_MAX else "**missed**"
+    goal = f"Longest lag of our slave in all rounds: {number(max(lags))} ms; goal: less than 1 s, "
+    return f"{table(('work', 'pair', *names.values(), 'ours / theirs'), rows)}\n{goal}{verdict}.\n"
 
 
 def growth_table(results: Found) -> str:
@@ -255,6 +287,9 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "python figures": lambda results: sides_table(results, PYTHON),
     "spark": lambda results: other_table(results, SPARK),
     "spark figures": spark_table,
+    "replication": replication_table,
+    "replication goals": lambda results: other_table(results, REPLICATION),
+    "pop": lambda results: other_table(results, POP),
     "growth": growth_table,
     "soak": soak_table,
     "missed": missed_list,

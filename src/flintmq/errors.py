@@ -20,6 +20,7 @@ It survives pickling, as Spark needs it: ``args`` are what its class is called w
     ├── InvalidSetting           a setting of ours that cannot be used: an address, a file, a number
     │   └── InvalidMessage       a field of a message that is wrong, or a body of another kind
     ├── InvalidResult            a listener returned something that means nothing
+    ├── CircuitOpen              a listener raised in so many calls in a row that its run ended
     ├── Unreachable              no reply: refused, reset, or timed out
     ├── Overloaded               one of our own limits is reached: wait, or raise it
     │   └── ResultTooLarge       more rows than may be kept in memory: waiting does not help
@@ -51,9 +52,11 @@ class FlintError(Exception):
     """Base of the tree.  Never raised itself."""
 
     retriable: ClassVar[bool] = False
+    says: ClassVar[str] = ""
+    """Its sentence, with fields in braces; without one, the fields."""
 
     def __str__(self) -> str:
-        return ": ".join(map(str, self.args))
+        return self.says.format_map(vars(self)) or ": ".join(map(str, self.args))
 
 
 class LocalProtocolError(FlintError):
@@ -67,12 +70,11 @@ class RemoteProtocolError(FlintError):
 class FrameTooLarge(RemoteProtocolError):
     """A frame was announced that is larger than we accept; nothing was allocated for it."""
 
+    says = "a frame of {size_bytes} bytes is over the limit of {limit_bytes}"
+
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(size_bytes, limit_bytes)
         self.size_bytes, self.limit_bytes = size_bytes, limit_bytes
-
-    def __str__(self) -> str:
-        return f"a frame of {self.size_bytes} bytes is over the limit of {self.limit_bytes}"
 
 
 class MalformedFrame(RemoteProtocolError):
@@ -101,12 +103,11 @@ class MalformedBody(RemoteProtocolError):
 class MalformedRecord(RemoteProtocolError):
     """A message record that cannot be read.  ``position`` counts from the start of the bytes."""
 
+    says = "record at byte {position}: {reason}"
+
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(position, reason)
         self.position, self.reason = position, reason
-
-    def __str__(self) -> str:
-        return f"record at byte {self.position}: {self.reason}"
 
 
 class LogMismatch(MalformedRecord):
@@ -116,23 +117,21 @@ class LogMismatch(MalformedRecord):
 class BodyTooLarge(FlintError):
     """A body is, or unpacks to, more than we accept."""
 
+    says = "{reason}: over the limit of {limit_bytes} bytes"
+
     def __init__(self, limit_bytes: int, reason: str) -> None:
         super().__init__(limit_bytes, reason)
         self.limit_bytes, self.reason = limit_bytes, reason
-
-    def __str__(self) -> str:
-        return f"{self.reason}: over the limit of {self.limit_bytes} bytes"
 
 
 class MissingExtra(FlintError):
     """A package that is not installed by default is needed."""
 
+    says = "{package} is needed here: pip install 'flintmq[{extra}]'"
+
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(package, extra)
         self.package, self.extra = package, extra
-
-    def __str__(self) -> str:
-        return f"{self.package} is needed here: pip install 'flintmq[{self.extra}]'"
 
 
 class InvalidExpression(FlintError):
@@ -156,23 +155,21 @@ class ExpressionTooLarge(InvalidExpression):
 class InvalidName(FlintError):
     """A name RocketMQ would refuse."""
 
+    says = "{kind} {name!r}: {reason}"
+
     def __init__(self, kind: str, name: str, reason: str) -> None:
         super().__init__(kind, name, reason)
         self.kind, self.name, self.reason = kind, name, reason
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name!r}: {self.reason}"
 
 
 class InvalidSetting(FlintError):
     """A setting that cannot be used as it is."""
 
+    says = "{setting} {value!r}: {reason}"
+
     def __init__(self, setting: str, value: str, reason: str) -> None:
         super().__init__(setting, value, reason)
         self.setting, self.value, self.reason = setting, value, reason
-
-    def __str__(self) -> str:
-        return f"{self.setting} {self.value!r}: {self.reason}"
 
 
 class InvalidMessage(InvalidSetting, ValueError):
@@ -182,12 +179,27 @@ class InvalidMessage(InvalidSetting, ValueError):
 class InvalidResult(FlintError):
     """A listener returned something that says nothing about its messages; they are redelivered."""
 
+    says = "{value} is no result: {reason}"
+
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)
         self.value, self.reason = value, reason
 
-    def __str__(self) -> str:
-        return f"{self.value} is no result: {self.reason}"
+
+class CircuitOpen(FlintError):
+    """A listener raised in ``failures`` calls in a row, the last time ``error``; its run ended."""
+
+    says = (
+        "listener {listener} of topic {topic!r} in group {group!r} raised in {failures} calls in a "
+        "row, the last time {error}; the run is stopped, and no offset is committed past a message "
+        "that was neither consumed nor sent back: mend what the listener needs and start the run "
+        "again, or give a higher failures_max"
+    )
+
+    def __init__(self, group: str, topic: str, listener: str, failures: int, error: str) -> None:
+        super().__init__(group, topic, listener, failures, error)
+        self.group, self.topic, self.listener = group, topic, listener
+        self.failures, self.error = failures, error
 
 
 class Unreachable(FlintError):
@@ -207,13 +219,11 @@ class Overloaded(FlintError):
     """One of our own limits is reached.  ``knob`` names the setting that raises it."""
 
     retriable = True
+    says = "{what} reached its limit of {limit} ({knob})"
 
     def __init__(self, what: str, limit: int, knob: str) -> None:
         super().__init__(what, limit, knob)
         self.what, self.limit, self.knob = what, limit, knob
-
-    def __str__(self) -> str:
-        return f"{self.what} reached its limit of {self.limit} ({self.knob})"
 
 
 class ResultTooLarge(Overloaded):
@@ -237,13 +247,11 @@ class NoRoute(FlintError):
     """No broker is known that could serve a topic."""
 
     retriable = True
+    says = "no route to topic {topic!r}: {reason}"
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(topic, reason)
         self.topic, self.reason = topic, reason
-
-    def __str__(self) -> str:
-        return f"no route to topic {self.topic!r}: {self.reason}"
 
 
 class SendFailed(FlintError):
@@ -288,13 +296,11 @@ class NoReply(FlintError):
     """A request message was sent, and no reply came.  Somebody may have acted on it."""
 
     retriable = True
+    says = "no reply from topic {topic!r} in {timeout_ms} ms: {reason}"
 
     def __init__(self, topic: str, timeout_ms: int, reason: str) -> None:
         super().__init__(topic, timeout_ms, reason)
         self.topic, self.timeout_ms, self.reason = topic, timeout_ms, reason
-
-    def __str__(self) -> str:
-        return f"no reply from topic {self.topic!r} in {self.timeout_ms} ms: {self.reason}"
 
 
 class UndecodableRecord(FlintError):
@@ -315,34 +321,31 @@ class UndecodableRecord(FlintError):
 class MessagesLost(FlintError):
     """Messages that were to be read are no longer there; those who may miss some can go on."""
 
+    says = "{queue}: messages {start} to {stop} are lost: {reason}"
+
     def __init__(self, queue: str, start: int, stop: int, reason: str) -> None:
         super().__init__(queue, start, stop, reason)
         self.queue, self.start, self.stop, self.reason = queue, start, stop, reason
-
-    def __str__(self) -> str:
-        return f"{self.queue}: messages {self.start} to {self.stop} are lost: {self.reason}"
 
 
 class GroupConflict(FlintError):
     """A consumer that would not agree with the other members of its group; it was not started."""
 
+    says = "group {group!r}: {reason}"
+
     def __init__(self, group: str, reason: str) -> None:
         super().__init__(group, reason)
         self.group, self.reason = group, reason
-
-    def __str__(self) -> str:
-        return f"group {self.group!r}: {self.reason}"
 
 
 class WrongState(FlintError):
     """A call that the object cannot serve as it is now.  ``state`` says how it is."""
 
+    says = "{what} is {state}: {reason}"
+
     def __init__(self, what: str, state: str, reason: str) -> None:
         super().__init__(what, state, reason)
         self.what, self.state, self.reason = what, state, reason
-
-    def __str__(self) -> str:
-        return f"{self.what} is {self.state}: {self.reason}"
 
 
 class ReceiptExpired(WrongState):
@@ -352,12 +355,11 @@ class ReceiptExpired(WrongState):
 class CorruptRecord(FlintError):
     """A record in the commit log that cannot be what we wrote."""
 
+    says = "{segment} at byte {position}: {reason}"
+
     def __init__(self, segment: str, position: int, reason: str) -> None:
         super().__init__(segment, position, reason)
         self.segment, self.position, self.reason = segment, position, reason
-
-    def __str__(self) -> str:
-        return f"{self.segment} at byte {self.position}: {self.reason}"
 
 
 class DiskFailed(FlintError):
@@ -383,13 +385,11 @@ class StoreLocked(FlintError):
     """Another process, ours or a Java broker, works on the store."""
 
     retriable = True
+    says = "{path} is locked: another broker has this store open; stop it first"
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
-
-    def __str__(self) -> str:
-        return f"{self.path} is locked: another broker has this store open; stop it first"
 
 
 class StoreRefused(FlintError):

@@ -17,6 +17,7 @@ from flintmq.access.needs import TABLE
 from flintmq.access.rights import Reserved
 from flintmq.access.rules import Dialect
 from flintmq.broker.admin.account_admin import PROCESSORS as ACCOUNTS
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.processor_table import processors
 from flintmq.nameserver.processors import PROCESSORS as NAME_SERVER
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -33,7 +34,7 @@ from support.broker.guarded import (
     signed,
 )
 from support.broker.wire import Wire, command_of
-from support.broker.world import World
+from support.broker.world import SMALL_STORE, World
 
 CODES = list(RequestCode)
 IN_BINARY = [code for code in CODES if code < 2**15]
@@ -66,7 +67,7 @@ NOBODIES = pytest.mark.parametrize(
 
 @contextmanager
 def a_world(directory: Path) -> Iterator[World]:
-    with World(directory) as world:
+    with World(directory, BrokerConfig(store=SMALL_STORE, recalls=True)) as world:
         fill(world)
         yield world
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
 
 from flintmq.client.admin import Admin
+from flintmq.embedded.embedded_users import EmbeddedUser, write_users
 from flintmq.proxy.wire.grpc_codes import Code
 from support.cli.serving import ANYWHERE, failing, running
+from support.metrics.scraping import scrape
+from support.net.ports import port_with_one_below
 from support.proxy.grpc_client import GrpcClient, new
 
 FREE = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
@@ -41,6 +45,43 @@ def test_both_serve_the_same_broker(tmp_path: Path) -> None:
     assert proxy.line == f"flintmq ready grpc={proxy.grpc}\n"
     assert served.data == tmp_path
     assert "Traceback" not in served.errors + proxy.errors
+
+
+def audited(path: Path) -> list[tuple[Any, ...]]:
+    lines = map(json.loads, path.read_text().splitlines())
+    return [
+        (each["user"], each["call"], each["request"], each["needs"], each["decision"])
+        for each in lines
+    ]
+
+
+def test_a_proxy_with_accounts_audits_calls_and_has_metrics(tmp_path: Path) -> None:
+    accounts, audit = tmp_path / "accounts", tmp_path / "audit.jsonl"
+    accounts.mkdir()
+    write_users([EmbeddedUser("alice", "alice-secret", allow={"Topic:orders": "Pub"})], accounts)
+    where = f"127.0.0.1:{port_with_one_below(1)}"
+    guarded = ("--acl", "auth", "--accounts", accounts, "--audit", audit, "--audit-all")
+    with running("serve", *FREE, "--data", tmp_path / "data") as served:
+        with Admin(namesrv=served.namesrv) as admin:
+            admin.create_topic("orders", queues=1)
+        listens = ("--listen", ANYWHERE, "--namesrv", served.namesrv, "--metrics", where)
+        with running("proxy", *listens, *guarded) as proxy:
+            with GrpcClient(proxy.grpc, account=("alice", "alice-secret")) as alice:
+                alice.send("orders")
+                alice.send("secrets")
+            with GrpcClient(proxy.grpc, account=("alice", "guessed")) as guesser:
+                guesser.send("orders")
+            counted = scrape(where)
+            ended = proxy.stop(), served.stop()
+
+    assert ended == (0, 0)
+    assert audited(audit) == [
+        ("alice", "SendMessage", "SEND_MESSAGE_V2", ["Pub Topic:orders"], "allow"),
+        ("alice", "SendMessage", "SEND_MESSAGE_V2", ["Pub Topic:secrets"], "deny"),
+        ("alice", "SendMessage", "SEND_MESSAGE_V2", [], "deny"),
+    ]
+    for code, count in {"OK": 1, "UNAUTHORIZED": 2}.items():
+        assert counted.value("flintmq_proxy_calls_total", call="SendMessage", code=code) == count
 
 
 def test_a_proxy_that_others_can_reach_does_not_start_unprotected() -> None:

@@ -16,7 +16,7 @@ from flintmq.protocol.wire import decode_command, encode_command
 from support.embedded.asking import ask
 
 LEFT_OUT = (
-    *(50, 51, 52, 53, 54, 370, 513, 906, 908),
+    *(50, 51, 52, 53, 54, 513, 906, 908),
     *(2001, 2002, 2003, 2004, 3001, 3005, 3010),
     *(200056,),
 )

@@ -1,5 +1,7 @@
 """Light queues are RocketMQ's, both ways: 4.9.7 and 5.3.3 with enableLmq and enableMultiDispatch.
 
+Java clients of 4.9.8 and 5.3.3 send to and read from light queues of our broker, and of real ones.
+
 A real broker stores messages in light queues; ours opens the directory, finds all in order,
 serves every light queue and stores more.  Then the real broker opens it again, without its
 queue files, and serves all of them.
@@ -25,6 +27,8 @@ from flintmq.store.message_log import MessageLog
 from support.broker.world import World
 from support.interop.cluster import wait_until
 from support.interop.exchanges import OK, SEND_MESSAGE, pulled, split
+from support.interop.javaclient import NEW, OLD, JavaClient
+from support.interop.ours import Kind, serving
 from support.interop.real import RealRocketMQ, ask
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
@@ -132,3 +136,31 @@ def test_a_store_with_light_queues_goes_to_ours_and_back(version: str, tmp_path:
         wait_for(rocketmq.broker, THEIRS)
 
     assert check_store(Disk(), directory, STORE).is_good
+
+
+@pytest.mark.parametrize(
+    ("client_version", "kind"),
+    [(OLD, Kind.OURS), (NEW, Kind.OURS), (OLD, Kind.REAL_4_9), (NEW, Kind.REAL_5_3)],
+)
+def test_java_clients_send_to_and_read_light_queues(
+    client_version: str, kind: Kind, tmp_path: Path
+) -> None:
+    (tmp_path / "served").mkdir()
+    with (
+        serving(tmp_path / "served", kind=kind, enableLmq=True, enableMultiDispatch=True) as served,
+        JavaClient(client_version, served.namesrv, tmp_path / "client") as client,
+    ):
+        seen = client.play("light-queues")
+
+    assert [sent["status"] for sent in seen.all("sent")] == ["SEND_OK"] * 5
+    for name, bodies, offsets in (
+        ("a", ["0", "1", "2"], ["0", "1,0", "1,2"]),
+        ("b", ["1", "2"], ["1,0", "1,2"]),
+        ("c", ["3"], ["0"]),
+    ):
+        found = seen.one(name)
+        assert (found["bodies"], found["offsets"]) == (bodies, offsets)
+        assert (found["min"], found["next"]) == (0, len(bodies))
+    assert seen.one("held")["held"] is True
+    assert seen.one("came")["bodies"] == ["4"]
+    assert seen.one("offset")["kept"] == 2

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from flintmq import Admin, Message, Producer, SimpleConsumer
 from support.interop.javaclient import OLD, Events, JavaClient, MqAdmin
 from support.interop.ours import DELAY_LEVELS, Kind, Served
 
@@ -180,6 +181,25 @@ def test_the_progress_of_a_group_is_known_for_each_queue(
     assert all(row[3] >= row[4] for row in queues)
     assert sum(int(row[4]) for row in queues) >= 4
     assert re.search(r"Diff Total: \d+", one)
+
+
+def test_messages_that_were_popped_are_in_flight(mqadmin: MqAdmin, served: Served) -> None:
+    if served.kind is not Kind.OURS or mqadmin.version == OLD:
+        pytest.skip("4.9 has no such column, and a real broker counts what was pulled only")
+    with Admin(namesrv=served.namesrv) as admin, Producer("p", namesrv=served.namesrv) as producer:
+        admin.create_topic("popped", queues=1)
+        admin.create_group("poppers")
+        for _ in range(5):
+            producer.send(Message("popped", b"x"))
+        with SimpleConsumer("poppers", namesrv=served.namesrv, start_from="first") as consumer:
+            consumer.subscribe("popped")
+            held = consumer.receive(5, invisible_ms=600_000)
+            consumer.ack(held[0])
+            printed = mqadmin("consumerProgress", "-g", "poppers")
+
+    [row] = rows(printed, "popped")
+    assert row[1:7] == ["broker-a", "0", "5", "5", "0", str(len(held) - 1)]
+    assert f"Inflight Total: {len(held) - 1}" in printed
 
 
 def test_connections_of_consumers_and_producers_are_shown(

@@ -273,6 +273,33 @@ def test_listeners_retry_and_give_up_as_they_do_on_threads(
     assert lag(each, group) == 0
 
 
+def test_popped_messages_are_a_work_queue(spark: SparkSession, each: Served) -> None:
+    """Acknowledged after their micro-batch; one that fails comes again, and is given up then."""
+    if each.kind is Kind.REAL_4_9:
+        pytest.skip("brokers before 5.0 have no pop consumption")
+    topic = group = "spark-popped"
+    filled(each, topic, numbered(60), QUEUES)
+    app = app_of(each.namesrv, group, mode="pop", retry_max=1, invisible_ms=30_000)
+
+    @app.listener(topic)
+    def judge(messages: Any) -> None:
+        if messages[0].body == b"0007":
+            raise ValueError("bad as ever")
+
+    rows: list[Any] = []
+    sink = lambda frame, _: rows.extend(frame.collect())  # noqa: E731
+    with flintmq.spark.run(app, spark, sink=sink, messages_max=20) as run:
+        patiently(lambda: len(rows) >= 61 or not run.query.isActive)
+        patiently(lambda: stored(each, f"%DLQ%{group}"))
+    assert Counter(row.outcome for row in rows) == {"consumed": 59, "sent back": 1, "dead": 1}
+    (dead,) = stored(each, f"%DLQ%{group}")
+    assert dead.body == b"0007"
+
+    again = flintmq.spark.run(app, spark, sink=sink, available_now=True)
+    assert again.await_termination(PATIENCE_S)
+    assert len(rows) == 61, "what was acknowledged does not come again"
+
+
 def test_listeners_keep_the_order_of_queues_while_one_message_fails(
     spark: SparkSession, each: Served, tmp_path: Path
 ) -> None:

@@ -8,23 +8,22 @@ catches up.  Then both commit logs and all consume queues are the same, byte for
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from flintmq import Message, Producer, SendStatus, TransactionProducer, TransactionState
-from flintmq.errors import FlintError
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import StoreConfig
+from support.interop.all_kinds import send_patiently
 from support.interop.cluster import wait_until
-from support.interop.replicas import Replica, running_pair, same_files
+from support.interop.replicas import Replica, queue_files, running_pair, same_files
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("java")]
 
-COUNT = int(os.environ.get("FLINTMQ_REPLICATED", "3000"))
-"""Messages of each pair; `make interop` sends some thousands, a long run sets a million."""
+COUNT = 3_000
+"""Messages of each pair; `test_million_replicated.py` sends more."""
 
 PATIENCE_S = 120.0
 SEND_MS = 15_000
@@ -35,18 +34,6 @@ PAIRS = [
     ("5.3.3", "ours"),
     ("ours", "ours"),
 ]
-
-
-def send_patiently(producer: Producer, message: Message) -> SendStatus:
-    """Send until a broker takes it: routes and slaves may take a moment to be there."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return producer.send(message, timeout_ms=SEND_MS).status
-        except FlintError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
 
 
 def wait_for_slave(producer: Producer) -> None:
@@ -89,16 +76,6 @@ def send_all_kinds(producer: Producer, namesrv: str, count: int, seed: int) -> N
 def log_is_same(master: Replica, slave: Replica) -> bool:
     same, difference = same_files(master.store / "commitlog", slave.store / "commitlog")
     return same > 0 and not difference
-
-
-def queue_files(store: Path) -> dict[str, bytes]:
-    root = store / "consumequeue"
-    found = {
-        str(path.relative_to(root)): path.read_bytes().rstrip(b"\0")
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
-    return {name: octets for name, octets in found.items() if octets}
 
 
 @pytest.mark.timeout(540)

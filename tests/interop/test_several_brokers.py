@@ -10,12 +10,15 @@ its topic, while a server ends, in order or not, and comes back on its port and 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.cli.serving import ANYWHERE, running
 from support.interop.cluster import REGISTER_MS, Cluster, Server, route, running_cluster, wait_until
 from support.interop.javaclient import JavaClient
 from support.interop.ours import Kind, chosen_kind
@@ -176,3 +179,20 @@ def test_a_broker_that_starts_while_a_name_server_is_away_registers_there_later(
     is_routed(cluster, traffic.topic, BOTH, [first], REGISTERED_WITHIN_S)
 
     traffic.ends_well()
+
+
+def test_a_broker_process_of_serve_is_killed_and_comes_back(version: str, tmp_path: Path) -> None:
+    anywhere = ("--namesrv-listen", ANYWHERE, "--broker-listen", ANYWHERE)
+    with (
+        running("serve", "--brokers", "2", *anywhere, "--data", tmp_path / "data") as served,
+        JavaClient(version, served.namesrv, tmp_path / "client") as client,
+    ):
+        traffic = Traffic(client)
+        traffic.goes_on(*BOTH)
+        os.kill(served.brokers()["broker-b"], signal.SIGKILL)
+        traffic.goes_on("broker-a")
+        traffic.goes_on("broker-b")  # it is back
+        traffic.ends_well()
+        code = served.stop()
+
+    assert code == 0

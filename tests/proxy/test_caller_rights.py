@@ -131,7 +131,7 @@ def test_a_client_id_belongs_to_who_had_it_first(guarded: EmbeddedBroker) -> Non
 
 
 def test_every_call_has_its_needs() -> None:
-    assert set(NEEDS) == {*UNARY, "ReceiveMessage"}
+    assert set(NEEDS) == {*UNARY, "ReceiveMessage", "Telemetry"}
 
 
 def test_signatures_are_hmac_sha1_in_either_case() -> None:

@@ -16,6 +16,7 @@ from flintmq.errors import LogMismatch
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import TransactionType
 from flintmq.protocol.records.record import decode_record
+from flintmq.store import raw_columns
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.message_log import MessageLog
 from flintmq.store.raw_log import QueueContradiction
@@ -24,6 +25,14 @@ from support.store.real_stores import ALL, EXTENDED, manifest, setting, unpack_s
 from support.store.stored import SMALL, START_MS, draft, open_store, read, records, store
 
 NOW_MS = START_MS
+
+
+@pytest.fixture(autouse=True, params=["as usual", "by columns"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for records one by one and for many at once."""
+    if request.param == "by columns":
+        monkeypatch.setattr(raw_columns, "FEW_BYTES_MAX", 0)
+        monkeypatch.setattr(raw_columns, "FEW_MAX", 1)
 
 
 def take(log: MessageLog, octets: bytes) -> int:

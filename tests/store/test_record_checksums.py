@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from flintmq.errors import LocalProtocolError, LogMismatch
+from flintmq.kernel.layout import STORE_MS_AT
 from flintmq.model.java_hash import tags_code
 from flintmq.protocol.records.batch import BatchColumns
-from flintmq.protocol.records.layout import STORE_MS_AT
 from flintmq.protocol.records.record_checksum import (
     CHECKSUM_BYTES,
     has_wrong_checksum,

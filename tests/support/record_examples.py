@@ -14,10 +14,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from flintmq.kernel.layout import V6_BITS
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.layout import V6_BITS
 from flintmq.protocol.records.record import Record, Version, crc_of, is_filler, record_size
 
 GOLDEN = Path(__file__).parents[1] / "golden"

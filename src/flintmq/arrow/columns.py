@@ -45,11 +45,11 @@ from flintmq.arrow.property_columns import (
 from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.arrow.schema import Shape, arrow_schema
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
 from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY
 from flintmq.model.queue import QueueRef
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.property_scan import Spans, property_spans
 from flintmq.protocol.records.record_scan import RecordColumns
 

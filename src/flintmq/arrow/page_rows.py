@@ -29,13 +29,13 @@ import pyarrow as pa
 from flintmq.arrow.byte_spans import binary_column, is_text
 from flintmq.core.reading.read_span import Page
 from flintmq.errors import BodyTooLarge, MalformedBody, MissingExtra
+from flintmq.kernel.checksum import crc32
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.message import BODY_BYTES_MAX
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, compression, needs_unwrap
 from flintmq.protocol.compression import EXTRA, unpack
 from flintmq.protocol.records.batch import decode_batch
-from flintmq.protocol.records.checksum import crc32
 from flintmq.protocol.records.received import UNPACKED_BYTES_MAX
 from flintmq.protocol.records.record import (
     CRC_MASK,

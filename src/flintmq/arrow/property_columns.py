@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flintmq.arrow.byte_spans import binary_column, list_column, octets_of, text_column
+from flintmq.kernel.layout import LOG_OFFSET_AT
 from flintmq.model.message import KEY_SEPARATOR, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from flintmq.model.sys_flag import STORE_HOST_V6
-from flintmq.protocol.records.layout import LOG_OFFSET_AT
 from flintmq.protocol.records.record_scan import RecordColumns, windows
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from flintmq.broker.processor_table import processors
 from flintmq.broker.requests.answers import encode_answer
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.fast_send import FastSender
+from flintmq.broker.send.seen_sends import FastSender
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.net.channels.channel import Channel
@@ -114,10 +114,16 @@ class BrokerSession:
                     self._channel.later(frames[served:])
                     return
             return
-        take, sender = engine.quick.store, self._sender
+        take_all, take, sender = engine.quick.store_all, engine.quick.store, self._sender
         group = SentGroup(self._peer, self._send, now_ms)
         try:
-            for served, frame in enumerate(frames, 1):
+            served = 0
+            while served < len(frames):
+                served += take_all(frames, served, sender, group, now_ms)
+                if served == len(frames):
+                    return
+                frame = frames[served]
+                served += 1
                 if not take(frame, sender, group, now_ms):
                     self._serve(frame, now_ms)
                     if not has_time():

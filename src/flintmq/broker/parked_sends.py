@@ -89,7 +89,8 @@ class ParkedSends:
         self._refuse = refuse
         self._answered = answered
         self._unsynced: deque[AnyParked] = deque()
-        self._unreplicated: deque[tuple[int, AnyParked]] = deque()  # until when, and what
+        # until when, for how many slaves, and what
+        self._unreplicated: deque[tuple[int, int, AnyParked]] = deque()
 
     # Disk
 
@@ -134,27 +135,32 @@ class ParkedSends:
     def _replicate(self, parked: AnyParked, now_ms: int) -> None:
         config, slaves = self._state.config, self._state.slaves
         if config.role is BrokerRole.SYNC_MASTER and parked.stop is not None:
-            needed = config.replication.in_sync_replicas - 1
+            near = slaves.near_count(LogOffset(parked.stop))
+            needed = config.replication.copies_needed(1 + near) - 1
             if needed and parked.stop > slaves.stored_to(needed):
-                if slaves.near_count(LogOffset(parked.stop)) >= needed:
+                if near >= needed:
                     until_ms = now_ms + config.replication.slave_timeout_ms
-                    self._unreplicated.append((until_ms, parked))
+                    self._unreplicated.append((until_ms, needed, parked))
                     return
                 parked.code = ResponseCode.SLAVE_NOT_AVAILABLE
         self._end(parked, None)
 
     def replicated(self) -> None:
         """A slave has stored more: answer what waited for it."""
-        if self._unreplicated:
-            needed = self._state.config.replication.in_sync_replicas - 1
-            stored_to = self._state.slaves.stored_to(needed)
-            while self._unreplicated and _stop(self._unreplicated[0][1]) <= stored_to:
-                self._end(self._unreplicated.popleft()[1], None)
+        known: dict[int, int] = {}
+        while self._unreplicated:
+            _, needed, parked = self._unreplicated[0]
+            if needed not in known:
+                known[needed] = self._state.slaves.stored_to(needed)
+            if _stop(parked) > known[needed]:
+                return
+            self._unreplicated.popleft()
+            self._end(parked, None)
 
     def expire(self, now_ms: int) -> None:
         """Answer those for whom no slave was in time."""
         while self._unreplicated and self._unreplicated[0][0] <= now_ms:
-            parked = self._unreplicated.popleft()[1]
+            parked = self._unreplicated.popleft()[2]
             parked.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
             self._end(parked, None)
 

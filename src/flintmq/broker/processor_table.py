@@ -34,12 +34,13 @@ from flintmq.broker.consume import (
     pop,
     pull,
 )
-from flintmq.broker.send import reply, send_back, send_message
+from flintmq.broker.send import recall, reply, send_back, send_message
 from flintmq.broker.state.broker_state import Processor
 from flintmq.protocol.codes import RequestCode
 
 TABLES: tuple[Mapping[RequestCode, Processor], ...] = (
     send_message.PROCESSORS,
+    recall.PROCESSORS,
     reply.PROCESSORS,
     send_back.PROCESSORS,
     pull.PROCESSORS,

@@ -14,5 +14,5 @@
 `shared` has what several commands need: how to reach a cluster, output, times, server processes,
 Spark sessions.  `messages` reads and prints many messages for several commands.  `acl`, `cluster`,
 `topic`, `group`, `dlq`, `console`, `tls`, `traffic` and `demo` are folders: they have several
-commands or parts.
+commands or parts.  `brokers` runs several broker processes for `serve`.
 """

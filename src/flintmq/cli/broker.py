@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import typer
 
@@ -77,6 +79,12 @@ from flintmq.net.address import Address, parse_addresses
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush
+
+if TYPE_CHECKING:
+    from flintmq.broker.server import BrokerServer
+    from flintmq.metrics.pages import MetricsServer
+
+WhenReady: TypeAlias = "Callable[[BrokerServer, MetricsServer | None], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +213,13 @@ def broker(
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
         servers = parse_addresses(namesrv) if namesrv else chosen.namesrv or (NAMESRV_HERE,)
         client_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key, "--namesrv")
-        plan = choose_accounts(
-            acl,
-            accounts,
-            first_user,
-            chosen.directory,
-            chosen.settings,
-            audit=audit,
-            audits_all=audit_all,
-        )
+        accounts_of = (acl, accounts, first_user, chosen.directory, chosen.settings)
+        plan = choose_accounts(*accounts_of, audit=audit, audits_all=audit_all)
         refuse_if_open(chosen.listens, tls, plan, is_open=is_open)
+        _refuse_several(chosen.settings)
     except FlintError as error:
         exit_with_error(error)
-    serve_until_told(_serve(chosen, servers, tls, client_tls, plan), log_level)
+    serve_until_told(serve_broker(chosen, servers, tls, client_tls, plan), log_level)
 
 
 def _refuse_options(context: typer.Context) -> None:
@@ -229,20 +231,30 @@ def _refuse_options(context: typer.Context) -> None:
             raise typer.BadParameter(f"{each.opts[0]} is not for '{command}'")
 
 
-async def _serve(
+def _refuse_several(settings: BrokerSettings) -> None:
+    if (settings.brokers or 1) > 1:
+        reason = "flintmq serve runs several brokers, flintmq broker one"
+        raise InvalidSetting("brokers", str(settings.brokers), reason)
+
+
+async def serve_broker(
     chosen: Chosen,
     namesrv: tuple[Address, ...],
     tls: ServerTls | None,
     client_tls: ClientTls | None,
     plan: AccountPlan | None,
+    *,
+    stopping: asyncio.Event | None = None,
+    ready: WhenReady | None = None,
 ) -> None:
+    """Run a broker until a signal comes or ``stopping`` is set; ``ready`` hears of each start."""
     # only who serves waits for them to load
     from flintmq.broker.monitoring.broker_source import broker_source
     from flintmq.broker.server import BrokerServer
     from flintmq.embedded.servers import with_same_ports
     from flintmq.metrics.pages import serve_metrics
 
-    stopping = stop_signal()
+    stopping = stopping or stop_signal()
     files = None if plan is None else AccountFiles(plan)
     accounts = None if files is None else files.open()
     watch = None if files is None else asyncio.ensure_future(files.watch())
@@ -269,7 +281,11 @@ async def _serve(
                 elif chosen.metrics is not None:
                     pages = await serve_metrics(chosen.metrics, [broker_source(server)])
                 await server.registered.wait()
-                typer.echo(f"flintmq ready broker={server.state.address} data={chosen.directory}")
+                if ready is None:
+                    line = f"flintmq ready broker={server.state.address} data={chosen.directory}"
+                    typer.echo(line)
+                else:
+                    ready(server, pages)
                 await stopping_or_failed(stopping, server.failed, server.roles.changed)
                 changed = server.roles.changed.is_set()
                 config = with_same_ports(chosen.config, chosen.listen, server)

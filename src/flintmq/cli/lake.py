@@ -1,4 +1,4 @@
-"""`flintmq lake`: topics as Parquet files, each message once.
+"""`flintmq lake`: topics as tables of Parquet, Delta or Iceberg, each message once.
 
 A first signal ends it between two batches, a second at once; started again, it goes on where it
 was.  Exit codes are those of `output`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import typer
@@ -34,7 +35,34 @@ GROUP = "group"
 
 
 Topics = Annotated[
-    list[str], typer.Argument(metavar="TOPIC", help="What to write; may be several.")
+    list[str] | None,
+    typer.Argument(metavar="TOPIC", help="What to write; may be several.", show_default=False),
+]
+FormatName = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="parquet|delta|iceberg", help="The format of the lake's tables."
+    ),
+]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="SCHEMA",
+        help="Make columns of bodies: Spark's DDL, JSON Schema or Avro, as text or @FILE, or "
+        "FILE.desc:MESSAGE of Protobuf.",
+        show_default=False,
+    ),
+]
+Into = Annotated[
+    str | None,
+    typer.Option(
+        "--into", metavar="COLUMN", help="One column for all of the schema.", show_default=False
+    ),
+]
+Compact = Annotated[
+    bool,
+    typer.Option("--compact", help="Write the small files of the lake together, and end."),
 ]
 To = Annotated[str, typer.Option("--to", metavar="DIR", help="The directory of the lake.")]
 UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there now, and end.")]
@@ -91,8 +119,12 @@ Files = Annotated[
 @connected
 def lake(
     settings: ClientSettings,
-    topics: Topics,
     to: To,
+    topics: Topics = None,
+    format_name: FormatName = "parquet",
+    schema: Schema = None,
+    into: Into = None,
+    compact: Compact = False,
     until_now: UntilNow = False,
     start: From = "earliest",
     tags: Tags = None,
@@ -109,18 +141,45 @@ def lake(
     metrics: RunMetrics = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write topics as Parquet, partitioned by topic and day, each message exactly once.
+    """Write topics as tables, partitioned by topic and day, each message exactly once.
 
     It follows the topics until it is told to stop; started again, it goes on where it was. Read
-    the directory with spark.read.parquet(DIR): Spark knows which files count. Days are those of
-    the store time, in UTC.
+    Parquet with spark.read.parquet(DIR): Spark knows which files count. Days are those of the
+    store time, in UTC. Messages that do not fit --schema are in the partition quarantined=1.
 
     Examples:
         flintmq lake orders --to lake --until-now
+        flintmq lake orders --to lake --schema "order STRING NOT NULL, amount DOUBLE"
+        flintmq lake --compact --to lake
     """
     _log()
+    if compact:
+        _compact(to, topics, spark, conf, output)
+        return
+    if not topics:
+        raise typer.BadParameter("name the topics to write")
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **start_option(start))
+    lake_choices: dict[str, Any] = {
+        "format": format_name,
+        "schema": schema,
+        "into": into,
+        "until_now": until_now,
+    }
+    lake_choices |= {"checkpoint": checkpoint, "every_s": every, "files": files}
+    _write(topics, to, options, lake_choices, (spark, conf), metrics, output)
+
+
+def _write(
+    topics: list[str],
+    to: str,
+    options: Mapping[str, str],
+    choices: Mapping[str, Any],
+    spark: tuple[str, list[str] | None],
+    metrics: str | None,
+    output: Output,
+) -> None:
+    """Run a lake to its end.  ``options`` are those of the source."""
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -128,24 +187,16 @@ def lake(
     from flintmq.spark.pipelines.lake_query import lake_options
     from flintmq.spark.source.preflight import check_source
 
+    master, conf = spark
+    needed = _settings_of(choices["format"], conf)
     check_source(lake_options(topics, options), stream=True)
     with (
         serving_metrics(metrics) as counted,
-        spark_for("lake", spark, conf) as session,
+        spark_for("lake", master, [*needed, *(conf or ())]) as session,
         stopping() as told,
     ):
-        query = start_lake(
-            session,
-            topics,
-            to,
-            until_now=until_now,
-            checkpoint=checkpoint,
-            every_s=every,
-            files=files,
-            progress=output is Output.TABLE,
-            metrics=counted,
-            **cast("dict[str, Any]", options),
-        )
+        shown = {"progress": output is Output.TABLE, "metrics": counted}
+        query = start_lake(session, topics, to, **cast(Any, {**choices, **shown, **options}))
         while not query.await_termination(LOOK_S):
             if told.is_set():
                 if not query.stop():
@@ -155,9 +206,42 @@ def lake(
     done, batches = status.messages, status.batches
     if output is Output.JSON:
         facts = {"to": query.path, "topics": topics, "messages": done, "batches": batches}
-        print_json({**facts, "lag": status.lag})
+        print_json({**facts, "lag": status.lag, "quarantined": status.quarantined})
     else:
-        print_line(f"{done} messages in {batches} batches are added to {query.path}")
+        bad = f", {status.quarantined} of them quarantined" if status.quarantined else ""
+        print_line(f"{done} messages in {batches} batches are added to {query.path}{bad}")
+
+
+def _compact(
+    to: str, topics: list[str] | None, master: str, conf: list[str] | None, output: Output
+) -> None:
+    if topics:
+        raise typer.BadParameter("--compact is for the whole lake: leave the topics out")
+    from flintmq.spark.environment.requirements import require_pyspark
+
+    require_pyspark()
+    from flintmq.spark.pipelines.lake_compaction import compact
+    from flintmq.spark.pipelines.lake_formats import kind_in
+
+    settings = _settings_of(kind_in(to), conf)
+    with spark_for("lake", master, [*settings, *(conf or ())]) as session:
+        done = compact(session, to)
+    if output is Output.JSON:
+        print_json({"to": to, "before": done.files_before, "after": done.files_after})
+    else:
+        print_line(f"{done.files_before} files of {to} are {done.files_after} now")
+
+
+def _settings_of(format_name: str, conf: list[str] | None) -> list[str]:
+    """What Spark needs for the format; jars that are given are not fetched."""
+    from flintmq.spark.pipelines.lake_formats import JARS, JARS_PACKAGES, lake_settings
+
+    has_jars = any(text.startswith(f"{JARS}=") for text in conf or ())
+    return [
+        f"{name}={value}"
+        for name, value in lake_settings(format_name).items()
+        if not (has_jars and name == JARS_PACKAGES)
+    ]
 
 
 def start_option(text: str) -> dict[str, str]:

@@ -87,6 +87,13 @@ ENDING: Final = f"{EXIT_CODES}\n\nDocumentation: README.md and docs/ of the proj
 VERSION: Final = f"flintmq {__version__}"
 
 
+def version_line() -> str:
+    """The version, and which implementation of the kernel runs."""
+    from flintmq.kernel.choice import kernel  # no other command needs it this early
+
+    return f"{VERSION} ({kernel.name} kernel)"
+
+
 def make_app(names: Iterable[str] = PARTS, words: Sequence[str] | None = None) -> typer.Typer:
     """The command with these parts.
 
@@ -119,7 +126,7 @@ def make_app(names: Iterable[str] = PARTS, words: Sequence[str] | None = None) -
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(VERSION)
+        typer.echo(version_line())
         raise typer.Exit
 
 
@@ -154,7 +161,7 @@ def flintmq(
 def main() -> None:
     words = _after_cluster(sys.argv[1:])
     if words == ["--version"]:
-        typer.echo(VERSION)  # no command has to load for that
+        typer.echo(version_line())  # no command has to load for that
     elif words and words[0] in PARTS:
         make_app(words[:1], words[1:])()
     else:

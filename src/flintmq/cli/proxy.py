@@ -15,6 +15,8 @@ import typer
 from flintmq.cli.shared.account_options import (
     AccountsDirectory,
     AclMode,
+    Audit,
+    AuditAll,
     Open,
     choose_accounts,
     refuse_if_open,
@@ -22,6 +24,7 @@ from flintmq.cli.shared.account_options import (
 from flintmq.cli.shared.server_options import Level, Namesrv
 from flintmq.cli.shared.server_process import (
     LogLevel,
+    check_metrics,
     exit_with_error,
     serve_until_told,
     stop_signal,
@@ -42,6 +45,7 @@ from flintmq.client.engine.client_config import ClientConfig
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.grpc_door import GrpcPlan, open_door
 from flintmq.errors import FlintError
+from flintmq.metrics.pages import serve_metrics
 from flintmq.nameserver.config import HERE as NAMESRV_HERE
 from flintmq.net.address import Address, parse_host
 from flintmq.net.tls import TlsMode
@@ -67,6 +71,15 @@ GrpcAdvertise = Annotated[
         "FLINTMQ_PROXY_ADVERTISE",
         "HOST",
         "What clients are told to connect to that name no address themselves.",
+    ),
+]
+ProxyMetrics = Annotated[
+    str | None,
+    option(
+        "--metrics",
+        "FLINTMQ_PROXY_METRICS",
+        "HOST:PORT",
+        "Serve /metrics for Prometheus, /healthz and /readyz here; needs flintmq[metrics].",
     ),
 ]
 AccessKey = Annotated[
@@ -101,6 +114,9 @@ def proxy(
     namesrv_key: NamesrvKey = None,
     acl: AclMode = None,
     accounts: AccountsDirectory = None,
+    audit: Audit = None,
+    audit_all: AuditAll = False,
+    metrics: ProxyMetrics = None,
     is_open: Open = False,
     log_level: Level = LogLevel.INFO,
 ) -> None:
@@ -114,7 +130,7 @@ def proxy(
         require_grpc()
         where = GRPC_HERE if listen is None else Address.parse(listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-        plan = choose_accounts(acl, accounts, None, None)
+        plan = choose_accounts(acl, accounts, None, None, audit=audit, audits_all=audit_all)
         refuse_if_open([where], tls, plan, is_open=is_open)
         servers_tls = choose_client_tls(namesrv_ca, namesrv_cert, namesrv_key, "--namesrv")
         client = ClientConfig(
@@ -123,25 +139,36 @@ def proxy(
             secret_key=secret_key,
             tls=servers_tls or False,
         )
+        watched = None if metrics is None else Address.parse(metrics)
+        if watched is not None:
+            check_metrics(watched)
         host = None if advertise is None else parse_host(advertise)
         grpc = GrpcPlan(listen=where, tls=tls, advertise=host)
     except FlintError as error:
         exit_with_error(error)
-    serve_until_told(_serve(grpc, client, plan), log_level)
+    serve_until_told(_serve(grpc, client, plan, watched), log_level)
 
 
-async def _serve(grpc: GrpcPlan, client: ClientConfig, plan: AccountPlan | None) -> None:
+async def _serve(
+    grpc: GrpcPlan, client: ClientConfig, plan: AccountPlan | None, metrics: Address | None
+) -> None:
     stopping = stop_signal()
     files = None if plan is None else AccountFiles(plan)
     accounts = None if files is None else files.open()
     watch = None if files is None else asyncio.ensure_future(files.watch())
     try:
-        door = await open_door(grpc, client, accounts)
+        auditor = None if files is None else files.auditor
+        door = await open_door(grpc, client, accounts, auditor)
+        pages = None
         try:
+            if metrics is not None:
+                pages = await serve_metrics(metrics, [door.source])
             typer.echo(f"flintmq ready grpc={door.address}")
             await stopping.wait()
         finally:
             await door.stop()
+            if pages is not None:
+                await pages.stop()
     finally:
         if watch is not None:
             watch.cancel()

@@ -32,12 +32,18 @@ import typer
 
 from flintmq.cli.load_app import load
 from flintmq.cli.run_spark import (
+    BatchTarget,
     Checkpoint,
+    FailuresMax,
+    MessagesMax,
     OutcomeSink,
     PlotFile,
+    RunLimits,
     RunMetrics,
+    RunSinks,
     SparkMaster,
     SparkPlan,
+    SummarySink,
     UntilNow,
     run_on_spark,
     serving_metrics,
@@ -61,6 +67,15 @@ WAIT_MAX_S: Final = 86_400
 LOOK_S: Final = 0.05
 """How often the parent looks whether its children still run."""
 
+AppTarget: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:APP", help="Where the app is, as shop.main:app or ./shop.py:app."
+    ),
+]
+StopTimeout: TypeAlias = Annotated[
+    float, typer.Option("--stop-timeout", min=0, help="Seconds that listeners may take to end.")
+]
 StartWait: TypeAlias = Annotated[
     float | None,
     typer.Option(
@@ -78,19 +93,11 @@ StartWait: TypeAlias = Annotated[
 @overriding
 def run(
     connection: GivenConnection,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:APP", help="Where the app is, as shop.main:app or ./shop.py:app."
-        ),
-    ],
+    target: AppTarget,
     processes: Annotated[
         int, typer.Option("--processes", min=1, max=PROCESSES_MAX, help="How many to run.")
     ] = 1,
-    stop_timeout: Annotated[
-        float,
-        typer.Option("--stop-timeout", min=0, help="Seconds that listeners may take to end."),
-    ] = STOP_S,
+    stop_timeout: StopTimeout = STOP_S,
     wait: StartWait = None,
     metrics: RunMetrics = None,
     log_level: Annotated[
@@ -100,6 +107,10 @@ def run(
     sink: OutcomeSink = "none",
     checkpoint: Checkpoint = None,
     until_now: UntilNow = False,
+    summary: SummarySink = None,
+    messages_max: MessagesMax = None,
+    batch_target: BatchTarget = None,
+    failures_max: FailuresMax = None,
     plot: PlotFile = None,
     conf: SparkConf = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
@@ -121,7 +132,10 @@ def run(
     if spark is not None:
         if processes > 1:
             raise typer.BadParameter("--processes is for threads; Spark has its executors")
-        plan = SparkPlan(spark, sink, checkpoint, until_now, plot, tuple(conf or ()), wait)
+        sinks = RunSinks(sink, summary)
+        limits = RunLimits(messages_max, batch_target, failures_max)
+        given = tuple(conf or ())
+        plan = SparkPlan(spark, sinks, limits, checkpoint, until_now, plot, given, wait)
         raise typer.Exit(_on_spark(target, connection.settings, plan, stop_timeout, metrics))
     if processes > 1:
         app = load(target)  # a name that is wrong is told once

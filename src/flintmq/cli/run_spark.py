@@ -47,6 +47,42 @@ OutcomeSink: TypeAlias = Annotated[
         help="On Spark: where the outcome of each message goes.",
     ),
 ]
+SummarySink: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--summary",
+        metavar="FORMAT:PATH",
+        help="On Spark: where a row for each listener and micro-batch goes, for dashboards.",
+        show_default=False,
+    ),
+]
+MessagesMax: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--messages-max",
+        min=1,
+        help="On Spark: messages of one micro-batch, at most.  [default: 100000]",
+        show_default=False,
+    ),
+]
+BatchTarget: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--batch-target",
+        metavar="SECONDS",
+        help="On Spark: back-pressure. How long a micro-batch is to take.",
+        show_default=False,
+    ),
+]
+FailuresMax: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--failures-max",
+        min=1,
+        help="On Spark: circuit breaker. End when a listener raised in so many calls in a row.",
+        show_default=False,
+    ),
+]
 Checkpoint: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -100,11 +136,39 @@ def serving_metrics(listen: str | None) -> Iterator[ClientMetrics | None]:
 
 
 @dataclass(frozen=True, slots=True)
+class RunSinks:
+    """Where outcomes go: a row for each message, and one for each listener and micro-batch."""
+
+    messages: str = "none"
+    summary: str | None = None
+
+    def read(self) -> list[str | dict[str, str]]:
+        """All sinks, checked."""
+        sinks = [read_sink(self.messages)]
+        if self.summary is not None:
+            summary = read_sink(self.summary)
+            if isinstance(summary, str):
+                raise typer.BadParameter(f"{summary!r} is not FORMAT:PATH")
+            sinks.append({**summary, "rows": "listeners"})
+        return sinks
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What limits micro-batches, and what ends a run."""
+
+    messages_max: int | None = None
+    batch_target_s: float | None = None
+    failures_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SparkPlan:
     """What the command line says about a run on Spark."""
 
     master: str
-    sink: str = "none"
+    sinks: RunSinks = RunSinks()
+    limits: RunLimits = RunLimits()
     checkpoint: str | None = None
     until_now: bool = False
     plot: str | None = None
@@ -129,12 +193,12 @@ def run_on_spark(
     stop_timeout_s: float,
 ) -> int:
     """Run the app to its end; the exit code."""
-    sink, conf = read_sink(plan.sink), read_conf(plan.conf)
+    sinks, conf, limits = plan.sinks.read(), read_conf(plan.conf), plan.limits
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
     from flintmq.arrow.reading.patience import RETRY_MS
-    from flintmq.spark.listeners.listener_run import run
+    from flintmq.spark.listeners.listener_run import MESSAGES_MAX, run
 
     spark = quiet_session(target, plan.master, conf)
     told_to_stop = threading.Event()
@@ -143,9 +207,12 @@ def run_on_spark(
             started = run(
                 app,
                 spark,
-                sink=sink,
+                sink=sinks,
                 checkpoint=plan.checkpoint,
                 available_now=plan.until_now,
+                messages_max=limits.messages_max or MESSAGES_MAX,
+                batch_target_s=limits.batch_target_s,
+                failures_max=limits.failures_max,
                 retry_timeout_s=RETRY_MS / 1000 if plan.wait_s is None else plan.wait_s,
                 progress=True,
                 plot=plan.plot,

@@ -1,4 +1,4 @@
-"""`flintmq serve`: a name server and a broker in one process.
+"""`flintmq serve`: a name server and a broker in one process, or several brokers below it.
 
 Once both answer and the broker is registered, one line goes to stdout:
 
@@ -12,14 +12,16 @@ codes are those of `server_process`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from flintmq.cli.broker import Chosen, choose
+from flintmq.cli.brokers.broker_shares import broker_shares, child_plans
 from flintmq.cli.console.console_start import check_console, open_console
 from flintmq.cli.shared.account_options import (
     AccountsDirectory,
@@ -36,6 +38,7 @@ from flintmq.cli.shared.server_options import (
     Advertise,
     BrokerListen,
     BrokerName,
+    Brokers,
     Config,
     Data,
     FastPort,
@@ -63,6 +66,9 @@ from flintmq.nameserver.config import NameServerConfig
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls, TlsMode
 from flintmq.proxy.server_settings import require_grpc
+
+if TYPE_CHECKING:
+    from flintmq.embedded.servers import Servers
 
 SETTINGS_FILE = "namesrv/kvConfig.json"
 """In the data directory: what people put over the wire into the name server."""
@@ -106,6 +112,7 @@ def serve(
     advertise: Advertise = None,
     config: Config = None,
     name: BrokerName = None,
+    brokers: Brokers = None,
     fast_port: FastPort = True,
     admin_listen: AdminListen = None,
     metrics: Metrics = None,
@@ -130,6 +137,7 @@ def serve(
     Examples:
         flintmq serve
         flintmq serve --grpc 127.0.0.1:8081
+        flintmq serve --brokers 4
         flintmq serve --data /var/lib/flintmq --broker-listen 0.0.0.0:10911 --advertise mq.example
     """
     try:
@@ -150,24 +158,18 @@ def serve(
         namesrv = NAMESRV_HERE if namesrv_listen is None else Address.parse(namesrv_listen)
         admins = None if namesrv_admin_listen is None else Address.parse(namesrv_admin_listen)
         tls = choose_tls(tls_cert, tls_key, tls_client_ca, tls_mode)
-        plan = choose_accounts(
-            acl,
-            accounts,
-            first_user,
-            chosen.directory,
-            chosen.settings,
-            audit=audit,
-            audits_all=audit_all,
-        )
+        accounts_of = (acl, accounts, first_user, chosen.directory, chosen.settings)
+        plan = choose_accounts(*accounts_of, audit=audit, audits_all=audit_all)
         door = _grpc_plan(grpc, chosen, tls)
         shown = _console_listen(console, console_token, tls, plan)
         where = _Where(namesrv, admins, shown, door)
         refuse_if_open([*where.open_listens, *chosen.listens], tls, plan, is_open=is_open)
+        shares = broker_shares(chosen, brokers or chosen.settings.brokers or 1)
     except FlintError as error:
         exit_with_error(error)
     if chosen.namesrv is not None:
         say(f"{config}: namesrvAddr is not used: serve runs a name server of its own")
-    serve_until_told(_serve(chosen, where, tls, plan, console_token), log_level)
+    serve_until_told(_serve(chosen, shares, where, tls, plan, console_token, log_level), log_level)
 
 
 def _grpc_plan(text: str | None, chosen: Chosen, tls: ServerTls | None) -> GrpcPlan | None:
@@ -216,24 +218,28 @@ class _Where(NamedTuple):
 
 async def _serve(
     chosen: Chosen,
+    shares: Sequence[Chosen],
     listens: _Where,
     tls: ServerTls | None,
     plan: AccountPlan | None,
     token: str | None,
+    level: LogLevel,
 ) -> None:
     # only who serves waits for them to load
     from flintmq.embedded.servers import BrokerPlan, NameServerPlan, Servers
 
     stopping = stop_signal()
+    inside = shares if len(shares) == 1 else ()  # several run in processes of their own
     servers = await Servers.start(
         [
             BrokerPlan(
-                directory=chosen.directory,
-                config=chosen.config,
-                listen=chosen.listen,
-                advertise=chosen.advertise,
-                admin_listen=chosen.admin_listen,
+                directory=each.directory,
+                config=each.config,
+                listen=each.listen,
+                advertise=each.advertise,
+                admin_listen=each.admin_listen,
             )
+            for each in inside
         ],
         [
             NameServerPlan(
@@ -248,25 +254,60 @@ async def _serve(
         grpc=listens.grpc,
     )
     try:
-        ((name, broker),) = servers.brokers.items()
-        for server in servers.name_servers:
-            server.state.reserve(name, broker.state.address)
-        where = servers.namesrv[0]
-        if is_everywhere(where.host):  # nobody connects to that
-            where = replace(where, host=Address.parse(broker.state.address).host)
-        grpc = "" if servers.grpc is None else f" grpc={servers.grpc.address}"
-        ready = (
-            f"flintmq ready namesrv={where} broker={broker.state.address}{grpc} "
-            f"data={chosen.directory}"
-        )
-        asked = servers.name_servers[0].admin_at or str(where)
-        at = broker.listeners.admin_at
-        guarded = plan is not None
-        async with _console(listens.console, token, asked, at, tls, guarded=guarded):
-            typer.echo(ready)
-            await stopping_or_failed(stopping, broker.failed)
+        async with _brokers(servers, shares, tls, plan, level) as brokers:
+            where = servers.namesrv[0]
+            if is_everywhere(where.host):  # nobody connects to that
+                where = replace(where, host=Address.parse(brokers.addresses[0]).host)
+            grpc = "" if servers.grpc is None else f" grpc={servers.grpc.address}"
+            ready = (
+                f"flintmq ready namesrv={where} broker={','.join(brokers.addresses)}{grpc} "
+                f"data={chosen.directory}"
+            )
+            asked = servers.name_servers[0].admin_at or str(where)
+            at, guarded = brokers.admin_at, plan is not None
+            async with _console(listens.console, token, asked, at, tls, guarded=guarded):
+                typer.echo(ready)
+                await stopping_or_failed(stopping, brokers.failed)
     finally:
         await servers.stop()
+
+
+class _Brokers(NamedTuple):
+    """The brokers that run, here or in processes of their own."""
+
+    addresses: list[str]
+    failed: asyncio.Event
+    admin_at: str | None = None
+
+
+@asynccontextmanager
+async def _brokers(
+    servers: Servers,
+    shares: Sequence[Chosen],
+    tls: ServerTls | None,
+    plan: AccountPlan | None,
+    level: LogLevel,
+) -> AsyncIterator[_Brokers]:
+    """The broker of this process, or a group of processes for as long as it is wanted."""
+
+    def reserve(name: str, address: str) -> None:
+        for server in servers.name_servers:
+            server.state.reserve(name, address)
+
+    if len(shares) == 1:
+        ((name, broker),) = servers.brokers.items()
+        reserve(name, broker.state.address)
+        yield _Brokers([broker.state.address], broker.failed, broker.listeners.admin_at)
+        return
+    from flintmq.cli.brokers.broker_group import BrokerGroup
+
+    group = await BrokerGroup.start(child_plans(servers, shares, tls, plan, level), reserve)
+    if servers.metrics is not None:
+        servers.metrics.sources.append(group.source())
+    try:
+        yield _Brokers(group.addresses, asyncio.Event())
+    finally:
+        await group.stop()
 
 
 @asynccontextmanager

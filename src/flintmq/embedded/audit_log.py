@@ -4,6 +4,8 @@
      "request": "DELETE_TOPIC_IN_BROKER", "needs": ["Delete Topic:orders"],
      "decision": "deny", "reason": "…no matched policies."}
 
+A call of gRPC has its name as ``call`` beside the request that it stands for.
+
 The console writes what people changed through it, with ``action``, ``target``, ``details`` and
 ``outcome`` in the place of request and decision.
 
@@ -31,7 +33,7 @@ import msgspec
 
 from flintmq.access.control import AccessRefusal
 from flintmq.access.rights import Reserved
-from flintmq.errors import InvalidSetting, MalformedBody
+from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
 from flintmq.net.servers.access_gate import AccessDecision
@@ -92,7 +94,7 @@ class AuditLog:
         self._file.close()
 
     def _facts(self, decision: AccessDecision) -> dict[str, Any]:
-        command, outcome = decision.command, decision.outcome
+        code, outcome = decision.code, decision.outcome
         is_refused = isinstance(outcome, AccessRefusal)
         if isinstance(outcome, AccessRefusal):
             user, reason = outcome.user or None, outcome.remark
@@ -109,8 +111,9 @@ class AuditLog:
             "time": _time(self._clock()),
             "user": None if user is None else user[:TEXT_CHARS_MAX],
             "address": decision.peer,
-            "code": command.code,
-            "request": _name(command.code),
+            "code": code,
+            "request": _name(code),
+            **({} if decision.call is None else {"call": decision.call}),
             "needs": _needs(decision),
             "decision": "deny" if is_refused else "allow",
             "reason": reason[:TEXT_CHARS_MAX],
@@ -159,12 +162,7 @@ def _needs(decision: AccessDecision) -> list[str]:
     outcome = decision.outcome
     if isinstance(outcome, AccessRefusal) and outcome.need is not None:
         return [str(outcome.need)[:TEXT_CHARS_MAX]]
-    if decision.request is None:
-        return []
-    try:
-        needs = decision.control.needs(decision.request)
-    except MalformedBody:
-        return []
+    needs = decision.needs
     if isinstance(needs, Reserved):
         return [needs.value]
     return [str(need)[:TEXT_CHARS_MAX] for need in needs[:NEEDS_MAX]]

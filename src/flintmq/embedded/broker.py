@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
 from flintmq.access.rules import Dialect
-from flintmq.broker.config.broker_config import BrokerConfig
+from flintmq.broker.config.broker_config import BROKERS_MAX, BrokerConfig
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.client.engine.loop_thread import LoopThread
 from flintmq.embedded.account_files import ACCOUNTS, AccountPlan
@@ -37,7 +37,7 @@ from flintmq.embedded.embedded_users import EmbeddedUser, write_users
 from flintmq.embedded.faults import Faults, Lost
 from flintmq.embedded.grpc_door import GrpcPlan
 from flintmq.embedded.inside import delayed_in, lag_of, messages_of
-from flintmq.embedded.plans import BROKERS_MAX, broker_plans
+from flintmq.embedded.plans import broker_plans
 from flintmq.embedded.servers import ANY_PORT, NameServerPlan, Servers
 from flintmq.errors import DiskFailed
 from flintmq.model.message import ReceivedMessage

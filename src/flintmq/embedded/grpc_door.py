@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from flintmq.access.accounts import Accounts
 from flintmq.errors import MissingExtra
+from flintmq.metrics.pages import Source
 from flintmq.net.address import Address
+from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.tls import ServerTls
+from flintmq.proxy.monitoring import proxy_source
 from flintmq.proxy.server_settings import ProxySettings, require_grpc
 
 if TYPE_CHECKING:
@@ -52,6 +55,11 @@ class GrpcDoor:
     def address(self) -> Address:
         return self.proxy.address
 
+    @property
+    def source(self) -> Source:
+        """What is measured of the proxy."""
+        return proxy_source(self.proxy)
+
     async def stop(self) -> None:
         try:
             await self.proxy.stop()
@@ -61,7 +69,10 @@ class GrpcDoor:
 
 
 async def open_door(
-    plan: GrpcPlan, client: ClientConfig, accounts: Accounts | None = None
+    plan: GrpcPlan,
+    client: ClientConfig,
+    accounts: Accounts | None = None,
+    auditor: Auditor | None = None,
 ) -> GrpcDoor:
     """Start a proxy.  ``client`` is how it speaks to brokers, ``accounts`` whom it serves."""
     start = await asyncio.to_thread(_loaded)  # it takes a while
@@ -79,14 +90,14 @@ async def open_door(
             advertise=plan.advertise,
             cluster=plan.cluster,
         )
-        return GrpcDoor(await start(settings, accounts), made)
+        return GrpcDoor(await start(settings, accounts, auditor), made)
     except BaseException:
         if made is not None:
             made.cleanup()
         raise
 
 
-def _loaded() -> Callable[[ProxySettings, Accounts | None], Awaitable[ProxyServer]]:
+def _loaded() -> Callable[[ProxySettings, Accounts | None, Auditor | None], Awaitable[ProxyServer]]:
     require_grpc()
     from flintmq.proxy.server import ProxyServer
 

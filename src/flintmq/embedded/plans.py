@@ -11,9 +11,6 @@ from flintmq.embedded.servers import BrokerPlan
 from flintmq.model.broker_role import BrokerRole
 from flintmq.net.address import Address
 
-BROKERS_MAX = len(ascii_lowercase)
-"""Brokers are named by letters."""
-
 
 def broker_plans(
     directory: Path, config: BrokerConfig, listen: Address, brokers: int, slaves: int

@@ -23,6 +23,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
 from flintmq.client.engine.client_config import ClientConfig
+from flintmq.core.account import Account
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.embedded.audit_log import AuditLog
 from flintmq.embedded.faults import Faults
@@ -148,21 +149,28 @@ class Servers:
         self._watch = asyncio.ensure_future(self._files.watch())
 
     async def _open_grpc(self, plan: GrpcPlan) -> None:
-        inner = None if self._files is None else self._files.inner
+        inner = self.inner
         namesrv = ";".join(str(reachable(each)) for each in self.namesrv)
         client = ClientConfig(
             namesrv=namesrv,
             access_key=None if inner is None else inner.access_key,
             secret_key=None if inner is None else inner.secret_key,
-            tls=_tls_among_ourselves(self._tls) or False,
+            tls=tls_among_ourselves(self._tls) or False,
             _timing=self._grpc_timing,
         )
-        self.grpc = await open_door(plan, client, self.accounts)
+        self.grpc = await open_door(plan, client, self.accounts, self._auditor)
+        if self.metrics is not None:
+            self.metrics.sources = self._sources()
 
     @property
     def accounts(self) -> Accounts | None:
         """Who may do what; None where access control is off."""
         return None if self._files is None else self._files.accounts
+
+    @property
+    def inner(self) -> Account | None:
+        """The account with which our servers prove themselves; None without access control."""
+        return None if self._files is None else self._files.inner
 
     @property
     def _auditor(self) -> AuditLog | None:
@@ -193,10 +201,10 @@ class Servers:
                 namesrv=self.namesrv,
                 clock=self.clock,
                 tls=self._tls,
-                client_tls=_tls_among_ourselves(self._tls),
+                client_tls=tls_among_ourselves(self._tls),
                 gate=no_gate if self.faults is None else self.faults.gate,
                 accounts=self.accounts,
-                inner=None if self._files is None else self._files.inner,
+                inner=self.inner,
                 auditor=self._auditor,
                 admin_listen=plan.admin_listen,
             )
@@ -277,6 +285,7 @@ class Servers:
         return [
             *(broker_source(broker, node_id=key) for key, broker in self.brokers.items()),
             *map(name_server_source, self.name_servers),
+            *([] if self.grpc is None else [self.grpc.source]),
         ]
 
     async def _start_name_server(self, plan: NameServerPlan) -> NameServer:
@@ -349,8 +358,8 @@ def _give_back(directory: Path) -> None:
         _taken.discard(directory.resolve())
 
 
-def _tls_among_ourselves(tls: ServerTls | None) -> ClientTls | None:
-    """How our brokers speak to our name servers: within one process nobody need be checked."""
+def tls_among_ourselves(tls: ServerTls | None) -> ClientTls | None:
+    """How our brokers speak to our name servers: within one machine nobody need be checked."""
     if tls is None or tls.mode is not TlsMode.ENFORCING:
         return None
     return ClientTls(

@@ -20,6 +20,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from flintmq.errors import FrameTooLarge, LocalProtocolError, MalformedFrame
+from flintmq.kernel.face import loops
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """What RocketMQ's own servers and clients accept, the length field included."""
@@ -52,7 +53,6 @@ Frame: TypeAlias = tuple[int, bytes, bytes]
 """One frame, still undecoded: form, header, body.  A bare tuple, since millions are made."""
 
 _FORM_MAX = max(HeaderForm)
-_HEADER_STOP_MAX = PREFIX_BYTES + HEADER_BYTES_ACCEPTED
 
 
 class FrameReader:
@@ -84,27 +84,12 @@ class FrameReader:
                 return [self._large()]
             data = bytes(self._pending)
             self._pending.clear()
-        frames: list[Frame] = []
-        at, end, bytes_max = 0, len(data), self.bytes_max
-        self._wanted = PREFIX_BYTES
-        while end - at >= PREFIX_BYTES:
-            length, word = _unpack_prefix(data, at)
-            form = word >> 24
-            stop = at + 4 + length
-            header_stop = at + PREFIX_BYTES + (word & HEADER_BYTES_MAX)
-            if (
-                header_stop > stop
-                or stop - at > bytes_max
-                or form > _FORM_MAX
-                or header_stop - at > _HEADER_STOP_MAX
-            ):
-                raise _fault(length, word, bytes_max)
-            if stop > end:
-                self._wanted = stop - at
-                break
-            frames.append((form, data[at + PREFIX_BYTES : header_stop], data[header_stop:stop]))
-            at = stop
-        if at < end:
+        frames, at, self._wanted, fault = loops.cut_frames(
+            data, self.bytes_max, HEADER_BYTES_ACCEPTED
+        )
+        if fault is not None:
+            raise _fault(*fault, self.bytes_max)
+        if at < len(data):
             self._hold(data[at:])
         return frames
 

@@ -7,7 +7,7 @@ behind TLS.
 The rights a call needs are those of the same act in the remoting protocol.
 
 Invariant: where there are accounts, no call passes without a valid signature of an enabled user,
-except from an address that the rules trust (ACL 1.0 only).
+except from an address that the rules trust (ACL 1.0 only).  An auditor hears of every refusal.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from hashlib import sha1
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ from flintmq.access.decide import Need
 from flintmq.access.rights import need_on
 from flintmq.access.rules import Action, ResourceType, User
 from flintmq.access.sources import parse_address
-from flintmq.protocol.codes import RequestCode
+from flintmq.net.servers.access_gate import AccessDecision, Auditor
+from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.proxy.calls.client_settings import ToldSettings
 from flintmq.proxy.wire.caller import AUTHORIZATION, DATE_TIME, Caller
 from flintmq.proxy.wire.grpc_codes import Code
@@ -34,6 +36,8 @@ _HEADER: Final = re.compile(
     r"Signature=([0-9a-fA-F]{1,128})",
     re.ASCII,
 )
+
+TELEMETRY: Final = "Telemetry"
 
 _PUB: Final = frozenset({Action.PUB})
 _SUB: Final = frozenset({Action.SUB})
@@ -84,17 +88,34 @@ NEEDS: Final[dict[str, tuple[RequestCode, Callable[[Any], Iterable[Need]]]]] = {
     "ForwardMessageToDeadLetterQueue": (RequestCode.CONSUMER_SEND_MSG_BACK, _consumed),
     "Heartbeat": (RequestCode.HEART_BEAT, _of_group),
     "NotifyClientTermination": (RequestCode.UNREGISTER_CLIENT, _of_group),
+    TELEMETRY: (RequestCode.HEART_BEAT, lambda _: ()),
 }
-"""What each call needs, and the request of the remoting protocol it stands for."""
+"""What each call needs, and the request of the remoting protocol it stands for.
+
+What a telemetry stream needs its settings say, which come later.
+"""
 
 
 class ProxyAccess:
     """Access control in front of the calls; without ``control`` everything passes."""
 
-    def __init__(self, control: AccessControl | None) -> None:
+    def __init__(self, control: AccessControl | None, auditor: Auditor | None = None) -> None:
         self._control = control
+        self._auditor = auditor
 
-    def user_of(self, caller: Caller) -> User | None:
+    def admit(self, call: str, request: Any, caller: Caller) -> Caller:
+        """The caller with who signed the call; `StatusRefusal` where they may not make it."""
+        if self._control is None:
+            return caller
+        code, needs = NEEDS[call]
+        user = self._user_of(caller)
+        if isinstance(user, AccessRefusal):
+            raise self._refused(call, caller, user)
+        caller = replace(caller, user=user)
+        self._check(call, needs(request), code, caller)
+        return caller
+
+    def _user_of(self, caller: Caller) -> User | AccessRefusal | None:
         """Who signed a call; None where nobody has to."""
         control = self._control
         source = parse_address(caller.ip)
@@ -102,22 +123,17 @@ class ProxyAccess:
             return None
         header = caller.metadata.get(AUTHORIZATION)
         if header is None:
-            return _passed(control.identify(None, lambda _: False, source))
+            return control.identify(None, lambda _: False, source)
         match = _HEADER.fullmatch(header.strip())
         if match is None:
-            raise StatusRefusal(Code.UNAUTHORIZED, "authentication header is incorrect.")
+            return _unsigned("authentication header is incorrect.")
         signed = caller.metadata.get(DATE_TIME)
         if signed is None:
-            raise StatusRefusal(Code.UNAUTHORIZED, "datetime is null.")
+            return _unsigned("datetime is null.")
         name, signature = match.groups()
-        return _passed(
-            control.identify(name, lambda secret: is_signature(secret, signed, signature), source)
+        return control.identify(
+            name, lambda secret: is_signature(secret, signed, signature), source
         )
-
-    def check(self, call: str, request: Any, caller: Caller) -> None:
-        """`StatusRefusal` where the user of a call may not make it."""
-        code, needs = NEEDS[call]
-        self._check(needs(request), code, caller)
 
     def check_settings(self, caller: Caller, told: ToldSettings) -> None:
         """`StatusRefusal` where the user may not be a client with these settings."""
@@ -125,18 +141,26 @@ class ProxyAccess:
             needs = [group_need(told.group), *(topic_need(each, _SUB) for each in told.topics)]
         else:
             needs = [topic_need(each, _PUB) for each in told.topics]
-        self._check(needs, RequestCode.HEART_BEAT, caller)
+        self._check(TELEMETRY, needs, RequestCode.HEART_BEAT, caller)
 
-    def _check(self, needs: Iterable[Need], code: RequestCode, caller: Caller) -> None:
+    def _check(self, call: str, needs: Iterable[Need], code: RequestCode, caller: Caller) -> None:
         control, user = self._control, caller.user
-        if control is None or user is None:
+        if control is None:
             return
+        needed = tuple(needs)
         source = parse_address(caller.ip)
-        if control.is_trusted_for(user, source):
-            return
-        refused = control.lacks(user, needs, int(code), source)
-        if refused is not None:
-            raise StatusRefusal(Code.UNAUTHORIZED, refused.remark)
+        if user is not None and not control.is_trusted_for(user, source):
+            refused = control.lacks(user, needed, int(code), source)
+            if refused is not None:
+                raise self._refused(call, caller, refused)
+        if self._auditor is not None and self._auditor.hears_all:
+            self._auditor.record(AccessDecision(int(code), caller.peer, user, needed, call))
+
+    def _refused(self, call: str, caller: Caller, refusal: AccessRefusal) -> StatusRefusal:
+        if self._auditor is not None:
+            code, _ = NEEDS[call]
+            self._auditor.record(AccessDecision(int(code), caller.peer, refusal, (), call))
+        return StatusRefusal(Code.UNAUTHORIZED, refusal.remark)
 
 
 def is_signature(secret: str, text: str, signature: str) -> bool:
@@ -145,7 +169,5 @@ def is_signature(secret: str, text: str, signature: str) -> bool:
     return hmac.compare_digest(made, signature.lower())
 
 
-def _passed(found: User | AccessRefusal) -> User:
-    if isinstance(found, AccessRefusal):
-        raise StatusRefusal(Code.UNAUTHORIZED, found.remark)
-    return found
+def _unsigned(text: str) -> AccessRefusal:
+    return AccessRefusal(ResponseCode.NO_PERMISSION, text)

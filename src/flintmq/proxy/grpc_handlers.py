@@ -14,18 +14,19 @@ Invariant: whatever a handler raises, its call ends with an answer, and the othe
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from inspect import isawaitable
+from time import perf_counter
 from typing import Any, Final
 
 import grpc
 
 from flintmq.errors import FlintError
 from flintmq.logs import logger
-from flintmq.proxy.caller_rights import ProxyAccess
+from flintmq.proxy.caller_rights import TELEMETRY, ProxyAccess
 from flintmq.proxy.calls.client_settings import BadSettings
 from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.telemetry import Telemetry
+from flintmq.proxy.tables.call_counts import CallCounts
 from flintmq.proxy.wire.caller import Caller, client_id_of, read_metadata
 from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.message_classes import (
@@ -51,6 +52,8 @@ UNARY: Final = (
     "NotifyClientTermination",
 )
 
+RECEIVE: Final = "ReceiveMessage"
+
 Handle = Callable[[Any, Caller], Any]
 """Gives an answer, or something to wait for that does."""
 PeerOf = Callable[[str], str | None]
@@ -74,6 +77,7 @@ class GrpcHandlers:
         self._unary = unary
         self._receiving = receiving
         self._telemetry = telemetry
+        self.counts = CallCounts()
 
     def handlers(self) -> Any:
         """What a server of grpcio is given."""
@@ -86,14 +90,14 @@ class GrpcHandlers:
                 request_deserializer=asked.FromString,
                 response_serializer=answered.SerializeToString,
             )
-        asked, answered = methods["ReceiveMessage"]
-        made["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
+        asked, answered = methods[RECEIVE]
+        made[RECEIVE] = grpc.unary_stream_rpc_method_handler(
             self._receive,
             request_deserializer=asked.FromString,
             response_serializer=answered.SerializeToString,
         )
-        asked, answered = methods["Telemetry"]
-        made["Telemetry"] = grpc.stream_stream_rpc_method_handler(
+        asked, answered = methods[TELEMETRY]
+        made[TELEMETRY] = grpc.stream_stream_rpc_method_handler(
             self._tell,
             request_deserializer=asked.FromString,
             response_serializer=answered.SerializeToString,
@@ -104,36 +108,49 @@ class GrpcHandlers:
         handle = self._unary[name]
 
         async def serve(request: Any, context: Any) -> Any:
+            began_s = perf_counter()
             try:
-                caller = await self._caller(context)
-                self._access.check(name, request, caller)
+                caller = self._access.admit(name, request, await self._caller(context))
                 answer = handle(request, caller)
-                return await answer if isawaitable(answer) else answer
+                if isawaitable(answer):
+                    answer = await answer
             except Exception as error:
-                return answered(status=_told(name, error).status)
+                answer = answered(status=_told(name, error).status)
+            self.counts.answered(name, answer.status.code, perf_counter() - began_s)
+            return answer
 
         return serve
 
     async def _receive(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            caller = await self._caller(context)
-            self._access.check("ReceiveMessage", request, caller)
-            async for answer in self._receiving.receive_message(request, caller):
-                yield answer
-        except Exception as error:
-            yield ReceiveMessageResponse(status=_told("ReceiveMessage", error).status)
-            yield self._receiving.delivered_now()
+        with self.counts.stream(RECEIVE) as counted:
+            try:
+                caller = self._access.admit(RECEIVE, request, await self._caller(context))
+                async for answer in self._receiving.receive_message(request, caller):
+                    if answer.HasField("status"):
+                        counted(answer.status.code)
+                    yield answer
+            except Exception as error:
+                refused = _told(RECEIVE, error)
+                counted(refused.code)
+                yield ReceiveMessageResponse(status=refused.status)
+                yield self._receiving.delivered_now()
 
     async def _tell(self, commands: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        try:
-            caller = await self._caller(context)
-            async for command in self._telemetry.telemetry(commands, caller):
-                yield command
-        except BadSettings as bad:
-            code = grpc.StatusCode.INTERNAL if bad.is_unserved else grpc.StatusCode.INVALID_ARGUMENT
-            await context.abort(code, bad.text)
-        except Exception as error:
-            yield TelemetryCommand(status=_told("Telemetry", error).status)
+        with self.counts.stream(TELEMETRY) as counted:
+            try:
+                caller = self._access.admit(TELEMETRY, None, await self._caller(context))
+                async for command in self._telemetry.telemetry(commands, caller):
+                    yield command
+                counted(Code.OK)
+            except BadSettings as bad:
+                unserved = bad.is_unserved
+                counted(Code.INTERNAL_SERVER_ERROR if unserved else Code.BAD_REQUEST)
+                code = grpc.StatusCode.INTERNAL if unserved else grpc.StatusCode.INVALID_ARGUMENT
+                await context.abort(code, bad.text)
+            except Exception as error:
+                refused = _told(TELEMETRY, error)
+                counted(refused.code)
+                yield TelemetryCommand(status=refused.status)
 
     async def _caller(self, context: Any) -> Caller:
         peer = self._peer_of(context.peer())
@@ -143,8 +160,7 @@ class GrpcHandlers:
         left_s = context.time_remaining()
         deadline_ms = None if left_s is None else max(0, int(left_s * 1000))
         assert peer is not None
-        caller = Caller(client_id_of(metadata), peer, deadline_ms, metadata)
-        return replace(caller, user=self._access.user_of(caller))
+        return Caller(client_id_of(metadata), peer, deadline_ms, metadata)
 
 
 def _told(name: str, error: Exception) -> StatusRefusal:

@@ -9,6 +9,7 @@ nothing is left either.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -17,12 +18,13 @@ import grpc
 from flintmq.access.accounts import Accounts
 from flintmq.access.rights import Context
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.popping.pop_calls import PopCalls
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
+from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.servers.relay import Relay, listen_for_relay
 from flintmq.proxy.caller_rights import ProxyAccess
-from flintmq.proxy.calls.broker_pops import BrokerPops
 from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.calls.routing import Routing
@@ -50,14 +52,20 @@ PING_MS: Final = 5_000
 class ProxyServer:
     """A proxy that runs.  `start` makes one."""
 
-    def __init__(self, settings: ProxySettings, relay: Relay, accounts: Accounts | None) -> None:
+    def __init__(
+        self,
+        settings: ProxySettings,
+        relay: Relay,
+        accounts: Accounts | None,
+        auditor: Auditor | None,
+    ) -> None:
         self._settings = settings
         self._relay = relay
         self._engine = engine = ClientEngine(settings.client, what="proxy")
         self._halves = Halves(engine.clock)
         control = None if accounts is None else accounts.protect(Context(settings.cluster))
-        access = ProxyAccess(control)
-        facts, pops = ClusterFacts(engine), BrokerPops(engine)
+        access = ProxyAccess(control, auditor)
+        facts, pops = ClusterFacts(engine), PopCalls(engine)
         self._renewing = Renewing(engine, pops)
         transactions = Transactions(engine, self._halves)
         self._telemetry = Telemetry(engine, facts, self._renewing, access.check_settings)
@@ -84,6 +92,7 @@ class ProxyServer:
             "NotifyClientTermination": self._telemetry.terminate,
         }
         dispatch = GrpcHandlers(access, self._peer_of, unary, self._receiving, self._telemetry)
+        self.counts = dispatch.counts
         self._grpc: Any = grpc.aio.server(
             options=_options(settings.limits),
             maximum_concurrent_rpcs=settings.limits.calls_max,
@@ -92,14 +101,19 @@ class ProxyServer:
         self._is_stopped = False
 
     @classmethod
-    async def start(cls, settings: ProxySettings, accounts: Accounts | None = None) -> ProxyServer:
+    async def start(
+        cls,
+        settings: ProxySettings,
+        accounts: Accounts | None = None,
+        auditor: Auditor | None = None,
+    ) -> ProxyServer:
         """Listen.  Raises `InvalidSetting` where an address or a file cannot be used."""
         async with AsyncExitStack() as undo:
             relay = listen_for_relay(
                 settings.listen, tls=settings.tls, alpn=HTTP_2, limits=settings.limits.relay
             )
             undo.push_async_callback(relay.stop)
-            proxy = cls(settings, relay, accounts)
+            proxy = cls(settings, relay, accounts, auditor)
             undo.push_async_callback(proxy._engine.stop)
             proxy._engine.start()
             await proxy._open()
@@ -112,8 +126,21 @@ class ProxyServer:
         return self._relay.address
 
     @property
+    def cluster(self) -> str:
+        return self._settings.cluster
+
+    @property
     def connection_count(self) -> int:
         return self._relay.connection_count
+
+    @property
+    def receipts(self) -> Sized:
+        """What is renewed for push consumers."""
+        return self._renewing
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopped
 
     async def stop(self) -> None:
         """End streams and receives, let calls end, then close everything."""

@@ -14,13 +14,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from flintmq.spark.environment.java import use_java
-from flintmq.spark.environment.requirements import require_pyspark
+from flintmq.spark.environment.requirements import (
+    OLDEST,
+    SOURCES_SINCE,
+    pyspark_version,
+    require_pyspark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+CHECKPOINT_PACKAGE: Final = "org.apache.spark.sql.execution.streaming"
+CHECKPOINT_CLASS: Final = "FileSystemBasedCheckpointFileManager"
+CHECKPOINT_MOVED: Final = (4, 1)
+"""Since this version the class is in a package of its own."""
+
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 LOOPBACK: Final = "127.0.0.1"
@@ -37,8 +47,7 @@ LOCAL_SETTINGS: Final = {
     # Spark's own choice costs each batch of a stream some 150 ms more: it runs programs to learn
     # about links.  On a local disk both look whether a file is there and then rename, so this one
     # keeps the same promises; elsewhere the other may keep more, so it is for local masters only.
-    CHECKPOINT_FILES: "org.apache.spark.sql.execution.streaming.checkpointing."
-    "FileSystemBasedCheckpointFileManager",
+    CHECKPOINT_FILES: f"{CHECKPOINT_PACKAGE}.checkpointing.{CHECKPOINT_CLASS}",
 }
 """On this machine alone, where nobody else has to reach the driver."""
 
@@ -50,10 +59,8 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[([0-9]+),([0-9]+),[0-9]+\]")
 
 def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> SparkSession:
     """A session, made if there is none.  ``conf`` are settings of Spark, by their full names."""
-    require_pyspark()
+    require_pyspark(OLDEST, "a session")
     from pyspark.sql import SparkSession
-
-    from flintmq.spark.source.batch_end_listener import report_batch_ends
 
     given = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
@@ -72,7 +79,10 @@ def spark_session(app_name: str, master: str = "local[*]", **conf: object) -> Sp
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()
-    report_batch_ends(made)
+    if pyspark_version() >= SOURCES_SINCE:
+        from flintmq.spark.source.batch_end_listener import report_batch_ends
+
+        report_batch_ends(made)
     return made
 
 
@@ -87,7 +97,10 @@ def settings_for(master: str) -> dict[str, str]:
     """The settings that a session has which is made for a master, unless they are given."""
     if not is_local(master):
         return dict(SETTINGS)
-    return {**SETTINGS, **LOCAL_SETTINGS, SHUFFLE_PARTITIONS: str(local_cores(master))}
+    settings = {**SETTINGS, **LOCAL_SETTINGS}
+    if pyspark_version() < CHECKPOINT_MOVED:
+        settings[CHECKPOINT_FILES] = f"{CHECKPOINT_PACKAGE}.{CHECKPOINT_CLASS}"
+    return {**settings, SHUFFLE_PARTITIONS: str(local_cores(master))}
 
 
 def local_cores(master: str) -> int:

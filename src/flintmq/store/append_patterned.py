@@ -13,6 +13,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge
+from flintmq.kernel.face import loops
+from flintmq.kernel.layout import RECORD_BYTES_MAX, RECORD_BYTES_MIN
+from flintmq.kernel.python.batches import BatchForm, BatchRoom, LaidBatch
+from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
@@ -95,6 +99,97 @@ class PlainAppend:
         dispatch.add(growth, log_offset, size_bytes, tags_code, now_ms)
         dispatch.add_keys(pattern.topic, keys, log_offset, now_ms)
         return log_offset, queue_offset, size_bytes
+
+    @property
+    def staged_to(self) -> int:
+        """Where the last record ends."""
+        return self._log.end_offset + self._log.staged_bytes
+
+    def next_offset(self, pattern: RecordPattern) -> int:
+        """The queue offset the next record of a pattern gets."""
+        return self._dispatch.growth_of(pattern.queue).stop
+
+    @property
+    def takes_forms(self) -> bool:
+        """Whether records need nothing that depends on their bytes or their queue."""
+        return not self._is_checked and not self._dispatch.is_extended
+
+    def append_sends(
+        self,
+        frames: list[RawFrame],
+        start: int,
+        forms: dict[bytes, SendForm],
+        head_bytes: int,
+        body_bytes_max: int,
+        now_ms: int,
+    ) -> LaidOut:
+        """Write the records of sends that have a form; see `kernel.python.sends`."""
+        log, dispatch = self._log, self._dispatch
+        room = SendRoom(
+            head_bytes,
+            log.reserve(0),
+            log.records_stop,
+            self._record_bytes_max,
+            body_bytes_max,
+            now_ms,
+        )
+        found = loops.lay_out_sends(frames, start, forms, dispatch.growth_of, room)
+        if found.taken:
+            log.stage(found.records, now_ms)
+            for growth, units, codes in found.grown:
+                dispatch.add_units(growth, units, codes)
+            dispatch.add_keyed(found.keys, found.keyed)
+        return found
+
+    def append_plain_batch(
+        self,
+        pattern: RecordPattern,
+        body: bytes,
+        common: bytes,
+        born_ms: int,
+        born_host: bytes,
+        *,
+        id_prefix: bytes,
+        found_by: Callable[[bytes], tuple[int, list[str]]],
+        now_ms: int,
+    ) -> LaidBatch | None:
+        """Write the records of a batch as clients write them; see `kernel.python.batches`.
+
+        Nothing is written, and nothing given, where `append_batch` is needed.
+        """
+        log, dispatch = self._log, self._dispatch
+        if not self.takes_forms or not self.has_room:
+            return None
+        growth = dispatch.growth_of(pattern.queue)
+        magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+        form = BatchForm(
+            pattern.fixed_bytes,
+            magic,
+            queue_and_flag[:4],
+            sys_flag,
+            born_host,
+            store_rest,
+            topic_field,
+            pattern.topic,
+            unlike_checksummed(common),
+            born_ms,
+            id_prefix,
+        )
+        room = BatchRoom(
+            log.reserve(0),
+            log.records_stop,
+            growth.stop,
+            self._record_bytes_max,
+            RECORD_BYTES_MIN + len(pattern.topic) + len(common),
+            min(RECORD_BYTES_MAX, self._batch_bytes_max),
+            now_ms,
+        )
+        found = loops.lay_out_batch(body, form, room, found_by)
+        if found is not None:
+            log.stage(found.records, now_ms)
+            dispatch.add_units(growth, found.units, found.codes)
+            dispatch.add_keyed(found.keys, found.keyed)
+        return found
 
     def append_batch(
         self,

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model import properties as names
 from flintmq.model.message import KEY_SEPARATOR
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.store.files.layout import (
     INDEX_ENTRY_BYTES,

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from flintmq.errors import InvalidName, LogMismatch, MalformedRecord
+from flintmq.kernel.layout import FIELDS
 from flintmq.model.java_hash import tags_code
 from flintmq.model.light_queue import light_places
 from flintmq.model.properties import (
@@ -32,7 +33,6 @@ from flintmq.model.properties import (
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TransactionType
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.records.layout import FIELDS
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import (
     CRC_MASK,
@@ -47,6 +47,7 @@ from flintmq.store.files.layout import COMMIT_LOG_DIRECTORY, FILL_UNIT
 from flintmq.store.light_queues import LightQueues
 from flintmq.store.queues.consume_queue import GAP_UNITS_MAX
 from flintmq.store.queues.dispatch import QUEUED_TYPES, QueueGrowth, delivery_code, keys_of
+from flintmq.store.raw_columns import take_columns
 from flintmq.store.recovery.log_columns import inner_count
 from flintmq.store.recovery.parts import StoreParts
 from flintmq.store.scrub import LogScrub
@@ -141,6 +142,8 @@ class RawLog:
         room_bytes = log.room_bytes
         window = view[:room_bytes]
         at = store_ms = 0
+        if not is_sure and (many := take_columns(self._parts, window, base)) is not None:
+            at, store_ms = many
         try:
             while at < len(window):
                 stop = _filler_stop(window, at, base, room_bytes)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flintmq.errors import MalformedRecord
+from flintmq.kernel.layout import IDENTITY, RECORD_BYTES_MIN
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import IDENTITY, RECORD_BYTES_MIN
 from flintmq.protocol.records.record import (
     Record,
     decode_record,

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flintmq.errors import DiskFailed, MalformedRecord
+from flintmq.kernel.layout import LOG_OFFSET_AT, MAGIC_AT, SYS_FLAG_AT
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import LOG_OFFSET_AT, MAGIC_AT, SYS_FLAG_AT
 from flintmq.protocol.records.record import (
     FILLER_BYTES_MIN,
     RECORD_BYTES_MAX,

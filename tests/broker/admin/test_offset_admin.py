@@ -25,6 +25,7 @@ from flintmq.protocol.headers.client_call import ResetOffset
 from flintmq.protocol.headers.common_headers import BrokerConsumeStats, OfGroupAndTopic
 from flintmq.protocol.headers.group import CloneGroupOffset, ConsumeStatsOf, CorrectionOffset
 from support.broker.admin import done, join, make_topic, refused
+from support.broker.popping import GROUP, TOPIC, ack, pop, pop_world, send
 from support.broker.world import SMALL_STORE, World
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -107,6 +108,51 @@ def test_topics_the_online_group_does_not_want_are_left_out(world: World) -> Non
     assert {at.topic for at in mine.offset_table} == {"T"}
     assert asked_for.offset_table == {}
     assert {at.topic for at in listed.offset_table} == {"T", "U"}
+
+
+def popped_progress(world: World) -> dict[str, tuple[int, int]]:
+    """Lag and messages in flight of the group that pops, by topic."""
+    table = progress(world, ConsumeStatsOf(consumer_group=GROUP)).offset_table
+    return {
+        at.topic: (it.lag, (it.pull_offset or 0) - it.consumer_offset) for at, it in table.items()
+    }
+
+
+def test_popped_messages_are_in_flight_until_they_are_acknowledged(tmp_path: Path) -> None:
+    with pop_world(tmp_path) as world:
+        send(world, b"0", b"1", b"2", b"3")
+        popped = pop(world, max_msg_nums=3, invisible_time=6_000)
+        assert popped_progress(world) == {TOPIC: (1, 3)}
+
+        ack(world, popped.handles[0])
+        assert popped_progress(world) == {TOPIC: (1, 2)}
+
+
+def test_popped_messages_that_come_back_are_lag_of_their_retry_topic(tmp_path: Path) -> None:
+    retry = f"%RETRY%{GROUP}_{TOPIC}"
+    with pop_world(tmp_path) as world:
+        join(world, GROUP, TOPIC)  # nobody subscribes to the retry topic of pops
+        send(world, b"0", b"1")
+        pop(world, invisible_time=6_000)
+        world.advance(10_000)
+        assert popped_progress(world) == {TOPIC: (0, 0), retry: (2, 0)}
+
+        again = pop(world, max_msg_nums=1, invisible_time=6_000)
+        assert popped_progress(world) == {TOPIC: (0, 0), retry: (1, 1)}
+        ack(world, again.handles[0])
+        assert popped_progress(world) == {TOPIC: (0, 0), retry: (1, 0)}
+
+
+def test_an_ordered_batch_is_in_flight_and_still_behind(tmp_path: Path) -> None:
+    with pop_world(tmp_path) as world:
+        send(world, b"0", b"1", b"2", b"3")
+        popped = pop(world, max_msg_nums=3, invisible_time=6_000, order=True)
+        assert popped_progress(world) == {TOPIC: (4, 3)}
+
+        ack(world, popped.handles[0])
+        assert popped_progress(world) == {TOPIC: (3, 2)}
+        world.advance(6_000)
+        assert popped_progress(world) == {TOPIC: (3, 0)}
 
 
 def test_an_unknown_group_has_no_progress(world: World) -> None:

@@ -89,7 +89,7 @@ def test_the_worked_example(world: World) -> None:
         ("ack", b'{"ao":0,"bn":"broker-a","c":"G","pt":%d,"q":0,"so":0,"t":"T"}' % at),
         ("ack", b'{"ao":1,"bn":"broker-a","c":"G","pt":%d,"q":0,"so":0,"t":"T"}' % at),
     ]
-    assert world.state.in_flight.count_of(GROUP, TOPIC) == 1
+    assert world.state.in_flight.count_of((TOPIC, GROUP, 0)) == 1
 
     world.advance(6_000)
     topic = world.state.topics.find("%RETRY%G_T")

@@ -120,6 +120,32 @@ def test_reports_may_come_byte_by_byte_and_the_last_whole_one_counts(tmp_path: P
     run(scene())
 
 
+def test_with_flow_control_a_slave_gets_its_share_of_a_second_and_in_the_end_everything(
+    tmp_path: Path,
+) -> None:
+    session = ha_session("5.3.3")
+    begin, octets = session.log_from()
+    write_store(tmp_path, session)
+
+    async def scene() -> None:
+        replication = replace(QUICK, has_flow_control=True, flow_bytes_a_second=10_000)
+        config = master_config(store=store_of(session), replication=replication)
+        async with serving(tmp_path, config) as master:
+            host, _, port = ha_address(master).rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            start = session.end - 25_000
+            writer.write(encode_report(LogOffset(start)))
+
+            found = await frames_up_to(reader, start, session.end)
+
+            assert b"".join(data for _, data in found) == octets[start - begin :]
+            assert max(len(data) for _, data in found) <= 10_000
+            assert len(found) >= 3
+            writer.close()
+
+    run(scene())
+
+
 def test_a_slave_that_does_not_report_is_closed(tmp_path: Path) -> None:
     async def scene() -> None:
         replication = replace(QUICK, silence_ms=300)

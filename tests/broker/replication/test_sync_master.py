@@ -246,6 +246,36 @@ def test_two_replicas_need_two_slaves(tmp_path: Path) -> None:
     run(scene())
 
 
+def test_with_automatic_replicas_those_in_sync_are_waited_for(tmp_path: Path) -> None:
+    async def scene() -> None:
+        auto = replace(QUICK, in_sync_replicas=3, is_auto_in_sync=True, min_in_sync_replicas=2)
+        async with serving(tmp_path, master_config(SYNC_MASTER, replication=auto)) as master:
+            master.state.slaves.slaves_at = lambda _host: 2
+            assert await codes(master, [sending(0)]) == [NO_SLAVE]  # fewer than the least
+            first = await HandMadeSlave.connect(master)
+            channel = await connected(master)
+            call = asyncio.ensure_future(channel.call(sending(1), 60_000))
+            await until(lambda: master.state.log.max_offset("T", 0) == 2)
+
+            first.report(int(master.state.log.end_offset))
+
+            assert (await call).code == OK
+            second = await HandMadeSlave.connect(master)
+            call = asyncio.ensure_future(channel.call(sending(2), 60_000))
+            await until(lambda: master.state.log.max_offset("T", 0) == 3)
+            end = int(master.state.log.end_offset)
+            first.report(end)
+            await until(lambda: master.state.slaves.stored_to(1) == end)
+            assert not call.done()
+            second.report(end)
+            assert (await call).code == OK
+            await channel.close(0)
+            first.close()
+            second.close()
+
+    run(scene())
+
+
 @pytest.mark.parametrize("beyond", [1, 2**40])
 def test_a_report_beyond_the_end_never_counts(tmp_path: Path, beyond: int) -> None:
     """In 4.9 one such report makes every later send succeed at once."""

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.send import fast_send as quick_send
+from flintmq.broker.send import seen_sends
 from flintmq.broker.send.fast_send import QuickSends
 from flintmq.errors import DiskFailed, MalformedHeader
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.store_config import Flush
 from support.broker.both_ways import ID, PLAIN, Line, line_after, play_both_ways, send
 from support.broker.world import SMALL_STORE
+
+pytestmark = pytest.mark.usefixtures("each_kernel")
 
 PROPERTIES = st.sampled_from(
     [
@@ -186,8 +189,12 @@ def test_under_sync_flush_a_read_is_answered_when_it_is_durable(tmp_path: Path) 
 def test_memory_is_bounded_whatever_producers_write(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("HEADERS_MAX", "TEXTS_MAX", "MOULDS_MAX"):
-        monkeypatch.setattr(quick_send, limit, 3)
+    for module, limit in (
+        (quick_send, "HEADERS_MAX"),
+        (quick_send, "TEXTS_MAX"),
+        (seen_sends, "MOULDS_MAX"),
+    ):
+        monkeypatch.setattr(module, limit, 3)
     for number in range(3, 60):
         queue, tag = number % 4, number % 7
         line.read([send(number, PLAIN.replace("TagA", f"T{tag}"), e=str(queue), h=str(tag))] * 2)

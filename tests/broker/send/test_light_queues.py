@@ -6,10 +6,12 @@ the offsets of the record in each of them to INNER_MULTI_QUEUE_OFFSET.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flintmq.broker.config.broker_config import BrokerConfig
@@ -18,8 +20,8 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.offset import QueryConsumerOffset, UpdateConsumerOffset
 from flintmq.protocol.records.batch import BatchEntry, encode_batch
-from flintmq.protocol.records.properties import parse_properties
-from flintmq.protocol.records.record import Record, decode_record
+from flintmq.protocol.records.properties import format_properties, parse_properties
+from flintmq.protocol.records.record import Record, decode_record, encode_record
 from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
@@ -31,6 +33,7 @@ from support.store.recovering import kill
 
 STORE = replace(SMALL_STORE, light_queues=True, multi_dispatch=True, light_queues_max=5)
 LIGHT = BrokerConfig(store=STORE)
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def send(world: World, light: str, body: bytes = b"hello", **more: Any) -> int:
@@ -169,12 +172,56 @@ def test_offsets_of_groups_on_light_queues_are_saved_as_rocketmq_does(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "light", ["chat", "%LMQ%a,chat", "%LMQ%a,%LMQ%a", "%LMQ%../x", "%LMQ%a b", "%LMQ%a,,%LMQ%b"]
+    "light",
+    [
+        "chat",
+        "%LMQ%a,chat",
+        "%LMQ%a,%LMQ%a",
+        "%LMQ%../x",
+        "%LMQ%a b",
+        "%LMQ%a,,%LMQ%b",
+        "%LMQ%",
+        "%LMQ%\x07",
+        "%LMQ%" + "x" * 251,
+    ],
 )
 def test_what_is_no_light_queue_is_refused(tmp_path: Path, light: str) -> None:
     with World(tmp_path, LIGHT) as world:
         assert send(world, light) == ResponseCode.MESSAGE_ILLEGAL
         assert bodies(world.state.log, "chat") == []
+
+
+def test_a_name_may_have_what_names_of_clients_have(tmp_path: Path) -> None:
+    killed = World(tmp_path, LIGHT)
+    assert send(killed, "%LMQ%p2p%client@10.0.0.1:7,%LMQ%größe") == ResponseCode.SUCCESS
+    kill(killed.state.log)
+
+    with World(tmp_path, LIGHT) as world:
+        for name in ("%LMQ%p2p%client@10.0.0.1:7", "%LMQ%größe"):
+            assert bodies(world.state.log, name) == [b"hello"]
+    assert check_store(Disk(), tmp_path, STORE).is_good
+
+
+def test_a_record_of_a_master_cannot_name_a_place_outside(tmp_path: Path) -> None:
+    bad = "%LMQ%../../../../outside"
+    with World(tmp_path / "master", BrokerConfig(store=SMALL_STORE)) as master:
+        offset = "INNER_MULTI_QUEUE_OFFSET\x010,0\x02"
+        assert send(master, f"%LMQ%a,{bad}", properties=offset) == ResponseCode.SUCCESS
+        octets = master.state.log.raw.tail(1_000_000)
+    assert bad.encode() in octets
+    slave = MessageLog.open(tmp_path / "a" / "slave", STORE, process_id=1)
+    slave.raw.begin_at(LogOffset(0))
+    slave.raw.append(octets, 0)
+    slave.write()
+
+    assert bodies(slave, "%LMQ%a") == [b"hello"]
+    kill(slave)
+    again = MessageLog.open(tmp_path / "a" / "slave", STORE, process_id=1)
+    assert bodies(again, "%LMQ%a") == [b"hello"]
+    again.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"master", "a"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"slave"}
+    assert not list(tmp_path.rglob("outside"))
 
 
 def test_their_number_has_a_limit(tmp_path: Path) -> None:
@@ -203,3 +250,60 @@ def test_without_the_settings_the_property_means_nothing(tmp_path: Path) -> None
         answer = pull(world, topic="%LMQ%a", queue_id=0, consumer_group="g")
         assert answer is not None
         assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def golden_rows(release: str) -> list[dict[str, Any]]:
+    """Records in light queues as a real broker wrote them, in the order of their sends."""
+    rows = map(json.loads, (GOLDEN / "records.jsonl").read_text(encoding="utf-8").splitlines())
+    return [row for row in rows if (row["kind"], row["broker"]) == ("light-queues", release)]
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_records_are_those_of_real_brokers(tmp_path: Path, release: str) -> None:
+    """To the byte, but for the order of properties: in RocketMQ it is that of a hash table."""
+    rows = golden_rows(release)
+    by_broker = {"INNER_MULTI_QUEUE_OFFSET", "CLUSTER", "MSG_REGION", "TRACE_ON"}
+    with World(tmp_path, LIGHT) as world:
+        for row in rows:
+            real = decode_record(bytes.fromhex(row["hex"]))
+            texts = parse_properties(real.properties)
+            sent = {name: text for name, text in texts.items() if name not in by_broker}
+            world.send("chat", real.body, properties=format_properties(sent))
+        ours = records(world.state.log, "chat")
+
+    assert len(ours) == len(rows) == 4
+    for mine, row in zip(ours, rows, strict=True):
+        octets = bytes.fromhex(row["hex"])
+        real = decode_record(octets)
+        texts = parse_properties(mine.properties)
+        if release == "4.9.7":  # which adds these two only for consumers
+            texts = {k: v for k, v in texts.items() if k not in ("MSG_REGION", "TRACE_ON")}
+        assert texts == parse_properties(real.properties)
+        same = msgspec.structs.replace(
+            mine,
+            properties=real.properties,
+            born_ms=real.born_ms,
+            born_host=real.born_host,
+            store_ms=real.store_ms,
+            store_host=real.store_host,
+            log_offset=real.log_offset,
+        )
+        assert encode_record(same) == octets
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_records_of_real_brokers_are_put_into_their_light_queues(
+    tmp_path: Path, release: str
+) -> None:
+    octets = b"".join(bytes.fromhex(row["hex"]) for row in golden_rows(release))
+    slave = MessageLog.open(tmp_path, STORE, process_id=1)
+    slave.raw.begin_at(LogOffset(0))
+
+    assert slave.raw.append(octets, 0) == len(octets)
+    slave.write()
+
+    assert bodies(slave, "%LMQ%a") == [b"0", b"1", b"2"]
+    assert bodies(slave, "%LMQ%b") == [b"1", b"2"]
+    assert bodies(slave, "%LMQ%c") == bodies(slave, "%LMQ%mqtt_topic@device-1") == [b"3"]
+    slave.close()
+    assert check_store(Disk(), tmp_path, STORE).is_good

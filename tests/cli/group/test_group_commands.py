@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flintmq import Message, Producer, PullConsumer, PushConsumer
+from flintmq import Message, Producer, PullConsumer, PushConsumer, SimpleConsumer
 from flintmq.cli.shared.tables import MISSING
 from flintmq.client.admin import Admin
 from flintmq.client.push.push_settings import PushSettings
@@ -15,6 +15,7 @@ from flintmq.core.admin import group_diagnosis
 from flintmq.core.admin.spans import START
 from flintmq.core.reading.time_text import parse_time
 from flintmq.errors import InvalidSetting
+from flintmq.model.message import ReceivedMessage
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.command import request
@@ -44,6 +45,8 @@ def test_lag_for_programs_is_the_sum_and_every_queue(user: Shell) -> None:
     assert user.facts("group", "lag", group) == {
         "group": "billing",
         "lag": 10,
+        "retries": 0,
+        "in_flight": 0,
         "queues": [
             {
                 "topic": "orders",
@@ -52,6 +55,7 @@ def test_lag_for_programs_is_the_sum_and_every_queue(user: Shell) -> None:
                 "max_offset": 5,
                 "consumer_offset": 0,
                 "lag": 5,
+                "in_flight": 0,
             }
             for broker in ("broker-a", "broker-b")
         ],
@@ -65,6 +69,26 @@ def test_lag_for_people_is_a_table_and_a_sentence(user: Shell) -> None:
     assert "people is 10 messages behind" in told
 
 
+def test_messages_that_members_hold_are_told_as_in_flight(user: Shell) -> None:
+    user.fill("jobs", 6)
+    with SimpleConsumer("workers", namesrv=user.namesrv, start_from="first") as workers:
+        workers.subscribe("jobs")
+        held: list[ReceivedMessage] = []
+        while len(held) < 6:
+            held += workers.receive(6 - len(held), invisible_ms=600_000)
+        workers.ack(held[0])
+
+        facts = user.facts("group", "lag", "workers")
+        told = user.told("group", "lag", "workers")
+        listed = {each["group"]: each for each in user.facts("group", "lag")}
+        shown = user.facts("group", "show", "workers")
+
+    assert (facts["lag"], facts["retries"], facts["in_flight"]) == (0, 0, 5)
+    assert "workers is 0 messages behind, 5 in flight" in told
+    assert listed["workers"]["in_flight"] == 5
+    assert sum(each["in_flight"] for each in shown["queues"]) == 5
+
+
 def test_a_group_without_offsets_is_no_unknown_group(user: Shell) -> None:
     user.told("group", "create", "young")
 
@@ -73,7 +97,7 @@ def test_a_group_without_offsets_is_no_unknown_group(user: Shell) -> None:
     code, words = user.complaint("group", "lag", "nobody")
 
     assert "no offset yet" in told
-    assert facts == {"group": "young", "lag": 0, "queues": []}
+    assert facts == {"group": "young", "lag": 0, "retries": 0, "in_flight": 0, "queues": []}
     assert code == 1
     assert "'nobody'" in words
     assert "young" in words  # what there is

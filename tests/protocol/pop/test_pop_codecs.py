@@ -11,6 +11,7 @@ from flintmq.model import properties as names
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.protocol.bodies.body import Body
 from flintmq.protocol.headers.pop import InvisibleTimeAnswer, PopAnswer
 from flintmq.protocol.pop.journal import (
     AckRecord,
@@ -209,3 +210,11 @@ def test_handles_survive_their_text(
 ) -> None:
     handle = ReceiptHandle(*numbers, mark, broker, queue_id, offset, log_offset)
     assert ReceiptHandle.parse(handle.text) == handle
+
+
+@pytest.mark.parametrize("name", ["orders", "b\u00fccher", 'a"b\\c', "\ud800", "tab\there"])
+def test_an_acknowledgement_is_written_as_every_body_is(name: str) -> None:
+    """It has a writer of its own, because there is one for each message."""
+    ack = ack_of(PopKey(name, f"g-{name}", 3, 17, 1_794_845_719_458, f"b-{name}"), [19])
+
+    assert ack.to_body() == Body.to_body(ack)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import LocalProtocolError, MalformedBody
+from flintmq.kernel.python import batches
 from flintmq.protocol.records import batch as batch_module
 from flintmq.protocol.records.batch import BatchEntry, decode_batch, encode_batch
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
@@ -100,6 +101,7 @@ def test_a_batch_has_at_least_one_message() -> None:
 
 def test_a_batch_of_too_many_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "BATCH_ENTRIES_MAX", 3)
+    monkeypatch.setattr(batches, "ENTRIES_MAX", 3)
     assert len(decode_batch(encode_batch([BatchEntry(b"")] * 3))) == 3
 
     with pytest.raises(MalformedBody, match="more than 3"):

@@ -23,6 +23,8 @@ from flintmq.protocol.records.record import Record, crc_of, decode_record, encod
 from flintmq.protocol.records.sift import sift_records
 from support.record_examples import EXAMPLE, mutated, property_strings, records
 
+pytestmark = pytest.mark.usefixtures("each_kernel")
+
 BATCH = NEED_UNWRAP | INNER_BATCH
 PLAIN = records(property_strings()).map(
     lambda record: msgspec.structs.replace(record, sys_flag=record.sys_flag & 0x3C)

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import LocalProtocolError, MalformedRecord
-from flintmq.model.host import Host
-from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.layout import (
+from flintmq.kernel.layout import (
     LOG_OFFSET_AT,
     MAGIC_AT,
     QUEUE_OFFSET_AT,
     RECORD_BYTES_MIN,
     SYS_FLAG_AT,
 )
+from flintmq.model.host import Host
+from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX, parse_properties
 from flintmq.protocol.records.record import (
     RECORD_BYTES_MAX,

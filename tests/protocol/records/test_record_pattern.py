@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flintmq.errors import LocalProtocolError
+from flintmq.kernel.checksum import crc32
 from flintmq.model.host import Host
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
-from flintmq.protocol.records.checksum import crc32
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 from flintmq.protocol.records.record import (
     CRC_MASK,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.java_hash import java_hash
 from flintmq.proxy.calls.sending import broker_of_handle, consistent_hash
@@ -224,6 +225,38 @@ def test_a_send_waits_for_a_broker_that_is_restarted(
     broker.start_broker("broker-a")
 
     assert client.send(name).status.code == Code.OK
+
+
+def recall(client: GrpcClient, topic: str, handle: str) -> Any:
+    request = new("RecallMessage")
+    request.topic.name, request.recall_handle = topic, handle
+    return client.call("RecallMessage", request)
+
+
+def test_a_delayed_message_is_recalled_where_the_broker_allows_it(
+    client: GrpcClient, topic: Callable[..., str]
+) -> None:
+    due_ms = int(time.time() * 1000) + 60_000
+    with EmbeddedBroker(grpc=True, config=BrokerConfig(recalls=True)) as allowing:
+        with allowing.admin() as admin:
+            admin.create_topic("later", queues=1, attributes={"message.type": "DELAY"})
+        with GrpcClient(allowing.grpc) as caller:
+            sent = [
+                caller.send("later", body, delivery_timestamp=due_ms).entries[0]
+                for body in (b"recalled", b"kept")
+            ]
+            answer = recall(caller, "later", sent[0].recall_handle)
+            assert (answer.status.code, answer.message_id) == (Code.OK, sent[0].message_id)
+            allowing.advance(61)
+            assert [each.body for each in allowing.messages("later")] == [b"kept"]
+            late = recall(caller, "later", sent[1].recall_handle).status
+            assert "timestamp invalid" in late.message
+
+    name = topic("DELAY")
+    entry = client.send(name, delivery_timestamp=due_ms).entries[0]
+    refused = recall(client, name, entry.recall_handle).status
+    assert refused.code == Code.INTERNAL_SERVER_ERROR
+    assert "recall failed, operation is forbidden" in refused.message
 
 
 def test_the_broker_of_a_recall_handle_is_found() -> None:

@@ -49,6 +49,21 @@ def main(namesrv: str, directory: str) -> None:
             .start()
         )
         told["ended"] = query.awaitTermination(300)
+        frame = flintmq.spark.read(spark, "source", namesrv=namesrv)
+        told["frame"] = frame.count()
+        batches: list[int] = []
+        told["batches"] = flintmq.spark.for_each_batch(
+            spark,
+            "source",
+            lambda rows, _number: batches.append(rows.count()),
+            f"{directory}/loop",
+            available_now=True,
+            namesrv=namesrv,
+            startingOffsets="earliest",
+            consumerGroup="looped",
+            maxOffsetsPerTrigger=30,
+        )
+        told["rows"] = batches
         app = flintmq.App("refused", namesrv=namesrv)
         app.listener("source")(print)
         try:

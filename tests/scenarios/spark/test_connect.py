@@ -1,4 +1,4 @@
-"""Source and sink work through Spark Connect; listeners say that they do not."""
+"""Source, sink, frames and loops work through Spark Connect; listeners say that they do not."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def test_a_program_that_is_only_connected_reads_streams_and_writes(tmp_path: Pat
         assert done.returncode == 0, done.stderr[-8_000:]
         written = sorted(message.body.decode() for message in stored(servers, "written"))
         streamed = sorted(message.body.decode() for message in stored(servers, "streamed"))
-        behind = lag(servers, "connected")
+        behind = [lag(servers, "connected"), lag(servers, "looped")]
 
     told = json.loads(done.stdout.splitlines()[-1])
     assert "connect" in told["session"]
     assert (told["found"], told["read"], told["ended"]) == (80, 80, True)
     assert written == bodies[0]
     assert streamed == sorted(bodies[0] + bodies[1])
-    assert behind == 0
+    assert behind == [0, 0]
+    assert (told["frame"], told["batches"], told["rows"]) == (80, 3, [30, 30, 20])
     assert "Spark Connect" in told["run"]

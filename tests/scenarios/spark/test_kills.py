@@ -4,6 +4,10 @@ What is killed is drawn from the seed, and when: the driver, both its Python and
 Python workers of the tasks; the process of the source.  Sometimes the newest commit file of the
 checkpoint is gone too, as if the disk had lost it.  What the killed leave behind lives on for as
 long as it likes: a task may send its last rows beside the one that repeats it.
+
+A lake of Delta needs a Spark that Delta has a release for; with any other, its test skips:
+
+    build/sparks/4.2/bin/python -m pytest -m heavy --timeout 0 tests/scenarios/spark -k delta
 """
 
 from __future__ import annotations
@@ -20,15 +24,29 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from urllib.parse import urlparse
 
+import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.spark.pipelines.lake_formats import LakeFormat
 from flintmq.spark.sink.drop_repeats import drop_repeats
 from flintmq.spark.source.stream_offset import StreamOffset
-from scenarios.spark.killed_program import BATCH, COPIERS, COPY, LISTENED, LISTENERS, SOURCE
+from scenarios.spark.killed_program import (
+    BATCH,
+    COPIERS,
+    COPY,
+    KEEPERS,
+    KEPT,
+    LISTENED,
+    LISTENERS,
+    SOURCE,
+)
 from support.client.support import stored
+from support.spark.lake_jars import lake_jars
 from support.spark.support import create_topic, lag, read, traffic, wait_for
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(3_600), pytest.mark.java]
@@ -38,6 +56,8 @@ QUEUES = 4
 EACH_S = 1.0
 """Between messages: a driver is away for longer than it runs, and has to catch up."""
 KILLS = 10
+LAKE_KILLS = 25
+"""Of each format."""
 SEED = 7
 PATIENCE_S = 180.0
 """A driver starts in ten seconds, or in two minutes on a machine that has other work."""
@@ -49,8 +69,11 @@ KINDS = [DRIVER] * 5 + [WORKERS] * 3 + [SOURCE_PROCESS] * 2
 class Program:
     """The driver program, which is started again and again."""
 
-    def __init__(self, what: str, servers: EmbeddedBroker, place: Path, log: Path) -> None:
+    def __init__(
+        self, what: str, servers: EmbeddedBroker, place: Path, log: Path, jars: str = ""
+    ) -> None:
         self._command = [sys.executable, str(PROGRAM), what, servers.namesrv, str(place)]
+        self._environment = {**os.environ, "KILLED_JARS": jars}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._left: set[int] = set()
@@ -61,7 +84,9 @@ class Program:
         if self._process is not None and self._process.poll() is None:
             return
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environment
+            )
         self.starts += 1
 
     @property
@@ -214,6 +239,54 @@ def test_a_killed_query_leaves_no_gap_and_what_it_repeats_can_be_dropped(
         assert {span.queue: span.start for span in later.spans} == earlier.stops
     assert rows == {f"{number:06}": 1 for number in range(sent())}
     assert len(copies) - len(places) <= (KILLS + forgotten) * BATCH
+
+
+@pytest.mark.parametrize("kind", [LakeFormat.PARQUET, LakeFormat.DELTA])
+def test_a_lake_whose_driver_is_killed_has_each_message_once(
+    kind: LakeFormat, tmp_path: Path
+) -> None:
+    chance, to, start_s, forgotten = Random(SEED), tmp_path / "lake", time.monotonic(), 0
+    checkpoint, jars = to / "_checkpoint", lake_jars(kind)
+    with EmbeddedBroker() as servers:
+        create_topic(servers, KEPT, QUEUES)
+        program = Program(kind, servers, to, tmp_path / "log", jars)
+        try:
+            with traffic(servers, KEPT, QUEUES, each_s=EACH_S) as sent:
+                for _ in range(LAKE_KILLS):
+                    kill_once(program, DRIVER, chance, lambda: len(numbers(checkpoint / "commits")))
+                    if chance.random() < 0.4:
+                        forgotten += forget_newest_commit(checkpoint)
+            until_done(program, lambda: sent() > 0 and lag(servers, KEEPERS) == 0)
+        except BaseException:
+            print(program.tail())
+            raise
+        finally:
+            program.end()
+
+    took_s = time.monotonic() - start_s
+    print(
+        f"\n{kind}: {LAKE_KILLS} kills, {forgotten} commits forgotten, {program.starts} starts, "
+        f"{sent()} messages, {took_s:.0f} s"
+    )
+    for earlier, later in pairwise(batches(checkpoint)):
+        assert {span.queue: span.start for span in later.spans} == earlier.stops
+    if kind is LakeFormat.DELTA:
+        table = DeltaTable(str(to)).to_pyarrow_table(columns=["body"])
+    else:  # a query that was killed within a batch leaves files that do not count
+        files = [entry["path"] for entry in counted_entries(to / "_spark_metadata")]
+        table = ds.dataset([Path(urlparse(file).path) for file in files]).to_table(["body"])
+    rows = Counter(table.column("body").to_pylist())
+    assert rows == {b"%06d" % number: 1 for number in range(sent())}
+
+
+def counted_entries(logs: Path) -> Iterator[dict[str, str]]:
+    """Spark's log of files, read without Spark: the newest whole list and what follows."""
+    whole = max((int(p.stem) for p in logs.glob("*.compact")), default=-1)
+    names = [f"{whole}.compact"] if whole >= 0 else []
+    names += [str(number) for number in numbers(logs) if number > whole]
+    for name in names:
+        for line in (logs / name).read_text().splitlines()[1:]:
+            yield json.loads(line)
 
 
 def test_listeners_of_a_killed_driver_hear_all_and_little_twice(tmp_path: Path) -> None:

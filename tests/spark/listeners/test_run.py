@@ -19,7 +19,8 @@ from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, WrongState
 from flintmq.net.clock import wall_ms
-from flintmq.spark.listeners.listener_run import Run, check_lease
+from flintmq.spark.listeners.batch_checks import check_lease
+from flintmq.spark.listeners.listener_run import Run
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from support.spark.support import PATIENCE_S, create_topic, lag, send, wait_for
@@ -280,7 +281,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(broker: EmbeddedBroke
 
 
 def test_a_listener_that_cannot_travel_is_refused_by_its_name(broker: EmbeddedBroker) -> None:
-    from flintmq.spark.listeners.packed_app import pack, read_program
+    from flintmq.spark.tasks.packed_app import pack, read_program
 
     app = app_of(broker, "refused")
     lock = threading.Lock()

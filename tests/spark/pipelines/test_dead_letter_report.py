@@ -19,7 +19,7 @@ from flintmq.core.admin.dead_letters import ReplayTo
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting
 from flintmq.spark import dead_letter_report, dead_letters, plan_replay
-from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA
+from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA
 from flintmq.spark.pipelines.dead_letter_replay import ReplayPlan
 from support.cli.asking import Shell
 from support.spark.support import create_topic, wait_for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from datetime import UTC
@@ -16,8 +17,8 @@ from pyspark.sql import functions as f
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import InvalidSetting, NoRoute, WrongState
-from flintmq.spark import lake
-from flintmq.spark.pipelines.lake_query import day_of
+from flintmq.spark import compact, lake
+from flintmq.spark.pipelines.lake_frame import day_of
 from support.cli.asking import Shell
 from support.cli.serving import COMMAND, environment
 from support.spark.support import bodies, create_topic, lag, send, wait_for
@@ -172,6 +173,97 @@ def test_a_command_writes_a_store_directory_by_topic_and_day(
     assert len({path.name for path in to.glob("topic=orders/day=*")}) == 2
 
 
+def test_bodies_become_columns_of_a_lake_and_small_files_one(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "decoded"), tmp_path / "lake"
+    ddl = "order STRING NOT NULL, amount DOUBLE"
+    schema: dict[str, Any] = {"schema": ddl, "maxOffsetsPerTrigger": 2}
+    orders = [f'{{"order":"o-{n}","amount":{n}}}' for n in range(5)]
+    send(broker, topic, [*orders, '{"amount":1}', "no order"], tags="t")
+
+    written = lake(spark, topic, str(to), until_now=True, namesrv=broker.namesrv, **schema)
+    assert written.await_termination(START_S)
+    assert (written.status().messages, written.status().quarantined) == (7, 2)
+    before = len(list(to.rglob("part-*.parquet")))
+    done, nothing = compact(spark, str(to)), compact(spark, str(to))
+
+    frame = spark.read.parquet(str(to))
+    files = list(to.rglob("part-*.parquet"))
+    assert (before, len(files)) == (done.files_before, done.files_after) == (5, 2)
+    assert (nothing.files_before, nothing.files_after) == (0, 0)
+    assert seen_by_others(to) == 7
+    good = frame.where("quarantined = 0").select("order", "amount", "tags", "body")
+    assert {tuple(row) for row in good.collect()} == {
+        (f"o-{n}", float(n), "t", None) for n in range(5)
+    }
+    bad = frame.where("quarantined = 1").select("body", "decode_error", "queue_offset").collect()
+    assert sorted((bytes(row.body), row.decode_error, row.queue_offset) for row in bad) == [
+        (b"no order", "the body is no JSON object", 6),
+        (b'{"amount":1}', "order is missing", 5),
+    ]
+
+    send(broker, topic, ['{"order":"o-5"}'] * 12)
+    assert until_now(spark, broker, topic, to, **schema) == 12, "it goes on after a compaction"
+    assert spark.read.parquet(str(to)).where("quarantined = 0").count() == 17
+    with pytest.raises(InvalidSetting, match=r"amount.*is double in the lake"):
+        until_now(spark, broker, topic, to, **{**schema, "schema": "order STRING, amount STRING"})
+    with pytest.raises(InvalidSetting, match="written with one"):
+        until_now(spark, broker, topic, to)
+
+
+@pytest.mark.heavy
+def test_the_command_compacts_a_lake(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "compacted"), tmp_path / "lake"
+    send(broker, topic, [f"{n}" for n in range(6)])
+    until_now(spark, broker, topic, to, maxOffsetsPerTrigger=2)
+
+    facts = Shell(broker.namesrv).facts("lake", "--compact", "--to", str(to))
+
+    assert (facts["before"], facts["after"]) == (3, 1)
+    assert bodies(spark.read.parquet(str(to))) == [f"{n}" for n in range(6)]
+
+
+def test_a_lake_that_has_no_rows_yet_goes_on(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "empty"), tmp_path / "lake"
+    schema = {"schema": "order STRING"}
+
+    counts = [until_now(spark, broker, topic, to, **schema)]
+    (to / "_spark_metadata").mkdir(exist_ok=True)  # as far as a killed driver may come
+    counts.append(until_now(spark, broker, topic, to, **schema))
+    send(broker, topic, ['{"order":"o-1"}'])
+    counts.append(until_now(spark, broker, topic, to, **schema))
+
+    assert counts == [0, 0, 1]
+
+
+def test_a_compaction_that_was_killed_is_finished_or_undone(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topic, to = create_topic(broker, "half-compacted"), tmp_path / "lake"
+    send(broker, topic, [f"{n}" for n in range(6)])
+    until_now(spark, broker, topic, to, maxOffsetsPerTrigger=2)
+    logs, newest = to / "_spark_metadata", 2
+    files = sorted(to.glob(DATA_FILES))
+
+    (to / "_compacting").write_text(str(newest))
+    shutil.copy(files[0], files[0].with_name("part-99999-new.parquet"))
+    until_now(spark, broker, topic, to)
+    assert sorted(to.glob(DATA_FILES)) == files, "large files that never counted are gone"
+
+    (to / "_compacting").write_text(str(newest))
+    lines = [each for n in range(3) for each in (logs / str(n)).read_text().splitlines()[1:]]
+    (logs / f"{newest}.compact").write_text("\n".join(["v1", *lines[:2]]))
+    until_now(spark, broker, topic, to)
+    assert [path.name for path in logs.iterdir() if path.name[0] != "."] == ["2.compact"]
+    assert len(list(to.glob(DATA_FILES))) == 2, "small files that no longer count are gone"
+    assert not (to / "_compacting").exists()
+
+
 def test_the_day_is_that_of_utc_whatever_the_session_says(spark: SparkSession) -> None:
     midnight = f.timestamp_micros(f.lit(86_400_000_000 * 3))
     before = f.timestamp_micros(f.lit(86_400_000_000 * 3 - 1))
@@ -203,4 +295,12 @@ def test_what_cannot_work_is_said_before_anything_is_written(
         lake(spark, topic, new, namesrv=broker.namesrv, schema="kafka")
     with pytest.raises(InvalidSetting, match="is a file"):
         lake(spark, topic, str(tmp_path / "notes.txt"), namesrv=broker.namesrv)
+    with pytest.raises(InvalidSetting, match="give one of parquet, delta, iceberg"):
+        lake(spark, topic, new, namesrv=broker.namesrv, format="csv")
+    with pytest.raises(InvalidSetting, match=r"lacks|no release for Spark"):
+        lake(spark, topic, new, namesrv=broker.namesrv, format="delta")
+    with pytest.raises(InvalidSetting, match="without a schema"):
+        lake(spark, topic, new, namesrv=broker.namesrv, into="o")
+    with pytest.raises(InvalidSetting, match="is no lake"):
+        compact(spark, new)
     assert not Path(new).exists()

@@ -27,12 +27,12 @@ from flintmq.arrow.reading.access import Access
 from flintmq.errors import InvalidSetting
 from flintmq.model.properties import SHARDING_KEY
 from flintmq.spark.options.sink_options import OnBadRow, SinkOptions
+from flintmq.spark.sink.bad_rows import BadRows
 from flintmq.spark.sink.row_identity import ROW_PROPERTY, RowIdentity, parse_identity, prefix_of
 from flintmq.spark.sink.sink_rows import (
     ANYWHERE,
     COLUMNS,
     PASSED_OVER,
-    BadRows,
     OutRow,
     Target,
     plan_rows,
@@ -81,7 +81,7 @@ def rows_of(
     plan = plan_rows(schema, SinkOptions(ACCESS, **({"topic": "t"} | options)))
     plan = pickle.loads(pickle.dumps(plan))
     batch = pa.RecordBatch.from_pylist(list(rows), to_arrow_schema(schema, timezone="UTC"))
-    return list(plan.rows(batch, PREFIX, first, bad or BadRows()))
+    return list(plan.rows(batch, PREFIX, first, bad or BadRows(SinkOptions(ACCESS))))
 
 
 def test_a_row_of_our_own_columns_becomes_the_message_it_describes() -> None:
@@ -243,7 +243,7 @@ def test_a_row_that_cannot_be_sent_is_an_error_that_says_which(
 
 
 def test_skipped_rows_are_counted_and_the_others_keep_their_identities() -> None:
-    bad = BadRows(OnBadRow.SKIP)
+    bad = BadRows(SinkOptions(ACCESS, bad_rows=OnBadRow.SKIP))
 
     rows = rows_of(
         "body string", {"body": "a"}, {"body": None}, {"body": ""}, {"body": "d"}, bad=bad

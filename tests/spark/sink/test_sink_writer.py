@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ import flintmq.spark
 from flintmq.broker.requests.hooks import BrokerSend
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.errors import InvalidSetting
 from flintmq.model.message import ReceivedMessage
 from flintmq.protocol.codes import ResponseCode
 from flintmq.spark.environment.query_start import start_query
@@ -190,6 +192,59 @@ def test_the_end_of_a_batch_says_how_many_rows_were_left_out(
     stream_writer(options, schema, False).commit([*sent, None], 3)
 
     assert "batch 3: 2 rows are not sent; the first is q.3.0.1: its body is null" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["topic", "directory"])
+def test_rows_that_make_no_message_go_to_quarantine_with_the_reason(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, kind: str
+) -> None:
+    topic, aside = create_topic(broker, f"sifted-{kind}"), create_topic(broker, f"aside-{kind}")
+    place = f"topic:{aside}" if kind == "topic" else str(tmp_path / "aside")
+    frame = spark.range(6, numPartitions=1).selectExpr(
+        "case id when 1 then null when 2 then repeat('x', 200) else cast(id as string) end as body",
+        "if(id = 3, map('k', repeat('v', 40000)), map()) as properties",
+        "'t' as tags",
+    )
+
+    for _ in range(2):
+        write(
+            *(frame, broker),
+            topic=topic,
+            runId="r",
+            maxMessageBytes=100,
+            badRows="quarantine",
+            quarantine=place,
+        )
+
+    assert texts(broker.messages(topic)) == ["0", "0", "4", "4", "5", "5"]
+    if kind == "topic":
+        messages = broker.messages(aside)
+        assert len(messages) == 6, "a topic has what is written again once more"
+        lines = [json.loads(message.body) for message in messages[:3]]
+        assert [message.properties["BAD_ROW"] for message in messages[:3]] == [
+            line["reason"] for line in lines
+        ]
+        assert len(lines[2]["columns"]["properties"][0][1]) == 40_000
+    else:
+        (file,) = (tmp_path / "aside").iterdir()
+        assert file.name == "r.0.0.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["row"] for line in lines] == [f"r.0.0.{n}" for n in (1, 2, 3)]
+    assert [line["reason"].split(" ")[:4] for line in lines] == [
+        ["its", "body", "is", "null"],
+        ["its", "body", "has", "200"],
+        ["its", "properties", "have", "40017"],
+    ]
+    assert lines[1]["columns"] == {"body": "x" * 200, "properties": [], "tags": "t"}
+
+
+def test_a_quarantine_needs_its_place() -> None:
+    access = {"namesrv": "127.0.0.1:9876", "topic": "t"}
+    schema = StructType([StructField("body", StringType())])
+
+    for given in ({"badRows": "quarantine"}, {"quarantine": "d"}, {"quarantine": "topic:a b"}):
+        with pytest.raises(InvalidSetting):
+            stream_writer({**access, **given}, schema, False)
 
 
 def test_what_was_read_can_be_written_as_it_is(spark: SparkSession, broker: EmbeddedBroker) -> None:

@@ -14,6 +14,7 @@ from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.source.batch_read import PUSHING_MODULE, BatchReader, PushingReader, batch_reader
 from flintmq.spark.source.data_source import RocketMQDataSource
 from flintmq.spark.source.stream import StreamReader
+from flintmq.spark.versions.stepping_reader import SteppingReader
 
 OPTIONS = {"namesrv": "127.0.0.1:1", "subscribe": "orders"}
 
@@ -36,13 +37,19 @@ def test_looking_for_sources_loads_next_to_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("version", ["4.1.4", "3.5.9", "nonsense"])
+@pytest.mark.parametrize("version", ["3.5.9", "3.3.0", "nonsense"])
 def test_an_old_pyspark_is_told_what_is_needed(version: str) -> None:
-    with pytest.raises(InvalidSetting, match=r"pyspark 4\.2 or newer is needed"):
-        needs.check_version(version)
+    with pytest.raises(InvalidSetting, match=r"pyspark 4\.0 or newer is needed for the sink"):
+        needs.check_version(version, what="the sink")
 
 
-@pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "4.10.0.dev1", "5.0.0"])
+def test_what_works_without_sources_is_said_to_those_who_have_none() -> None:
+    with pytest.raises(InvalidSetting, match="for_each_batch work with this one"):
+        needs.check_version("3.5.9")
+    needs.check_version("3.5.9", needs.OLDEST)
+
+
+@pytest.mark.parametrize("version", ["4.0.0", "4.1.4", "4.3.0", "4.10.0.dev1", "5.0.0"])
 def test_a_new_pyspark_will_do(version: str) -> None:
     needs.check_version(version)
 
@@ -52,6 +59,24 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(MissingExtra, match="pyarrow"):
         RocketMQDataSource(OPTIONS)
+
+
+@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_a_limit_on_an_older_spark_needs_to_know_the_trigger(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = {**OPTIONS, option: "5"}
+    monkeypatch.setattr("pyspark.__version__", "4.1.4")
+
+    with pytest.raises(InvalidSetting, match=r"trigger=interval .* pyspark 4\.2") as refused:
+        RocketMQDataSource(limited).schema()
+    source = RocketMQDataSource({**limited, "trigger": "interval"})
+    with pytest.raises(InvalidSetting, match="trigger"):
+        RocketMQDataSource({**limited, "trigger": "once"}).schema()
+
+    assert option in str(refused.value)
+    assert type(source.streamReader(source.schema())) is SteppingReader
+    assert source.schema() == RocketMQDataSource(OPTIONS).schema()
 
 
 def test_options_of_a_batch_and_of_a_stream_both_have_a_schema() -> None:

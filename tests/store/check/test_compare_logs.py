@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flintmq.kernel.layout import BODY_AT
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.records.layout import BODY_AT
 from flintmq.protocol.replication.ha_frames import Piece
 from flintmq.store.check.compare_logs import LogComparison, Read, Verdict, compare_store
 from flintmq.store.check.store_check import check_store

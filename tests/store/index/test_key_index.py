@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from flintmq.errors import DiskFailed
+from flintmq.kernel.python.many_hashes import index_hashes
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import LogOffset
 from flintmq.store.files.disk import Disk
@@ -26,7 +27,7 @@ from flintmq.store.files.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES
 from flintmq.store.index import index_file
 from flintmq.store.index.index_file import IndexHeader
 from flintmq.store.index.index_repair import index_problems
-from flintmq.store.index.key_index import KeyIndex, index_file_name, index_hash, index_hashes
+from flintmq.store.index.key_index import KeyIndex, index_file_name, index_hash
 from support.store.real_stores import ALL, setting, stored_messages, unpack_store
 from support.store.refusing_disk import RefusingDisk
 

@@ -47,14 +47,20 @@ class Line(Surroundings):
         self.taken = 0
         self._session = BrokerSession(self, cast(Channel, self))
         sends = self.world.engine.quick
-        take = sends.store
+        take, take_all = sends.store, sends.store_all
 
         def count(*arguments: Any) -> bool:
             was_taken = quick and take(*arguments)
             self.taken += was_taken
             return was_taken
 
+        def count_all(*arguments: Any) -> int:
+            taken = take_all(*arguments) if quick else 0
+            self.taken += taken
+            return taken
+
         sends.store = count  # type: ignore[method-assign, assignment]
+        sends.store_all = count_all  # type: ignore[method-assign, assignment]
 
     def write(self, chunks: list[bytes | memoryview]) -> None:
         self.wrote += [bytes(chunk) for chunk in chunks]

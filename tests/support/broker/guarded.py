@@ -14,6 +14,7 @@ import msgspec
 from flintmq.access.accounts import Accounts, AuthAccounts, PlainAccounts
 from flintmq.access.rules import Dialect
 from flintmq.broker.guard import broker_guard
+from flintmq.broker.send.recall import RecallHandle
 from flintmq.model.host import Host
 from flintmq.model.message_id import offset_id
 from flintmq.model.queue import QueueRef
@@ -22,7 +23,7 @@ from flintmq.protocol.command import Command
 from flintmq.protocol.signature import sign
 from support.broker.admin import join, make_topic
 from support.broker.wire import Wire, command_of, plain
-from support.broker.world import ADDRESS, World
+from support.broker.world import ADDRESS, START_MS, World
 
 HALF_OFFSET = 215
 """Where the half message of `fill` is in the log."""
@@ -229,6 +230,8 @@ def real_fields(code: RequestCode) -> dict[str, str]:
             real["msgId"] = offset_id(Host.parse(ADDRESS), HALF_OFFSET)
         case RequestCode.CONSUME_MESSAGE_DIRECTLY | RequestCode.GET_CONSUMER_RUNNING_INFO:
             real["clientId"] = "c@3"  # of the account that asks
+        case RequestCode.RECALL_MESSAGE:
+            real["recallHandle"] = RecallHandle("T", "broker-a", str(START_MS + 60_000), "id").text
         case RequestCode.AUTH_CREATE_USER:
             real["username"] = "newcomer"
         case RequestCode.AUTH_DELETE_ACL:

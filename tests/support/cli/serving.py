@@ -48,6 +48,15 @@ class Served:
         self.data = Path(found["data"] or "")
         self.errors = ""
 
+    def brokers(self) -> dict[str, int]:
+        """The broker processes below it, by name."""
+        found = {}
+        pid = self.process.pid
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            found[words[-2].decode()] = int(child)
+        return found
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         _, self.errors = self.process.communicate(timeout=60)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from flintmq.access.control import AccessControl, AccessRefusal
-from flintmq.access.rights import Context
-from flintmq.access.rules import Dialect, RuleSet
+from flintmq.access.control import AccessRefusal
 from flintmq.net.servers.access_gate import AccessDecision
 from flintmq.protocol.codes import RequestCode, ResponseCode
-from flintmq.protocol.command import request
 
 
 def a_refusal(user: str) -> AccessDecision:
     """Somebody was refused."""
     return AccessDecision(
-        request(RequestCode.GET_BROKER_CONFIG),
+        RequestCode.GET_BROKER_CONFIG,
         "127.0.0.1:1234",
         AccessRefusal(ResponseCode.NO_PERMISSION, f"User:{user} has no permission", user),
-        None,
-        AccessControl(Dialect.AUTH, RuleSet(), Context("")),
     )

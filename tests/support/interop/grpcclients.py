@@ -1,7 +1,7 @@
-"""The official gRPC clients of RocketMQ 5, and a proxy of ours before our broker or a real one.
+"""The official gRPC clients of RocketMQ 5, and proxies before brokers, one of them ours at least.
 
 Each client plays all its scenarios at once in one process and tells what it saw as lines of JSON.
-The packages come from where pip, npm and Maven are told to fetch; versions and hashes are fixed
+The packages come from where pip, npm, Go and Maven are told to fetch; versions and hashes are fixed
 here and in the lock files beside the programs.
 """
 
@@ -22,6 +22,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from flintmq.client.admin import Admin
+from support.interop.javaproxy import JavaProxy
 from support.interop.jvm import (
     FETCH_TIMEOUT_S,
     class_path,
@@ -41,16 +43,18 @@ READY_TIMEOUT_S = 120.0
 
 SETTINGS: dict[str, Any] = {
     "enablePropertyFilter": "true",
+    "recallMessageEnable": "true",
     "transactionTimeOut": 3_000,
     "transactionCheckInterval": 3_000,
 }
 
 
 class Behind(StrEnum):
-    """What is behind the proxy."""
+    """What serves the clients, and what is behind it."""
 
     OURS = "ours"
     REAL_5_3 = "real-5.3.3"
+    JAVA_PROXY = "ours-behind-java-proxy-5.3.3"
 
 
 class GrpcKind(StrEnum):
@@ -60,6 +64,12 @@ class GrpcKind(StrEnum):
     NODE = "node-1.0.8"
     JAVA_5_0 = "java-5.0.7"
     JAVA_5_2 = "java-5.2.0"
+    GO = "go-5.1.3"
+
+    @property
+    def prefix(self) -> str:
+        """Of the topics and groups it uses."""
+        return self.replace(".", "_")
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -69,34 +79,63 @@ class GrpcKind(StrEnum):
                 return ()
             case GrpcKind.NODE:
                 return ("node", "npm")
+            case GrpcKind.GO:
+                return ("go",)
             case _:
                 return ("java", "mvn")
+
+
+TYPES = {
+    "normal": "NORMAL",
+    "sql": "NORMAL",
+    "simple": "NORMAL",
+    "fifo": "FIFO",
+    "delay": "DELAY",
+    "recall": "DELAY",
+    "tx": "TRANSACTION",
+    "dead": "NORMAL",
+}
+"""What each scenario sends."""
+
+
+def make_names(admin: Admin, prefix: str) -> None:
+    """The topics and groups of all scenarios."""
+    for scenario, type_ in TYPES.items():
+        name = f"{prefix}-{scenario}"
+        admin.create_topic(name, queues=2, attributes={"message.type": type_})
+        retry_max = 1 if scenario == "dead" else 16
+        admin.create_group(name, retry_max=retry_max, is_ordered=scenario == "fifo")
 
 
 @dataclass(frozen=True, slots=True)
 class Proxied:
     """A proxy, and the name server of the brokers behind it."""
 
+    behind: Behind
     namesrv: str
     grpc: str
 
 
 @contextmanager
 def proxied(behind: Behind, directory: Path, *more: str) -> Iterator[Proxied]:
-    """A proxy of ours; ``more`` are options of `flintmq serve`."""
-    if behind is Behind.OURS:
+    """A proxy and what is behind it; ``more`` are options of `flintmq serve`."""
+    if behind is not Behind.REAL_5_3:
         config = directory / "broker.conf"
         config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
         options = ("--data", str(directory / "data"), "--config", str(config))
         listens = ("--namesrv-listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0")
         command = ["serve", *options, *listens, "--grpc", "127.0.0.1:0", *more]
         with running(command, directory) as facts:
-            yield Proxied(facts["namesrv"], facts["grpc"])
+            if behind is Behind.OURS:
+                yield Proxied(behind, facts["namesrv"], facts["grpc"])
+            else:
+                with JavaProxy(directory, facts["namesrv"]) as proxy:
+                    yield Proxied(behind, facts["namesrv"], proxy.grpc)
         return
     with RealRocketMQ("5.3.3", directory, **{**SETTINGS, **REAL_SETTINGS}) as real:
         command = ["proxy", "--listen", "127.0.0.1:0", "--namesrv", real.namesrv]
         with running(command, directory) as facts:
-            yield Proxied(real.namesrv, facts["grpc"])
+            yield Proxied(behind, real.namesrv, facts["grpc"])
 
 
 @contextmanager
@@ -143,7 +182,11 @@ def play(kind: GrpcKind, endpoints: str, prefix: str, *account: str) -> list[Eve
             where = None
         case GrpcKind.NODE:
             environment, where = dict(os.environ), str(_node())
-            words = ["node", "play.js", endpoints, prefix]
+            words = ["node", "play.js", endpoints, prefix, *account]
+        case GrpcKind.GO:
+            made = _go()
+            environment, where = {**os.environ, "rocketmq.client.logRoot": str(made)}, None
+            words = [str(made / "play"), endpoints, prefix, *account]
         case _:
             environment, where = dict(os.environ), None
             words = [*_java(kind), endpoints, prefix, "tls", *account]
@@ -193,6 +236,20 @@ def _node() -> Path:
         )
 
     return make_once(f"grpc-node/{digest.hexdigest()[:24]}", install_into)
+
+
+def _go() -> Path:
+    """The directory of the built program; its log is written there."""
+    sources = SOURCES / "go"
+    digest = hashlib.sha256()
+    for source in sorted(sources.iterdir()):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+
+    def compile_into(made: Path) -> None:
+        command = ["go", "build", "-mod=readonly", "-o", str(made / "play"), "."]
+        run_tool(command, FETCH_TIMEOUT_S, str(sources))
+
+    return make_once(f"grpc-go/{digest.hexdigest()[:24]}", compile_into)
 
 
 def _java(kind: GrpcKind) -> list[str]:

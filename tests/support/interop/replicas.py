@@ -43,11 +43,21 @@ class Replica(Protocol):
 
     def kill(self) -> None: ...
 
+    def become(self, role: Mapping[str, Any]) -> None:
+        """Take a role at the next start."""
+        ...
+
 
 @dataclass(slots=True)
 class OurReplica:
     server: Server
     store: Path
+    settings: dict[str, Any]
+
+    def become(self, role: Mapping[str, Any]) -> None:
+        self.settings |= role
+        config = Path(self.server.args[self.server.args.index("--config") + 1])
+        config.write_text(_written(self.settings))
 
     def start(self) -> None:
         self.server.start()
@@ -76,6 +86,9 @@ class RealReplica:
     def kill(self) -> None:
         self.real.kill_broker()
 
+    def become(self, role: Mapping[str, Any]) -> None:
+        self.real.settings |= {**role, **real_role(role, self.real.version)}
+
 
 def replica(
     release: str, role: dict[str, Any], directory: Path, namesrv: str, **more: Any
@@ -85,8 +98,7 @@ def replica(
     port = free_port()
     settings = {**SETTINGS, **role, **more}
     if release != "ours":
-        if role is MASTER and release.startswith("5"):
-            settings |= REAL_MASTER
+        settings |= real_role(role, release)
         real = RealRocketMQ(
             release,
             directory,
@@ -96,18 +108,29 @@ def replica(
         real.namesrv = namesrv
         return RealReplica(real)
     config = directory / "broker.conf"
-    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    config.write_text(_written(settings))
     address = f"{LOOPBACK}:{port}"
     args = ["broker", "--data", str(directory / "store"), "--config", str(config)]
     args += ["--listen", address, "--namesrv", namesrv]
-    return OurReplica(Server(address, args, directory / "broker.err"), directory / "store")
+    server = Server(address, args, directory / "broker.err")
+    return OurReplica(server, directory / "store", settings)
+
+
+def real_role(role: Mapping[str, Any], release: str) -> dict[str, Any]:
+    """What a real broker needs beside its role, so that sends wait for one slave."""
+    is_master = role["brokerRole"] == MASTER["brokerRole"]
+    return REAL_MASTER if is_master and release.startswith("5") else {}
+
+
+def _written(settings: Mapping[str, Any]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 @contextmanager
 def our_name_server(directory: Path, **settings: Any) -> Iterator[str]:
     address = f"{LOOPBACK}:{free_port()}"
     config = directory / "namesrv.conf"
-    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    config.write_text(_written(settings))
     args = ["namesrv", "--listen", address, "--config", str(config)]
     server = Server(address, args, directory / "namesrv.err")
     server.start()
@@ -147,6 +170,27 @@ def running_pair(
             master.start()
             slave.start()
             yield namesrv, master, slave
+
+
+def swap_roles(master: Replica, slave: Replica) -> tuple[Replica, Replica]:
+    """Stop both, whose logs are equal, and start each in the role of the other."""
+    master.stop()
+    slave.stop()
+    for each, role in ((slave, MASTER), (master, SLAVE)):
+        each.become(role)
+        each.start()
+    return slave, master
+
+
+def queue_files(store: Path) -> dict[str, bytes]:
+    """The consume queues of a store, without the room that they have left."""
+    root = store / "consumequeue"
+    found = {
+        str(path.relative_to(root)): path.read_bytes().rstrip(b"\0")
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+    return {name: octets for name, octets in found.items() if octets}
 
 
 def _end_real(replica: RealReplica) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from flintmq.embedded.broker import EmbeddedBroker
+from flintmq.kernel.layout import HEAD, SYS_FLAG_AT
 from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, Compression, with_compression
-from flintmq.protocol.records.layout import HEAD, SYS_FLAG_AT
 from support.poison import send_raw
 from support.spark.support import write_held
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 from flintmq.core.group.app import App
 from flintmq.model.queue import QueueRef
 from flintmq.spark.listeners.listener_source import ListenerStream, ListenPart
-from flintmq.spark.listeners.listener_task import listen
-from flintmq.spark.listeners.packed_app import pack, read_program
 from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.tasks.listener_task import listen_all
+from flintmq.spark.tasks.packed_app import pack, read_program
 
 
 class Query:
@@ -65,7 +65,7 @@ class Query:
     def run_batch(self, end: dict[str, Any]) -> None:
         for part in self.stream.partitions(self.offset, end):
             assert isinstance(part, ListenPart)
-            for _ in listen(self._program, part.part):
+            for _ in listen_all(self._program, part.parts):
                 pass
         self.batches.append(StreamOffset.from_json(end))
         self.offset = end

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,12 +23,13 @@ from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.spark.environment.query_start import start_query
-from flintmq.spark.listeners.listener_run import Run
-from flintmq.spark.listeners.listener_run import run as spark_run
 from flintmq.spark.session import spark_session
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import Flush, StoreConfig
+
+if TYPE_CHECKING:
+    from flintmq.spark.listeners.listener_run import Run
 
 PATIENCE_S = 60.0
 """How long a test waits for what must happen, on a machine that may be very busy."""
@@ -225,6 +226,8 @@ def start(frame: DataFrame, checkpoint: str, sink: Sink, **trigger: Any) -> Stre
 
 def run_to_end(app: App, spark: SparkSession, **options: Any) -> Run:
     """Run listeners over all there is now."""
+    from flintmq.spark.listeners.listener_run import run as spark_run  # pyspark 3.5 has none
+
     run = spark_run(app, spark, available_now=True, **options)
     assert run.await_termination(PATIENCE_S), "the run did not end"
     return run

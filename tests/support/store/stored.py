@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.host import Host
 from flintmq.model.java_hash import tags_code
 from flintmq.model.queue import QueueOffset
 from flintmq.model.topic import SCHEDULE_TOPIC
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import encode_properties
 from flintmq.protocol.records.record import Record, decode_record
 from flintmq.protocol.records.record_pattern import RecordPattern, packed_host

@@ -45,8 +45,14 @@ K = TypeVar("K")
 ROUTE_MS: Final = 5_000
 """The age at which a route is fetched again.  Added queues are found within this time."""
 
+ROUTE_EACH_MS: Final = 10
+"""Added for every topic: thousands of routes are not fetched again while one plan is made."""
+
 MISSED_ROUTE_MS: Final = 500
 """The same for a route that lacks queues it had before: their broker may be back."""
+
+LONG_AGO_MS: Final = -(1 << 62)
+"""When a route was fetched that has to be fetched again."""
 
 TRIES: Final = 3
 """Attempts for a broker that does not answer."""
@@ -242,7 +248,8 @@ class ClusterQueues:
     def _look_up(self, topics: Collection[str], age_ms_max: int | None = None) -> None:
         """Fetch the routes of topics that have none, or one that is too old."""
         now_ms = monotonic_ms()
-        age_ms_max = ROUTE_MS if age_ms_max is None else age_ms_max
+        if age_ms_max is None:
+            age_ms_max = ROUTE_MS + ROUTE_EACH_MS * len(self._routes)
         stale = sorted(
             topic
             for topic in topics
@@ -274,7 +281,7 @@ class ClusterQueues:
         """Have the routes of these topics fetched before they are used next."""
         for topic in topics:
             if topic in self._routes:
-                self._routes[topic] = self._routes[topic][0], monotonic_ms() - ROUTE_MS - 1
+                self._routes[topic] = self._routes[topic][0], LONG_AGO_MS
 
 
 def _topic_extents(address: str, place: QueueRef) -> Conversation[dict[int, Extent]]:

@@ -1,4 +1,9 @@
-"""Progress of groups: their lag, and the age of what they have yet to read."""
+"""Progress of groups: their lag, what is in flight, and the age of what they have yet to read.
+
+A group's offset passes what it popped, so messages in flight are no lag.  They are counted on top
+of the pulled offset: what a tool shows as in flight is then what was pulled and not committed, and
+what was popped and not acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ from flintmq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, QueueP
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.common_headers import BrokerConsumeStats, OfGroupAndTopic
 from flintmq.protocol.headers.group import ConsumeStatsOf, CorrectionOffset
+from flintmq.protocol.pop.retry_topics import topic_behind
 from flintmq.protocol.typed_request import TypedRequest
 
 TOPIC_SEPARATOR = ";"
@@ -64,7 +70,7 @@ def group_progress(
             key = f"{each.topic_name}@{group}"
             per_second += state.stats.per_second(GROUP_GET_NUMS, key, now_ms)
         table = chain.from_iterable(
-            _progress(state, group, each.topic_name, each.read_queue_nums) for each in known
+            _progress(state, group, each.topic_name, each.read_queue_nums, now_ms) for each in known
         )
         empty = ConsumeStats(consume_tps=per_second)
         return Answer(body=(yield from table_in_parts(empty, "offsetTable", table)))
@@ -89,7 +95,7 @@ def _all_progress(state: BrokerState, only_ordered: bool, now_ms: int) -> Work:
             found = state.topics.find(topic)
             if found is None or (only_ordered and not found.order):
                 continue
-            behind = Behind(_progress(state, group, topic, found.write_queue_nums))
+            behind = Behind(_progress(state, group, topic, found.write_queue_nums, now_ms))
             per_second = state.stats.per_second(GROUP_GET_NUMS, f"{topic}@{group}", now_ms)
             empty = ConsumeStats(consume_tps=per_second)
             stats.append((yield from table_in_parts(empty, "offsetTable", behind)))
@@ -119,19 +125,25 @@ class Behind:
 
 
 def _still_wanted(state: BrokerState, group: str, topics: Iterable[str]) -> list[str]:
-    """Those a group that is online subscribes to; all of them when it is not."""
+    """Those a group that is online subscribes to; all of them when it is not.
+
+    The retry topics of pops belong to what they come from: nobody subscribes to them.
+    """
     online = state.clients.consumer_group(group)
     if online is None or not online.subscriptions:
         return list(topics)
-    return [topic for topic in topics if topic in online.subscriptions]
+    wanted = online.subscriptions
+    return [each for each in topics if each in wanted or topic_behind(each, group) in wanted]
 
 
 def _progress(
-    state: BrokerState, group: str, topic: str, queue_count: int
+    state: BrokerState, group: str, topic: str, queue_count: int, now_ms: int
 ) -> Iterator[tuple[QueueRef, QueueProgress]]:
     for queue_id in range(queue_count):
         offset = state.offsets.query(group, topic, queue_id) or QueueOffset(0)
         pulled = state.offsets.pulled(group, topic, queue_id)
+        place = topic, group, queue_id
+        popped = state.in_flight.count_of(place) + state.ordered.hidden_count(place, now_ms)
         last_ms = None
         if offset:
             last_ms = state.log.lookup.store_ms(topic, queue_id, QueueOffset(offset - 1))
@@ -139,7 +151,7 @@ def _progress(
             broker_offset=state.log.max_offset(topic, queue_id),
             consumer_offset=offset,
             last_timestamp=last_ms or 0,
-            pull_offset=offset if pulled is None else max(offset, pulled),
+            pull_offset=max(offset, pulled or 0) + popped,
         )
         yield QueueRef(topic, state.config.broker_name, queue_id), progress
 

@@ -57,6 +57,9 @@ REFUSALS: Final[dict[int, Refusal]] = {
     int(_C.INVOKE_BROKER_TO_RESET_OFFSET): Refusal(ResponseCode.SYSTEM_ERROR, NO_RESETS),
     int(_C.CLONE_GROUP_OFFSET): Refusal(ResponseCode.SYSTEM_ERROR, NO_RESETS),
     int(_C.CONSUMER_SEND_MSG_BACK): Refusal(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE"),
+    int(_C.RECALL_MESSAGE): Refusal(
+        ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, broker service not available"
+    ),
     int(_C.END_TRANSACTION): Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, "not set any response code"),
 }
 """How each request is refused, by its code."""

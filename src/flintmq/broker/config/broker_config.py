@@ -35,6 +35,9 @@ TOPIC_QUEUES_MAX = 1_024
 own benchmark.  Several answers list every queue, and every queue may have files of its own."""
 
 BROKER_ID_MAX = 2**31 - 1
+
+BROKERS_MAX = 26
+"""Brokers that are run together are named by the letters of the alphabet."""
 """Enough for any number of slaves; RocketMQ's own is a Java long."""
 
 NAMES_PER_ADDRESS_MAX = 10_000
@@ -141,6 +144,8 @@ class BrokerConfig:
     timer_delay_ms_max: int = 3 * 24 * 3_600_000
     timers_max: int = 1_000_000
     """Timer messages that may wait at once."""
+    recalls: bool = False
+    """Whether producers may take timer messages back."""
 
     transaction_timeout_ms: int = 6_000
     transaction_check_ms: int = 30_000

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from flintmq.access.quotas import parse_quotas, show_quotas
-from flintmq.broker.config.broker_config import BROKER_ID_MAX, BrokerConfig
+from flintmq.broker.config.broker_config import BROKER_ID_MAX, BROKERS_MAX, BrokerConfig
 from flintmq.broker.config.metrics_settings import (
     METRICS_HOST,
     METRICS_PORT,
@@ -71,6 +71,8 @@ class BrokerSettings:
     """The host that clients connect to."""
     namesrv: tuple[Address, ...] | None = None
     directory: Path | None = None
+    brokers: int | None = None
+    """How many broker processes `flintmq serve` runs."""
     metrics: bool | None = None
     """Whether metrics are served …"""
     metrics_host: str | None = None
@@ -173,6 +175,7 @@ SETTINGS: Mapping[str, Setting] = {
     "registerNameServerPeriod": number("config.register_ms", 10_000, 60_000),
     "registerBrokerTimeoutMills": number("config.register_timeout_ms", 1),
     "regionId": words("config.region"),
+    "brokers": number("brokers", 1, BROKERS_MAX),
     # replicas
     "brokerRole": Setting("config.role", read_role, lambda role: role.value),
     "haListenPort": number("config.ha_port", 0, PORT_MAX),
@@ -183,6 +186,10 @@ SETTINGS: Mapping[str, Setting] = {
     "haAllowedSlaves": Setting("config.replication.allowed_slaves", _read_networks, ",".join),
     "slaveTimeout": number("config.replication.slave_timeout_ms", 1),
     "inSyncReplicas": number("config.replication.in_sync_replicas", 1, REPLICAS_MAX),
+    "enableAutoInSyncReplicas": truth("config.replication.is_auto_in_sync"),
+    "minInSyncReplicas": number("config.replication.min_in_sync_replicas", 1, REPLICAS_MAX),
+    "haFlowControlEnable": truth("config.replication.has_flow_control"),
+    "maxHaTransferByteInSecond": number("config.replication.flow_bytes_a_second", 1),
     "slaveReadEnable": truth("config.slave_read", live=True),
     "offsetCheckInSlave": truth("config.offset_check_in_slave", live=True),
     "enableSlaveActingMaster": truth("config.acting_master"),
@@ -244,6 +251,7 @@ SETTINGS: Mapping[str, Setting] = {
     "messageDelayLevel": Setting("config.store.delay_levels_ms", parse_delay_levels, _show_levels),
     "timerWheelEnable": truth("config.timers"),
     "timerMaxDelaySec": number("config.timer_delay_ms_max", 0, unit=1_000, live=(0, 365 * DAY_S)),
+    "recallMessageEnable": truth("config.recalls", live=True),
     "rejectTransactionMessage": truth("config.reject_transactions", live=True),
     "transactionTimeOut": number("config.transaction_timeout_ms", 0, live=OFTEN_MS),
     "transactionCheckMax": number("config.transaction_checks_max", 0, live=(1, 10_000)),

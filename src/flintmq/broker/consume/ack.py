@@ -103,7 +103,7 @@ def change_invisible_time(
     )  # fmt: skip
     pop = state.in_flight.find(key)
     pop_ms = now_ms
-    if pop is not None and header.offset in pop.unacked:
+    if pop is not None and pop.waits_for(header.offset):
         pop_ms = _hide_again(state, pop, header, delivery, now_ms)
     fields = InvisibleTimeAnswer(
         pop_time=pop_ms, invisible_time=header.invisible_time, revive_qid=delivery.revive_queue_id
@@ -155,8 +155,7 @@ def _ack(
     pop = state.in_flight.find(key)
     if pop is None:
         return
-    waiting = set(pop.unacked)
-    known = [offset for offset in offsets if offset in waiting]
+    known = [offset for offset in offsets if pop.waits_for(offset)]
     if not known:
         return
     state.journal.write_ack(state, pop, known, now_ms)

@@ -15,12 +15,12 @@ import msgspec
 from flintmq.broker.consume.pop_checks import PopPlace
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.errors import DiskFailed
+from flintmq.kernel.layout import record_struct
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.headers.pop import PopMessage
 from flintmq.protocol.pop.offset_texts import MarkedQueue
 from flintmq.protocol.pop.retry_topics import mark_of, retry_topic_v1, retry_topic_v2
-from flintmq.protocol.records.layout import record_struct
 from flintmq.store.queues.queue_reader import GetStatus, ReadResult
 from flintmq.store.queues.selection import Selection
 

@@ -28,6 +28,7 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append
 from flintmq.broker.state.broker_state import BrokerState, Processor
 from flintmq.errors import FlintError
+from flintmq.kernel.layout import STORE_MS_AT, V6_BYTES_MORE, record_struct
 from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -37,7 +38,6 @@ from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.offset import OffsetMovedEvent
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
-from flintmq.protocol.records.layout import STORE_MS_AT, V6_BYTES_MORE, record_struct
 from flintmq.protocol.typed_request import TypedRequest
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.queues.queue_reader import READ_BYTES_MAX, GetStatus, ReadResult

@@ -13,6 +13,7 @@ Invariant: a message of the table is in a checkpoint of the log at or after `low
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
@@ -20,7 +21,6 @@ import msgspec
 
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.pop.journal import PopKey
-from flintmq.protocol.pop.retry_topics import retry_topic_v1, retry_topic_v2
 
 TIMER_SOURCE: Final = -1
 """The journal of this broker; a number from 0 on is a queue of the revive topic."""
@@ -57,6 +57,15 @@ class InFlightPop(msgspec.Struct, gc=False, eq=False):
         """When its messages come back."""
         return self.key.pop_ms + self.invisible_ms
 
+    def waits_for(self, offset: int) -> bool:
+        """Whether a message of it is not acknowledged."""
+        offsets = self.offsets
+        return offset in offsets and not self.acked >> offsets.index(offset) & 1
+
+    @property
+    def unacked_count(self) -> int:
+        return len(self.offsets) - self.acked.bit_count()
+
     @property
     def unacked(self) -> list[QueueOffset]:
         return [
@@ -74,7 +83,7 @@ class InFlight:
         self._heap: list[tuple[int, int, InFlightPop]] = []
         self._serial = 0
         self._blocks: dict[int, dict[int, int]] = {}  # by source: checkpoints of each block
-        self._counts: dict[tuple[str, str], int] = {}  # messages by topic and group
+        self._counts: dict[Place, int] = {}  # messages
         self._handed_out: dict[Place, int] = {}
         self.message_count = 0
         """Messages in flight."""
@@ -103,7 +112,7 @@ class InFlight:
         blocks = self._blocks.setdefault(pop.source, {})
         block = pop.journal_offset // BLOCK
         blocks[block] = blocks.get(block, 0) + 1
-        self._count(pop.key, len(pop.unacked))
+        self._count(pop.key, pop.unacked_count)
         if len(self._heap) > 2 * len(self._pops) + STALE_MAX:
             self._heap = [entry for entry in self._heap if self._has(entry[2])]
             heapq.heapify(self._heap)
@@ -121,7 +130,7 @@ class InFlight:
                     pop.acked |= bit
                     fresh.append(offset)
         self._count(key, -len(fresh))
-        if not pop.unacked:
+        if not pop.unacked_count:
             self._forget(pop)
         return fresh
 
@@ -144,7 +153,7 @@ class InFlight:
     def remove(self, pop: InFlightPop) -> None:
         """Its messages are back, or it is written off."""
         if self._has(pop):
-            self._count(pop.key, -len(pop.unacked))
+            self._count(pop.key, -pop.unacked_count)
             self._forget(pop)
 
     def of_topic(self, topic: str) -> list[InFlightPop]:
@@ -198,18 +207,20 @@ class InFlight:
 
     # Counting
 
-    def count_of(self, group: str, topic: str) -> int:
-        """Messages of a topic in flight for a group, those of its retry topics among them."""
-        topics = (topic, retry_topic_v1(group, topic), retry_topic_v2(group, topic))
-        return sum(self._counts.get((each, group), 0) for each in topics)
+    def count_of(self, place: Place) -> int:
+        """Messages of a queue in flight for a group."""
+        return self._counts.get(place, 0)
 
-    def counts(self) -> dict[tuple[str, str], int]:
+    def counts(self) -> Counter[tuple[str, str]]:
         """Messages in flight by topic and group."""
-        return dict(self._counts)
+        counts: Counter[tuple[str, str]] = Counter()
+        for (topic, group, _), count in self._counts.items():
+            counts[topic, group] += count
+        return counts
 
     def _count(self, key: PopKey, more: int) -> None:
         self.message_count += more
-        place = key.topic, key.group
+        place = key.topic, key.group, key.queue_id
         count = self._counts.get(place, 0) + more
         if count:
             self._counts[place] = count

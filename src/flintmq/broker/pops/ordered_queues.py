@@ -52,6 +52,11 @@ class OrderedQueues:
             return False
         return now_ms < pop.free_ms
 
+    def hidden_count(self, queue: OrderedQueue, now_ms: int) -> int:
+        """Messages of the batch that are neither acknowledged nor visible again."""
+        pop = self._table.get(queue)
+        return 0 if pop is None else sum(now_ms < each for each in pop.hidden_until_ms)
+
     def popped(
         self,
         queue: OrderedQueue,

@@ -7,7 +7,8 @@
 
 Only what is written is sent, and with sync flush only what is on disk: a slave is never ahead of
 what its master has after a crash.  Bytes go from the map of the log into the socket; a slave that
-reads slowly is sent no more until it has read.
+reads slowly is sent no more until it has read, and with flow control no slave more than its share
+of a second.
 
 Who reaches this port can read everything and acknowledge what it does not have.  So a peer is
 admitted by its address: on the list ``allowed_slaves``, registered as a slave of this broker's
@@ -28,6 +29,7 @@ from typing import TypeAlias, cast
 
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.core.replication.slave_acks import ConnectedSlave
+from flintmq.core.replication.transfer_pace import TransferPace
 from flintmq.errors import MalformedFrame
 from flintmq.logs import logger
 from flintmq.model.queue import LogOffset
@@ -187,6 +189,7 @@ class _Feed(asyncio.Protocol):
         self._owner = owner
         self._config = owner.state.config.replication
         self._reports = ReportReader()
+        self._pace = TransferPace(self._config.pace)
         self._transport: asyncio.Transport | None = None
         self._admission: asyncio.Task[None] | None = None
         self._is_sending = False
@@ -290,7 +293,13 @@ class _Feed(asyncio.Protocol):
                 self._is_scheduled = True
                 asyncio.get_running_loop().call_soon(self._go_on)
                 return
-            view = raw.view(slave.sent_to, LogOffset(min(stop, slave.sent_to + batch)))
+            room = self._pace.room(now_ms := monotonic_ms())
+            if room <= 0:
+                self._is_scheduled = True
+                wait_s = self._pace.wait_ms(now_ms) / 1000
+                asyncio.get_running_loop().call_later(wait_s, self._go_on)
+                return
+            view = raw.view(slave.sent_to, LogOffset(min(stop, slave.sent_to + min(batch, room))))
             header = encode_header(slave.sent_to, len(view))
             if len(view) <= JOINED_BYTES_MAX:
                 self._write(header + view)
@@ -298,10 +307,12 @@ class _Feed(asyncio.Protocol):
                 self._write(header)
                 self._write(view)
             slave.sent_to = LogOffset(slave.sent_to + len(view))
+            self._pace.sent(len(view))
 
     def _go_on(self) -> None:
         self._is_scheduled = False
-        self.send()
+        if self._transport is not None:
+            self.send()
 
     def _send_nothing(self, start: LogOffset) -> None:
         """Say twice that there is nothing: a slave of ours takes the second time for an answer."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from flintmq.broker.requests.outcome import Refusal
 from flintmq.broker.tables.broker_tables import BrokerTables
-from flintmq.broker.tables.names import topic_fault
 from flintmq.model import properties as names
-from flintmq.model.light_queue import SEPARATOR, is_light, may_have_light
+from flintmq.model.light_queue import SEPARATOR, is_light_name, may_have_light
 from flintmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
@@ -35,7 +34,7 @@ def number_light(state: BrokerTables, topic: str, properties: dict[str, str]) ->
         return []
     found = text.split(SEPARATOR)
     for name in found:
-        if not is_light(name) or topic_fault(name) is not None or found.count(name) > 1:
+        if not is_light_name(name) or found.count(name) > 1:
             remark = f"INNER_MULTI_DISPATCH names {name!a}: it must be %LMQ%name, each once"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
     light = state.log.raw.light

@@ -19,12 +19,12 @@ from flintmq.broker.scheduled.pop_journal import PopJournal
 from flintmq.broker.scheduled.redelivery import RETRY_MS, Allowance, rebuilt, record_of
 from flintmq.broker.tables.broker_tables import BrokerTables
 from flintmq.errors import BodyTooLarge, DiskFailed, Overloaded
+from flintmq.kernel.layout import V6_BITS
 from flintmq.logs import logger
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.queue import QueueOffset
 from flintmq.protocol.pop.retry_topics import retry_topic_v1, retry_topic_v2
-from flintmq.protocol.records.layout import V6_BITS
 from flintmq.protocol.records.properties import parse_properties
 
 log = logger(__name__)

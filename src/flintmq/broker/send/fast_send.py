@@ -17,14 +17,12 @@ Invariant: what is stored and answered is, byte for byte, what the normal path s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 from msgspec.structs import replace
 
-from flintmq.broker.requests.peer import Peer
-from flintmq.broker.send.send_answer import SentFrame, message_ids
-from flintmq.broker.send.send_batch import FOUND_BY, looked_at, split_checked
+from flintmq.broker.send.seen_sends import FastSender, KnownHeader, KnownText
+from flintmq.broker.send.send_answer import SentFrame, id_prefix, message_ids
+from flintmq.broker.send.send_batch import looked_at, looked_up, split_checked
 from flintmq.broker.send.send_checks import MULTI_TAG
 from flintmq.broker.send.send_properties import plain_string, waits_for_disk
 from flintmq.broker.send.sent_group import SentGroup
@@ -34,31 +32,26 @@ from flintmq.errors import FlintError
 from flintmq.model import properties as names
 from flintmq.model.broker_role import BrokerRole
 from flintmq.model.group import is_retry_topic
-from flintmq.model.java_hash import tags_code
 from flintmq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from flintmq.model.topic import Permission
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.headers.send_cut import SendCut, SendMould, cut_send, fit, vary_send
+from flintmq.protocol.headers.send_cut import SendCut, cut_send, fit, vary_send
 from flintmq.protocol.records.properties import (
     UNIQUE_ID_START,
     parse_properties,
     split_unique_id,
 )
-from flintmq.protocol.records.record_pattern import RecordPattern, packed_host, pattern_of
+from flintmq.protocol.records.record_pattern import pattern_of
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.files.store_config import Flush
-from flintmq.store.queues.dispatch import keys_of
 
 HEADERS_MAX = 4_096
 """Headers known at once; about 2 KB each.  One producer has one for each queue it sends to."""
 
 TEXTS_MAX = 1_024
 """Property strings known at once.  Where keys make every one different, they come and go."""
-
-MOULDS_MAX = 64
-"""Headers tried first, of one connection."""
 
 _CODES = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
 _NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
@@ -71,76 +64,15 @@ _read = RequestReader(
 _text_of = msgspec.json.Decoder(str).decode
 
 
-class FastSender:
-    """A connection, and the headers it wrote last."""
-
-    __slots__ = ("born_host", "head_bytes", "moulds", "peer", "true_for")
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.born_host = packed_host(peer.host)
-        self.moulds: dict[bytes, tuple[SendMould, _KnownHeader, _KnownText]] = {}
-        self.head_bytes = 0
-        self.true_for: object = None
-
-    def remember(
-        self, mould: SendMould, known: _KnownHeader, text: _KnownText, true_for: object
-    ) -> None:
-        """A header was taken; the next one may be like it."""
-        if self.true_for is not true_for or len(self.moulds) >= MOULDS_MAX:
-            self.moulds.clear()
-            self.true_for = true_for
-        self.moulds[mould.head] = mould, known, text
-        self.head_bytes = len(mould.head)
-
-
-class _KnownHeader:
-    """A header that was seen before: what it stands for."""
-
-    __slots__ = ("answer", "group", "is_batch", "is_oneway", "pattern")
-
-    def __init__(
-        self,
-        pattern: RecordPattern,
-        answer: SentFrame,
-        group: str,
-        *,
-        is_oneway: bool,
-        is_batch: bool,
-    ) -> None:
-        self.group = group
-        self.pattern = pattern
-        self.answer = answer
-        self.is_oneway = is_oneway
-        self.is_batch = is_batch
-
-
-class _KnownText:
-    """Properties that were seen before, around a unique id of ``id_bytes``."""
-
-    __slots__ = ("after", "before", "found_by", "id_bytes", "is_fifo", "keys", "tags_code")
-
-    def __init__(
-        self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
-    ) -> None:
-        self.before = before
-        self.after = after
-        self.id_bytes = id_bytes
-        self.is_fifo = names.SHARDING_KEY in properties
-        self.tags_code = tags_code(properties.get(names.TAGS))
-        self.keys = keys_of(properties)[1:]
-        self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
-
-
 class QuickSends:
     """What one broker knows of its producers' headers."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._plain = state.log.plain
-        self._known: dict[tuple[int, bytes], _KnownHeader] = {}
+        self._known: dict[tuple[int, bytes], KnownHeader] = {}
         self._seen: set[int] = set()  # of headers, by hash
-        self._texts: dict[bytes, _KnownText | None] = {}  # None: they ask for something special
+        self._texts: dict[bytes, KnownText | None] = {}  # None: they ask for something special
         self._true_for: tuple[object, object] = (None, None)  # settings and topics
         self._body_bytes_max = 0
 
@@ -159,6 +91,32 @@ class QuickSends:
             or state.log.why_not is not None
             or not self._plain.has_room
         )
+
+    def store_all(
+        self, frames: list[Frame], start: int, sender: FastSender, group: SentGroup, now_ms: int
+    ) -> int:
+        """Take sends from ``start`` on while each is like one before it; tell how many."""
+        true_for, state = self._true_for, self._state
+        if (
+            sender.true_for is not true_for
+            or true_for[0] is not state.config
+            or true_for[1] is not state.topics.version
+            or state.quotas.sends
+            or not sender.forms
+            or not self._plain.takes_forms
+        ):
+            return 0
+        found = self._plain.append_sends(
+            frames, start, sender.forms, sender.head_bytes, self._body_bytes_max, now_ms
+        )
+        if found.taken:
+            for topic, is_fifo, sizes in found.sizes:
+                (group.fifo_sizes if is_fifo else group.sizes).setdefault(topic, []).extend(sizes)
+            group.body_bytes += found.body_bytes
+            group.stop = self._plain.staged_to
+            group.opaques += found.opaques
+            group.frames += found.answers
+        return found.taken
 
     def store(self, frame: Frame, sender: FastSender, group: SentGroup, now_ms: int) -> bool:
         """Take a send if its header is known; else the normal path has to serve it."""
@@ -219,22 +177,39 @@ class QuickSends:
 
     def _store_batch(
         self,
-        known: _KnownHeader,
-        text: _KnownText,
+        known: KnownHeader,
+        text: KnownText,
         values: tuple[bytes, bytes, bytes],
         body: bytes,
         sender: FastSender,
         group: SentGroup,
         now_ms: int,
     ) -> bool:
-        born_ms, unique_id, opaque = values
+        born_ms, unique_id, _ = values
         state, pattern = self._state, known.pattern
         common = text.before + unique_id + text.after
+        found_by = {**text.found_by, names.UNIQ_KEY: str(unique_id, "ascii")}
+        if not state.config.store.serves_light:
+            laid = self._plain.append_plain_batch(
+                pattern,
+                body,
+                common,
+                int(born_ms),
+                sender.born_host,
+                id_prefix=id_prefix(state.host),
+                found_by=lambda rest: looked_up(rest, found_by),
+                now_ms=now_ms,
+            )
+            if laid is not None:
+                count, octets = len(laid.codes), len(laid.records)
+                queue_offset = self._plain.next_offset(pattern) - count
+                self._took_batch(known, values, group, laid.ids, queue_offset)
+                self._count_batch(known, group, count, octets, len(body))
+                return True
         try:
             parts = split_checked(body, pattern.topic, common, state.config.store)
             if parts is None:
                 return False
-            found_by = {**text.found_by, names.UNIQ_KEY: str(unique_id, "ascii")}
             codes, keys = looked_at(parts.properties, found_by)
             batch = self._plain.append_batch(
                 pattern,
@@ -248,21 +223,37 @@ class QuickSends:
             )
         except FlintError:  # the normal path says why
             return False
-        log_offsets, queue_offset, group.stop = batch
-        size = len(log_offsets), group.stop - log_offsets[0]
-        group.batches.append((pattern.topic, *size))
-        for meter in group.meters:
-            meter.pay(*size)
-        group.body_bytes += len(body)
+        log_offsets, queue_offset, stop = batch
+        ids = message_ids(state.host, log_offsets).encode()
+        self._took_batch(known, values, group, ids, queue_offset)
+        self._count_batch(known, group, len(log_offsets), stop - log_offsets[0], len(body))
+        return True
+
+    def _took_batch(
+        self,
+        known: KnownHeader,
+        values: tuple[bytes, bytes, bytes],
+        group: SentGroup,
+        ids: bytes,
+        queue_offset: int,
+    ) -> None:
+        _, unique_id, opaque = values
         if not known.is_oneway:
-            ids = message_ids(state.host, log_offsets).encode()
             group.opaques.append(opaque)
             group.frames.append(known.answer.fill(ids, queue_offset, unique_id, opaque))
-        return True
+
+    def _count_batch(
+        self, known: KnownHeader, group: SentGroup, count: int, size_bytes: int, body_bytes: int
+    ) -> None:
+        group.stop = self._plain.staged_to
+        group.batches.append((known.pattern.topic, count, size_bytes))
+        for meter in group.meters:
+            meter.pay(count, size_bytes)
+        group.body_bytes += body_bytes
 
     def _find(
         self, frame: Frame, cut: SendCut, sender: FastSender
-    ) -> tuple[_KnownHeader, _KnownText] | None:
+    ) -> tuple[KnownHeader, KnownText] | None:
         shape, _, before, unique_id, after, _ = cut
         known = self._known.get((len(sender.born_host), shape))
         if known is None:
@@ -317,7 +308,7 @@ class QuickSends:
         if len(self._known) >= HEADERS_MAX:
             self._known.clear()
         answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
-        self._known[key] = _KnownHeader(
+        self._known[key] = KnownHeader(
             pattern,
             answer,
             header.producer_group or "",
@@ -340,14 +331,14 @@ class QuickSends:
             and header.topic not in self._state.log.batched
         )
 
-    def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> _KnownText | None:
+    def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> KnownText | None:
         """What properties mean; nothing when they ask for something special."""
         if len(self._texts) >= TEXTS_MAX:
             self._texts.clear()
         known = self._texts[before + after] = self._plain_text(before, unique_id, after)
         return known
 
-    def _plain_text(self, before: bytes, unique_id: bytes, after: bytes) -> _KnownText | None:
+    def _plain_text(self, before: bytes, unique_id: bytes, after: bytes) -> KnownText | None:
         config = self._state.config
         try:
             text = _text_of(b'"' + before + unique_id + after + b'"')
@@ -364,10 +355,10 @@ class QuickSends:
         if parts is None or parts[1] != unique_id:
             return None
         start = parts[0] + UNIQUE_ID_START
-        return _KnownText(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
+        return KnownText(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
 
 
-_UNKNOWN = _KnownText(b"", b"", -1, {})
+_UNKNOWN = KnownText(b"", b"", -1, {})
 
 
 def _means_what_it_says(frame: Frame, cut: SendCut, request: TypedRequest[SendMessageV2]) -> bool:

@@ -51,6 +51,11 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
+def id_prefix(host: Host) -> bytes:
+    """What the ids of all messages stored at ``host`` begin with."""
+    return _id_prefix(host.packed, host.port).encode()
+
+
 def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
     """The offset message ids of many records, joined by commas."""
     prefix = bytes.fromhex(_id_prefix(host.packed, host.port))
@@ -67,6 +72,7 @@ def sent_answer(
     unique_id: str | None,
     *,
     is_inner_batch: bool = False,
+    recall_handle: str | None = None,
 ) -> Answer:
     """The messages were taken; those of an inner batch as one record with that unique id."""
     config = state.config
@@ -77,6 +83,8 @@ def sent_answer(
         own = f'"transactionId":"{unique_id}",'
         if is_inner_batch:
             own += f'"batchUniqId":"{unique_id}",'
+    if recall_handle is not None:
+        own += f'"recallHandle":"{recall_handle}",'
     text = (
         f'{{"msgId":"{message_ids}","queueId":"{queue_id}","queueOffset":"{queue_offset}",'
         f"{own}{_ending(config.region, config.trace_on)}"
@@ -90,7 +98,7 @@ class SentFrame:
     That of a batch has room for any number of message ids.
     """
 
-    __slots__ = ("_template",)
+    __slots__ = ("_template", "pieces")
 
     def __init__(self, state: BrokerState, queue_id: int, *, is_batch: bool = False) -> None:
         offset_id = message_id(state.host, _OFFSET)
@@ -98,7 +106,7 @@ class SentFrame:
         (frame,) = encode_answer(_OPAQUE, answer)
         rest = bytes(frame[PREFIX.size :]).replace(b"%", b"%%")
         rest, _, end = rest.rpartition(b"%d" % _OPAQUE)  # what is configured stands before it
-        template = b""
+        template, pieces = b"", []
         for mark, slot in (
             (offset_id, "%b" if is_batch else offset_id[:-16] + "%016X"),
             (str(_PLACE), "%d"),
@@ -106,7 +114,12 @@ class SentFrame:
         ):
             before, _, rest = rest.partition(mark.encode())
             template += before + slot.encode()
+            pieces.append(before)
         self._template = template + rest + b"%b" + end
+        pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
+        one, two, three, four, five = pieces
+        self.pieces = one + offset_id[:-16].encode(), two, three, four, five
+        """What stands around log offset, queue offset, unique id and opaque number."""
 
     def fill(
         self, log_offset: int | bytes, queue_offset: int, unique_id: bytes, opaque: bytes

@@ -26,6 +26,8 @@ from flintmq.broker.send.send_properties import mark, waits_for_disk
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.state.put_message import wanted_level
 from flintmq.errors import LocalProtocolError, MalformedBody
+from flintmq.kernel.layout import RECORD_BYTES_MIN
+from flintmq.kernel.python.batches import rest_of_all
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.java_hash import tags_code
@@ -34,10 +36,8 @@ from flintmq.model.sys_flag import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import ResponseCode
 from flintmq.protocol.records.batch import BatchColumns, split_batch
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.properties import (
     PROPERTIES_BYTES_MAX,
-    UNIQUE_ID_START,
     encode_properties,
     parse_properties,
     split_unique_id,
@@ -208,9 +208,9 @@ def looked_at(
     one, that of a message does not count; and what else it has is mostly the same for all.
     """
     has_id = names.UNIQ_KEY in common
-    rest = _rest_of_all(texts) if has_id else None
+    rest = rest_of_all(texts) if has_id else None
     if rest is not None:
-        code, own_keys = _found_by(rest, common)
+        code, own_keys = looked_up(rest, common)
         return [code] * len(texts), [own_keys] * len(texts)
     known: dict[bytes, tuple[int, list[str]]] = {}
     codes, keys = [], []
@@ -219,25 +219,13 @@ def looked_at(
             text = split[0] + split[2]
         found = known.get(text)
         if found is None:
-            found = known[text] = _found_by(text, common)
+            found = known[text] = looked_up(text, common)
         codes.append(found[0])
         keys.append(found[1])
     return codes, keys
 
 
-def _rest_of_all(texts: Sequence[bytes]) -> bytes | None:
-    """What follows the unique id in all properties, where they begin with one and agree in it."""
-    first = texts[0]
-    rest = first[first.find(_SEPARATOR) :]
-    if (
-        all(map(bytes.startswith, texts, repeat(UNIQUE_ID_START)))
-        and all(map(bytes.endswith, texts, repeat(rest)))
-        and b"".join(texts).count(_SEPARATOR) == rest.count(_SEPARATOR) * len(texts)
-    ):
-        return rest
-    return None
-
-
-def _found_by(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:
+def looked_up(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The code of the tag and the keys of a message; ``common`` is what counts more."""
     properties = {**parse_properties(text), **common}
     return tags_code(properties.get(names.TAGS)), keys_of(properties)

@@ -17,6 +17,7 @@ from flintmq.broker.requests.peer import Peer
 from flintmq.broker.scheduled.append import NewMessage, append, illegal
 from flintmq.broker.scheduled.destinations import destination
 from flintmq.broker.scheduled.redelivery import Home
+from flintmq.broker.send.recall import handle_of
 from flintmq.broker.send.send_answer import SentMessages, message_id, refusal_header, sent_answer
 from flintmq.broker.send.send_batch import store_batch
 from flintmq.broker.send.send_checks import (
@@ -39,6 +40,7 @@ from flintmq.model.group import (
 )
 from flintmq.model.queue import LogOffset
 from flintmq.model.sys_flag import INNER_BATCH
+from flintmq.model.topic import TIMER_TOPIC
 from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.records.properties import parse_properties
@@ -94,7 +96,14 @@ def _store_one(
     state.stats.counts.add(message.topic, kind, (size_bytes,))
     id_text = message_id(state.host, appended.log_offset)
     return SentMessages(
-        sent_answer(state, id_text, queue_id, appended.queue_offset, properties[names.UNIQ_KEY]),
+        sent_answer(
+            state,
+            id_text,
+            queue_id,
+            appended.queue_offset,
+            properties[names.UNIQ_KEY],
+            recall_handle=handle_of(state, properties) if message.topic == TIMER_TOPIC else None,
+        ),
         LogOffset(appended.log_offset + size_bytes) if waits_for_disk(properties) else None,
         id_text,
         1,

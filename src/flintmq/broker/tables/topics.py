@@ -7,7 +7,7 @@ from a request; what the broker makes itself is not checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -66,6 +66,8 @@ class BrokerTopics:
         self.changed: set[str] = set()
         """Topics that are not registered with the name servers yet."""
         self.is_dirty = saved is None
+        self.when_made: Callable[[TopicConfig], None] = lambda topic: None  # noqa: ARG005  # nobody
+        """Told of topics that a message made, but for those of groups."""
         self._full = Seldom()
         self._own_names = self._add_system_topics(now_ms)
         self.changed.clear()  # the first registration has all
@@ -204,6 +206,8 @@ class BrokerTopics:
                 topic_sys_flag=sys_flag,
             )
             self.create_or_replace(made, now_ms)
+            if not is_retry_topic(topic):
+                self.when_made(made)
             return made
         if is_retry_topic(topic):
             return self.ensure(topic, 1, now_ms, sys_flag=sys_flag)

@@ -20,13 +20,13 @@ from flintmq.core.account import Account
 from flintmq.core.admin.cluster import fetch_cluster
 from flintmq.core.routes import NameServers
 from flintmq.errors import FlintError
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.logs import logger
 from flintmq.net.channels.channel_pool import Channels
 from flintmq.net.drive import drive_async
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import request
 from flintmq.protocol.headers.lookup import ViewMessage
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import record_size
 from flintmq.store.scrub import LogDamage
 

@@ -25,12 +25,13 @@ def print_every_lag(
         print_line("there is no group yet")
         return
     print_table(
-        ("group", "lag", "retries", "consumed/s", Wrapped("topics")),
+        ("group", "lag", "retries", "in flight", "consumed/s", Wrapped("topics")),
         (
             (
                 each.group,
                 each.lag,
-                sum(queue.lag for queue in each.queues if is_retry_topic(queue.queue.topic)),
+                each.retries,
+                each.in_flight,
                 each.consumed_per_second,
                 _topics(each),
             )

@@ -70,7 +70,8 @@ def lag(
 ) -> None:
     """Show how far a group is behind, in all its topics or in one; or how far all groups are.
 
-    stored at is when the last consumed message was stored. With --watch also messages a second
+    stored at is when the last consumed message was stored; in flight is what members have and did
+    not commit or, popped, did not acknowledge. With --watch also messages a second
     out and in, and the ETA. Rates are means between commits of the group, which come every few
     seconds: they are shown once two commits were seen. With --json each refresh is one line then.
 
@@ -108,6 +109,8 @@ def lag_facts(found: GroupLag) -> dict[str, object]:
     return {
         "group": found.group,
         "lag": found.lag,
+        "retries": found.retries,
+        "in_flight": found.in_flight,
         "queues": [
             {
                 "topic": each.queue.topic,
@@ -116,6 +119,7 @@ def lag_facts(found: GroupLag) -> dict[str, object]:
                 "max_offset": each.max_offset,
                 "consumer_offset": each.consumer_offset,
                 "lag": each.lag,
+                "in_flight": each.in_flight,
             }
             for each in found.queues
         ],
@@ -185,7 +189,9 @@ def _sentence(found: GroupLag, trend: LagTrend) -> str:
 
 
 def _behind(found: GroupLag) -> str:
-    return f"{found.group} is {found.lag} messages behind"
+    more = f", {found.in_flight} in flight" if found.in_flight else ""
+    retries = f", {found.retries} of them retries" if found.retries else ""
+    return f"{found.group} is {found.lag} messages behind{retries}{more}"
 
 
 def _rate(per_s: float | None) -> str:
@@ -222,7 +228,7 @@ def _trend_rows(found: GroupLag, by_queue: Mapping[QueueRef, LagTrend]) -> Rows:
     ]
 
 
-_PLAIN_HEAD = ("topic", "broker", "queue", "end", "committed", "lag", "stored at")
+_PLAIN_HEAD = ("topic", "broker", "queue", "end", "committed", "lag", "in flight", "stored at")
 
 
 def _plain_rows(found: GroupLag) -> Rows:
@@ -234,6 +240,7 @@ def _plain_rows(found: GroupLag) -> Rows:
             each.max_offset,
             each.consumer_offset,
             each.lag,
+            each.in_flight,
             when(each.last_consumed_ms),
         )
         for each in found.queues

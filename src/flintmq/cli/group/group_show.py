@@ -103,6 +103,7 @@ def _facts(found: GroupDiagnosis) -> dict[str, object]:
                 "broker": each.progress.queue.broker,
                 "queue_id": each.progress.queue.queue_id,
                 "lag": each.progress.lag,
+                "in_flight": each.progress.in_flight,
                 "owners": each.owners,
                 "why": each.why or None,
             }
@@ -146,13 +147,14 @@ def _print(found: GroupDiagnosis) -> None:
         print_line(f"conflict: {conflict}")
     if found.queues:
         print_table(
-            ("topic", "broker", "queue", "lag", "owner", Wrapped("why it is behind")),
+            ("topic", "broker", "queue", "lag", "in flight", "owner", Wrapped("why it is behind")),
             (
                 (
                     each.progress.queue.topic,
                     each.progress.queue.broker,
                     each.progress.queue.queue_id,
                     each.progress.lag,
+                    each.progress.in_flight,
                     ", ".join(each.owners) or None,
                     each.why or None,
                 )

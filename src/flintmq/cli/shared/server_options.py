@@ -15,7 +15,12 @@ from typing import Annotated
 
 import typer
 
-from flintmq.broker.config.broker_config import BROKER_ID_MAX, MIB, BrokerConfig
+from flintmq.broker.config.broker_config import (
+    BROKER_ID_MAX,
+    BROKERS_MAX,
+    MIB,
+    BrokerConfig,
+)
 from flintmq.cli.shared.server_process import LogLevel
 from flintmq.cli.shared.tls_options import option
 from flintmq.errors import InvalidSetting
@@ -96,6 +101,18 @@ BrokerListen = Annotated[
         *_LISTEN,
         "Where the broker listens.",
         default=BROKER_HERE,
+    ),
+]
+Brokers = Annotated[
+    int | None,
+    typer.Option(
+        "--brokers",
+        envvar="FLINTMQ_BROKERS",
+        min=1,
+        max=BROKERS_MAX,
+        help="How many broker processes to run, each in a directory of its own; ports are ten "
+        "apart. One process uses one core.",
+        show_default="1",
     ),
 ]
 AdminListen = Annotated[

@@ -56,17 +56,24 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def serve_until_told(main: Coroutine[Any, Any, None], level: LogLevel) -> None:
-    """Run a server to its end; print in one line why it could not start or go on."""
+def serve_until_told(
+    main: Coroutine[Any, Any, None], level: LogLevel, *, of: str | None = None
+) -> None:
+    """Run a server to its end; print in one line why it could not start or go on.
+
+    ``of`` names it, where the log has lines of several processes.
+    """
+    name = "" if of is None else f"{of} "
     logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        level=level.upper(), format=f"%(asctime)s %(levelname)s {name}%(name)s %(message)s"
     )
     raise_file_limit()
     ease_collector()
     try:
         run(main)
     except FlintError as error:
-        exit_with_error(error)
+        say(f"{of}: {error}" if of else str(error))
+        raise SystemExit(NOT_STARTED) from None
 
 
 def exit_with_error(error: FlintError) -> NoReturn:

@@ -50,12 +50,13 @@ class Popping:
         self._config = config
         self._stats = stats
         self._on_retry = on_retry
-        self._calls = calls = PopCalls(engine, config.wire_group)
+        self._calls = calls = PopCalls(engine)
+        self._group = group = config.wire_group
         self._pops: set[asyncio.Task[None]] = set()
         driver.on(Pop, self._pop)
         driver.on_call(
             AskAssignment,
-            lambda ask: calls.assignment(ask.topic),
+            lambda ask: calls.assignment(group, ask.topic),
             machine.assigned,
             machine.members_failed,
         )
@@ -66,7 +67,10 @@ class Popping:
             lambda ask, why, now_ms: machine.acked(ask, [why] * len(ask.entries), now_ms),
         )
         driver.on_call(HidePopped, self._hide, machine.hidden, machine.hide_failed)
-        driver.on(BadPopped, lambda laid: driver.begin(laid, self._lay_aside(laid)))
+        driver.on(
+            BadPopped,
+            lambda laid: driver.begin(laid, calls.lay_aside(group, laid, config.bad_rule)),
+        )
 
     async def wait(self) -> None:
         """Give pops under way a moment; what they bring is returned by a machine that stops."""
@@ -82,7 +86,7 @@ class Popping:
         machine, clock, topic = self._machine, self._engine.clock, pop.source.topic
         asked_ms = clock()
         try:
-            found = await self._calls.pop(pop)
+            found = await self._calls.pop(self._group, pop)
         except Exception as error:
             known = known_error(error)
             if isinstance(known, Unreachable):
@@ -97,18 +101,15 @@ class Popping:
 
     async def _ack(self, ask: AckPopped) -> Sequence[str | None]:
         popped = [(ask.topic, entry.handle) for entry in ask.entries]
-        outcomes = await self._calls.ack_many(ask.broker, popped)
+        outcomes = await self._calls.ack_many(self._group, ask.broker, popped)
         return [None if error is None else str(error) for error in outcomes]
 
     async def _hide(self, ask: HidePopped) -> ReceiptHandle:
-        newer = await self._calls.hide(ask.topic, ask.entry.handle, ask.invisible_ms)
+        entry = ask.entry
+        newer = await self._calls.hide(self._group, ask.topic, entry.handle, ask.invisible_ms)
         if ask.why is HideWhy.RETRY:
-            self._on_retry(ask.entry.message.topic)
+            self._on_retry(entry.message.topic)
         return newer
-
-    async def _lay_aside(self, laid: BadPopped) -> None:
-        config = self._config
-        await self._calls.lay_aside(laid, config.bad_rule, config.tries_max(ordered=False))
 
 
 def _filtered(hooks: Sequence[FilterHook], pop: Pop, found: PopFound) -> PopFound:

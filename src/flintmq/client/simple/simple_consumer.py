@@ -94,8 +94,10 @@ class SimpleConsumer(AsyncClient):
             await self._engine.stop()
             raise
         self._missing = MissingTopics(engine)
-        self._calls = PopCalls(engine, engine.wire_name(self.group))
-        self._driver = SimpleDriver(engine, self._machine, self._calls, self.config.on_bad_record)
+        self._calls, self._wire_group = PopCalls(engine), engine.wire_name(self.group)
+        self._driver = SimpleDriver(
+            engine, self._machine, self._calls, self._wire_group, self.config.on_bad_record
+        )
         engine.on_route_change(self._routed)
         self._life.succeeded()
         for topic in self._machine.topics:
@@ -173,7 +175,7 @@ class SimpleConsumer(AsyncClient):
         Raises `ReceiptExpired` where its invisible time is over and it comes again.
         """
         topic, handle = self._popped(message)
-        await self._patiently(lambda: self._calls.ack(topic, handle))
+        await self._patiently(lambda: self._calls.ack(self._wire_group, topic, handle))
         self._receipts.settled(message)
 
     async def ack_many(self, messages: Iterable[ReceivedMessage]) -> None:
@@ -206,7 +208,9 @@ class SimpleConsumer(AsyncClient):
         """
         topic, handle = self._popped(message)
         check_range("invisible_ms", invisible_ms, (0, INVISIBLE_BOUNDS[1]))
-        newer = await self._patiently(lambda: self._calls.hide(topic, handle, invisible_ms))
+        newer = await self._patiently(
+            lambda: self._calls.hide(self._wire_group, topic, handle, invisible_ms)
+        )
         self._receipts.replaced(message, newer, invisible_ms, self._engine.clock())
         return with_receipt(message, newer)
 
@@ -240,7 +244,8 @@ class SimpleConsumer(AsyncClient):
         self, broker: str, share: list[tuple[ReceivedMessage, tuple[str, ReceiptHandle]]]
     ) -> FlintError | None:
         async def ack_rest() -> None:
-            outcomes = await self._calls.ack_many(broker, [popped for _, popped in share])
+            handles = [popped for _, popped in share]
+            outcomes = await self._calls.ack_many(self._wire_group, broker, handles)
             left, failure = [], None
             for each, error in zip(share, outcomes, strict=True):
                 if error is None:

@@ -15,7 +15,6 @@ from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.machine_driver import Actions, MachineDriver, known_error
 from flintmq.client.popping.pop_calls import PopCalls
 from flintmq.core.bad_record_rule import OnBadRecord
-from flintmq.core.group.consumer_settings import RETRY_MAX
 from flintmq.core.pop.pop_request import Pop
 from flintmq.core.pop.simple_actions import (
     AckUnwanted,
@@ -42,11 +41,17 @@ class SimpleDriver(MachineDriver):
     """The pops of one simple consumer.  Names are those of the wire."""
 
     def __init__(
-        self, engine: ClientEngine, machine: SimplePop, calls: PopCalls, on_bad: OnBadRecord
+        self,
+        engine: ClientEngine,
+        machine: SimplePop,
+        calls: PopCalls,
+        group: str,
+        on_bad: OnBadRecord,
     ) -> None:
         super().__init__(engine, "a simple consumer")
         self.machine = machine
         self._pop_calls = calls
+        self._group = group
         self._on_bad = on_bad
         self._pops: set[asyncio.Task[None]] = set()
         self._waiting: dict[Receiving, asyncio.Future[tuple[ReceivedMessage, ...]]] = {}
@@ -100,7 +105,7 @@ class SimpleDriver(MachineDriver):
 
     async def _pop_once(self, pop: Pop) -> None:
         try:
-            found = await self._pop_calls.pop(pop)
+            found = await self._pop_calls.pop(self._group, pop)
         except Exception as error:
             known = known_error(error)
             if isinstance(known, Unreachable):
@@ -120,7 +125,7 @@ class SimpleDriver(MachineDriver):
 
     async def _hide(self, ask: HideBuffered) -> ReceivedMessage:
         handle = ReceiptHandle.parse(ask.message.properties[names.POP_CK])
-        newer = await self._pop_calls.hide(ask.topic, handle, ask.invisible_ms)
+        newer = await self._pop_calls.hide(self._group, ask.topic, handle, ask.invisible_ms)
         return with_receipt(ask.message, newer)
 
     def _ack_unwanted(self, unwanted: AckUnwanted) -> None:
@@ -129,13 +134,14 @@ class SimpleDriver(MachineDriver):
         self.begin(unwanted, self._ack_quietly(popped))
 
     async def _ack_quietly(self, popped: list[tuple[str, ReceiptHandle]]) -> None:
-        for failure in await self._pop_calls.ack_many(popped[0][1].broker, popped):
+        broker = popped[0][1].broker
+        for failure in await self._pop_calls.ack_many(self._group, broker, popped):
             if failure is not None:
                 self._engine.events.add("ack", popped[0][0], str(failure))
                 return
 
     def _bad_popped(self, laid: BadPopped) -> None:
-        self.begin(laid, self._pop_calls.lay_aside(laid, self._on_bad, RETRY_MAX))
+        self.begin(laid, self._pop_calls.lay_aside(self._group, laid, self._on_bad))
 
 
 def with_receipt(message: ReceivedMessage, handle: ReceiptHandle) -> ReceivedMessage:

@@ -185,7 +185,9 @@ def describe_lag(found: GroupDiagnosis) -> str:
         key=lambda each: (-each.progress.lag, each.progress.queue),
     )
     if not behind:
-        return f"{found.group} is not behind: every message was consumed."
+        in_flight = sum(each.progress.in_flight or 0 for each in found.queues)
+        done = "consumed" if not in_flight else f"handed out, and {in_flight:,} are in flight"
+        return f"{found.group} is not behind: every message was {done}."
     total = sum(each.progress.lag for each in behind)
     sentence = (
         f"{found.group} is {total:,} messages behind in {len(behind)} of {len(found.queues)} queues"

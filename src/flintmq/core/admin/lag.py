@@ -17,6 +17,7 @@ from flintmq.core.admin.groups import list_groups
 from flintmq.core.ask import ask
 from flintmq.core.conversation import Conversation
 from flintmq.core.routes import NameServers
+from flintmq.model.group import is_retry_topic
 from flintmq.model.queue import QueueOffset, QueueRef
 from flintmq.protocol.bodies.stats import ConsumeStats
 from flintmq.protocol.codes import RequestCode
@@ -28,7 +29,8 @@ class QueueLag:
     """Where a queue ends and where the group stands in it.
 
     ``last_consumed_ms`` is when the last consumed message was stored.  ``in_flight`` counts
-    what was pulled and is not committed; 4.9 does not tell.
+    what was pulled and is not committed and, at our brokers, what was popped and is not
+    acknowledged; 4.9 does not tell.
     """
 
     queue: QueueRef
@@ -53,6 +55,15 @@ class GroupLag:
     @property
     def lag(self) -> int:
         return sum(queue.lag for queue in self.queues)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(queue.in_flight or 0 for queue in self.queues)
+
+    @property
+    def retries(self) -> int:
+        """Messages that failed and wait to be delivered again."""
+        return sum(queue.lag for queue in self.queues if is_retry_topic(queue.queue.topic))
 
 
 def group_lag(

@@ -32,12 +32,13 @@ T = TypeVar("T", bound=TableListener)
 
 _NOT_SETTINGS: Final = frozenset({"group", "listener"})
 
-_THREADS: Final = (1, 1_000)
+_AT_ONCE: Final = {"threads": (1, 1_000), "tasks": (1, 10_000)}
 
 
-def _check_threads(threads: int | None) -> None:
-    if threads is not None:
-        check_range("threads", threads, _THREADS)
+def _check_at_once(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            check_range(name, value, _AT_ONCE[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class AppListener:
     """Whether it gets an Arrow table in place of a tuple of messages; on Spark only."""
     threads: int | None = None
     """How many calls may run at once inside one task of Spark."""
+    tasks: int | None = None
+    """How many tasks of a micro-batch may run it at once, on Spark; as many as fit without it."""
 
 
 class App:
@@ -95,6 +98,7 @@ class App:
         ordered: bool | None = None,
         as_table: Literal[False] = False,
         threads: int | None = None,
+        tasks: int | None = None,
     ) -> Callable[[L], L]: ...
 
     @overload
@@ -108,6 +112,7 @@ class App:
         ordered: bool | None = None,
         as_table: Literal[True],
         threads: int | None = None,
+        tasks: int | None = None,
     ) -> Callable[[T], T]: ...
 
     def listener(
@@ -120,20 +125,22 @@ class App:
         ordered: bool | None = None,
         as_table: bool = False,
         threads: int | None = None,
+        tasks: int | None = None,
     ) -> Callable[[Any], Any]:
         """A decorator: the function gets the messages of the topic, chosen by tags or by SQL92.
 
         It gets a tuple of at most ``batch_max``; ``ordered`` gives it those of a queue one
         after the other.
 
-        Two are for Spark alone.  ``as_table`` gives an Arrow table in place of the tuple.
+        Three are for Spark alone.  ``as_table`` gives an Arrow table in place of the tuple.
         ``threads`` lets so many calls run at once inside a task, for listeners that wait for
-        something else; elsewhere the pool of the consumer decides.
+        something else; elsewhere the pool of the consumer decides.  ``tasks`` is how many tasks
+        of a micro-batch run it at once; a queue that is ordered is never in two of them.
         """
         if not isinstance(topic, str):
             raise InvalidSetting("topic", repr(topic), 'write @app.listener("a topic")')
         wanted = TopicSubscription(topic, tags, sql, batch_max, ordered)
-        _check_threads(threads)
+        _check_at_once(threads=threads, tasks=tasks)
         if topic in self._listeners:
             raise InvalidSetting("topic", topic, "has a listener already")
         if len(self._listeners) >= TOPICS_MAX:
@@ -142,7 +149,7 @@ class App:
         def declare(function: Any) -> Any:
             if not callable(function):
                 raise InvalidSetting("listener", repr(function), "must be a function")
-            self._listeners[topic] = AppListener(wanted, function, as_table, threads)
+            self._listeners[topic] = AppListener(wanted, function, as_table, threads, tasks)
             return function
 
         return declare

@@ -172,7 +172,7 @@ def ack_request(group: str, topic: str, handle: ReceiptHandle) -> Command:
         consumer_group=group,
         topic=handle.topic(group, topic),
         queue_id=handle.queue_id,
-        extra_info=handle.text,
+        extra_info=handle.broker_text,
         offset=handle.queue_offset,
         broker_name=handle.broker,
     )
@@ -212,7 +212,7 @@ def hide_request(group: str, topic: str, handle: ReceiptHandle, invisible_ms: in
         consumer_group=group,
         topic=handle.topic(group, topic),
         queue_id=handle.queue_id,
-        extra_info=handle.text,
+        extra_info=handle.broker_text,
         offset=handle.queue_offset,
         invisible_time=invisible_ms,
         broker_name=handle.broker,

@@ -16,12 +16,15 @@ checked; while it serves a request, ``user`` of the channel is who signed it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from flintmq.access.control import AccessControl, AccessRefusal, Signed
+from flintmq.access.decide import Need
 from flintmq.access.known_sends import KnownSends
 from flintmq.access.needs import ADMINISTRATIVE
+from flintmq.access.rights import Reserved
 from flintmq.access.rules import User
 from flintmq.access.sources import IpAddress, parse_address
 from flintmq.errors import BodyTooLarge, MalformedBody, MalformedHeader
@@ -43,15 +46,17 @@ _SENDS: Final = frozenset({int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEN
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """Who passes the gate, or why not."""
+    """Who passes a gate, or why not."""
 
-    command: Command
+    code: int
+    """Of the request."""
     peer: str
     outcome: User | AccessRefusal | None
     """None is somebody at an address that needs no account."""
-    request: TypedRequest[Any] | None
-    """The request where it could be read."""
-    control: AccessControl
+    needs: Sequence[Need] | Reserved = ()
+    """What the request needs, where it could be read."""
+    call: str | None = None
+    """The call of gRPC that the request stands for."""
 
 
 class Auditor(Protocol):
@@ -168,9 +173,16 @@ class _AccessGate:
         assert self._auditor is not None
         is_refused = isinstance(outcome, AccessRefusal)
         if self._hears_all or is_refused or command.code in ADMINISTRATIVE:
-            peer, request = self._channel.peer, _readable(frame)
-            decision = AccessDecision(command, peer, outcome, request, self._control)
+            needs = self._needs(frame)
+            decision = AccessDecision(command.code, self._channel.peer, outcome, needs)
             self._auditor.record(decision)
+
+    def _needs(self, frame: Frame) -> Sequence[Need] | Reserved:
+        try:
+            request = _READ(frame)
+            return () if isinstance(request, Command) else self._control.needs(request)
+        except (MalformedHeader, MalformedBody, BodyTooLarge):
+            return ()
 
     def _check(self, command: Command, frame: Frame) -> User | AccessRefusal | None:
         control, source = self._control, self._source
@@ -183,11 +195,3 @@ class _AccessGate:
         except (MalformedHeader, MalformedBody, BodyTooLarge) as error:
             remark = f"{type(error).__name__}: {remark_of(error)}"
             return AccessRefusal(ResponseCode.SYSTEM_ERROR, remark)
-
-
-def _readable(frame: Frame) -> TypedRequest[Any] | None:
-    try:
-        request = _READ(frame)
-    except (MalformedHeader, MalformedBody, BodyTooLarge):
-        return None
-    return request if isinstance(request, TypedRequest) else None

@@ -121,10 +121,12 @@ class SendMould:
         "_time_stop",
         "_values",
         "head",
+        "pieces",
     )
 
     def __init__(self, head: bytes, middle: bytes, id_bytes: int, rest: bytes, tail: bytes) -> None:
         self.head = head
+        self.pieces = head, middle, id_bytes, rest, tail
         self._time_stop = len(head) + _TIME_DIGITS
         self._id_at = self._time_stop + len(middle)
         self._id_stop = self._id_at + id_bytes

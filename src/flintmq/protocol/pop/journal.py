@@ -9,6 +9,7 @@ time and broker, and one offset or several.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
 import msgspec
@@ -132,6 +133,16 @@ class AckRecord(Body, frozen=True, kw_only=True):
     @property
     def tag(self) -> str:
         return ACK_TAG if self.offsets is None else BATCH_ACK_TAG
+
+    def to_body(self) -> bytes:
+        """The compact form; one is written for every message, so that of one is put together."""
+        if self.offsets is not None:
+            return Body.to_body(self)
+        return (
+            f'{{"ao":{self.offset},"bn":{encode_basestring(self.broker)},'
+            f'"c":{encode_basestring(self.group)},"pt":{self.pop_ms},"q":{self.queue_id},'
+            f'"so":{self.start_offset},"t":{encode_basestring(self.topic)}}}'
+        ).encode("utf-8", "replace")
 
     def acked_offsets(self) -> Iterator[QueueOffset]:
         for offset in (self.offset,) if self.offsets is None else self.offsets:

@@ -50,11 +50,16 @@ class OrderedPop(Body, frozen=True, kw_only=True):
         return unacked[0] if unacked else self.offsets[-1] + 1
 
     @property
-    def free_ms(self) -> int:
-        """When nothing of it is hidden any more."""
+    def hidden_until_ms(self) -> list[int]:
+        """When each message that is not acknowledged becomes visible."""
         until_ms = self.pop_time + self.invisible_ms
         changed = self.visible_ms or {}
-        return max((changed.get(offset, until_ms) for offset in self.unacked), default=0)
+        return [changed.get(offset, until_ms) for offset in self.unacked]
+
+    @property
+    def free_ms(self) -> int:
+        """When nothing of it is hidden any more."""
+        return max(self.hidden_until_ms, default=0)
 
 
 def distances_of(offsets: Sequence[int]) -> list[int]:

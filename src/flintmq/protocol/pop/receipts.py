@@ -70,8 +70,13 @@ class ReceiptHandle(NamedTuple):
     @property
     def text(self) -> str:
         """As it travels."""
-        fields = self if self.log_offset is not None else self[:-1]
-        return FIELD_SEPARATOR.join(map(str, fields))
+        text = self.broker_text
+        return text if self.log_offset is None else f"{text}{FIELD_SEPARATOR}{self.log_offset}"
+
+    @property
+    def broker_text(self) -> str:
+        """As a broker gets it: without the offset in the log, which only proxies add."""
+        return FIELD_SEPARATOR.join(map(str, self[:-1]))
 
     @property
     def is_ordered(self) -> bool:

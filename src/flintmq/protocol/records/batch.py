@@ -11,20 +11,17 @@ its entries do not fill to the byte, is `MalformedBody`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from flintmq.errors import LocalProtocolError, MalformedBody
+from flintmq.kernel.python.batches import ENTRIES_MAX, split_entries
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
-BATCH_ENTRIES_MAX: Final = 262_144
+BATCH_ENTRIES_MAX: Final = ENTRIES_MAX
 """More entries than a body of 4 MiB, the largest a broker takes by default, can hold."""
-
-KEPT_MAX: Final = 1_024
-"""Sizes of messages for which the way to split them is remembered."""
 
 _HEAD = struct.Struct(">iIIii")
 _SHORT = struct.Struct(">h")
@@ -89,56 +86,28 @@ def decode_batch(body: bytes | memoryview) -> list[BatchEntry]:
 
 def split_batch(body: bytes) -> BatchColumns:
     """Read a batch as columns, without an object for each message: the broker's hot path."""
-    alike = _split_alike(body)
-    if alike is not None:
-        return alike
-    parts: list[tuple[bytes, bytes, int]] = []
-    append, end = parts.append, len(body)
-    at = 0
+    whole = split_entries(body)
+    if whole is not None:
+        return BatchColumns(*whole)
+    raise _fault(body)
+
+
+def _fault(body: bytes) -> MalformedBody:
+    """What is wrong with a batch that cannot be split."""
+    at, end, count = 0, len(body), 0
     while at < end:
         if end - at < _ENTRY_BYTES_MIN:
-            raise MalformedBody("batch", f"{end - at} bytes at byte {at} are no message")
-        size_bytes, flag, body_bytes = _unpack_head(body, at)
-        body_at = at + _HEAD_BYTES
-        body_stop = body_at + body_bytes
+            return MalformedBody("batch", f"{end - at} bytes at byte {at} are no message")
+        size_bytes, _, body_bytes = _unpack_head(body, at)
+        body_stop = at + _HEAD_BYTES + body_bytes
         properties_at = body_stop + _SHORT_BYTES
         stop = at + size_bytes
         if body_bytes < 0 or not properties_at <= stop <= end:
-            raise MalformedBody("batch", f"the message at byte {at} does not fit")
+            return MalformedBody("batch", f"the message at byte {at} does not fit")
         if properties_at + _unpack_short(body, body_stop)[0] != stop:
-            raise MalformedBody("batch", f"the properties at byte {properties_at} do not fit")
-        append((body[body_at:body_stop], body[properties_at:stop], flag))
+            return MalformedBody("batch", f"the properties at byte {properties_at} do not fit")
         at = stop
-        if len(parts) > BATCH_ENTRIES_MAX:
-            raise MalformedBody("batch", f"more than {BATCH_ENTRIES_MAX} messages")
-    if not parts:
-        raise MalformedBody("batch", "it is empty")
-    return BatchColumns(*zip(*parts, strict=True))
-
-
-def _split_alike(body: bytes) -> BatchColumns | None:
-    """Read a batch whose messages are all as large as the first, in a fifth of the time."""
-    if len(body) < _ENTRY_BYTES_MIN:
-        return None
-    size_bytes, _, body_bytes = _unpack_head(body)
-    properties_bytes = size_bytes - _ENTRY_BYTES_MIN - body_bytes
-    if body_bytes < 0 or not 0 <= properties_bytes <= PROPERTIES_BYTES_MAX:
-        return None
-    count, rest = divmod(len(body), size_bytes)
-    if rest or count > BATCH_ENTRIES_MAX:
-        return None
-    sizes, flags, bodies_bytes, bodies, all_bytes, properties = zip(
-        *_unpack_alike(body_bytes, properties_bytes)(body), strict=True
-    )
-    if (
-        sizes.count(size_bytes) == count
-        and bodies_bytes.count(body_bytes) == count
-        and all_bytes.count(properties_bytes) == count
-    ):
-        return BatchColumns(bodies, properties, flags)
-    return None
-
-
-@lru_cache(maxsize=KEPT_MAX)
-def _unpack_alike(body_bytes: int, properties_bytes: int) -> Callable[[bytes], Iterable[Any]]:
-    return struct.Struct(f">i8xii{body_bytes}sh{properties_bytes}s").iter_unpack
+        count += 1
+    if not count:
+        return MalformedBody("batch", "it is empty")
+    return MalformedBody("batch", f"more than {BATCH_ENTRIES_MAX} messages")

@@ -7,50 +7,31 @@ holds the messages, the bad records and the reason, and the caller can report it
 
 Bodies come out unpacked, with a limit; inner batches come out split.
 
-Nearly all records are plain: first version, IPv4, not packed, no batch.  `_read_plain` reads runs
-of those in one loop, in half the time, and leaves whatever else it meets to `decode_record`.
+Nearly all records are plain: first version, IPv4, not packed, no batch.  The kernel's `read_plain`
+reads runs of those, and leaves whatever else it meets to `decode_record`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from struct import Struct
 from typing import Final
 
 from flintmq.errors import BodyTooLarge, MalformedRecord
+from flintmq.kernel.face import loops
+from flintmq.kernel.python.plain_records import Wishes
 from flintmq.model import properties as names
 from flintmq.model.bad_record import BadRecord
-from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
 from flintmq.model.queue import QueueOffset
-from flintmq.model.sys_flag import COMPRESSED, NEED_UNWRAP
 from flintmq.protocol.records.batch import BatchEntry
-from flintmq.protocol.records.checksum import crc32
-from flintmq.protocol.records.layout import HEAD, PROPERTIES_LENGTH, RECORD_BYTES_MIN, V6_BITS
 from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
 from flintmq.protocol.records.properties import parse_properties
-from flintmq.protocol.records.record import (
-    CRC_MASK,
-    KEPT_MAX,
-    RECORD_BYTES_MAX,
-    Buffer,
-    Version,
-    record_size,
-)
+from flintmq.protocol.records.record import Buffer, record_size
 from flintmq.protocol.records.sift import UNREADABLE, Decoded, bad_record, read_record
 
 UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
 """All bodies of one answer together: a small answer may unpack to no more.  What is beyond it
 is left for the next pull."""
-
-_NOT_PLAIN = COMPRESSED | NEED_UNWRAP | V6_BITS
-_V1 = int(Version.V1)
-_HEAD = Struct(HEAD.format.replace("4si", "8s"))  # hosts in one piece, address and port
-_HEAD_BYTES = _HEAD.size
-_unpack_head = _HEAD.unpack_from
-_unpack_short = Struct(">" + PROPERTIES_LENGTH).unpack_from
-_new = tuple.__new__  # half the time of calling the class
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +64,7 @@ def decode_messages(
     from the header of the answer.  A body for which a package is missing is a bad record.
     """
     bounds = _bounds(min_offset, max_offset)
-    memo = PropertyMemo(bounds)
+    wishes = Wishes(broker, queue_id, offset_delta, LaterProperties, PropertyMemo(bounds))
     messages: list[ReceivedMessage] = []
     bad: list[BadRecord] = []
     room_bytes = UNPACKED_BYTES_MAX
@@ -91,7 +72,8 @@ def decode_messages(
     while at < len(buffer):
         if type(buffer) is bytes and verify_crc:
             start = at
-            at = _read_plain(buffer, at, messages, broker, queue_id, offset_delta, memo)
+            found, at = loops.read_plain(buffer, at, wishes)
+            messages += found
             room_bytes -= at - start
             if at == len(buffer):
                 break
@@ -127,100 +109,6 @@ def _bounds(min_offset: int | None, max_offset: int | None) -> dict[str, str]:
     """Properties that every message of an answer gets: the bounds of its queue."""
     known = {names.MIN_OFFSET: min_offset, names.MAX_OFFSET: max_offset}
     return {name: str(offset) for name, offset in known.items() if offset is not None}
-
-
-def _read_plain(
-    buffer: bytes,
-    at: int,
-    messages: list[ReceivedMessage],
-    broker: str,
-    queue_id: int | None,
-    offset_delta: int,
-    memo: PropertyMemo,
-) -> int:
-    """Read plain records from ``at`` on; where the first one is that is not, or not whole."""
-    end, append = len(buffer), messages.append
-    tail, tail_bytes, properties_bytes, topic = b"", 0, 0, _topic(b"\0")  # as in the one before
-    while end - at >= RECORD_BYTES_MIN:
-        (
-            size_bytes,
-            magic,
-            crc,
-            own_queue_id,
-            flag,
-            queue_offset,
-            log_offset,
-            sys_flag,
-            born_ms,
-            born,
-            store_ms,
-            store,
-            reconsume_times,
-            prepared_offset,
-            body_bytes,
-        ) = _unpack_head(buffer, at)
-        body_at = at + _HEAD_BYTES
-        body_stop = body_at + body_bytes
-        stop = at + size_bytes
-        if magic != _V1 or sys_flag & _NOT_PLAIN or stop > end:
-            return at
-        if body_bytes < 0 or size_bytes > RECORD_BYTES_MAX or body_stop + 3 > stop:
-            return at
-        if not tail or not buffer.startswith(tail, body_stop):  # topic and size of the properties
-            tail_bytes = 3 + buffer[body_stop]
-            tail = buffer[body_stop : body_stop + tail_bytes]
-            topic = _topic(tail[:-2])
-            if topic is None or body_stop + tail_bytes > stop:
-                return at
-            (properties_bytes,) = _unpack_short(tail, tail_bytes - 2)
-        if properties_bytes != stop - (properties_at := body_stop + tail_bytes):
-            return at
-        body = buffer[body_at:body_stop]
-        if crc and crc != crc32(body) & CRC_MASK:
-            return at
-        fields = (
-            topic,
-            broker,
-            own_queue_id if queue_id is None else queue_id,
-            queue_offset + offset_delta,
-            log_offset,
-            body,
-            LaterProperties(buffer[properties_at:stop], memo),
-            flag,
-            sys_flag,
-            born_ms,
-            _hosts[born],
-            store_ms,
-            _hosts[store],
-            reconsume_times,
-            prepared_offset,
-            size_bytes,
-        )
-        append(_new(ReceivedMessage, fields))
-        at = stop
-    return at
-
-
-class _Hosts(dict[bytes, Host]):
-    """Hosts by how records have them."""
-
-    def __missing__(self, field: bytes) -> Host:
-        if len(self) >= KEPT_MAX:
-            self.clear()
-        host = self[field] = Host(field[:4], int.from_bytes(field[4:], "big", signed=True))
-        return host
-
-
-_hosts = _Hosts()
-
-
-@lru_cache(maxsize=KEPT_MAX)
-def _topic(field: bytes) -> str | None:
-    """A topic with its length before it; None when it is none."""
-    try:
-        return str(field[1:], "utf-8") if field[0] < 128 else None
-    except UnicodeDecodeError:
-        return None
 
 
 def _message(

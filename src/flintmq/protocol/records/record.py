@@ -18,11 +18,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from flintmq.errors import LocalProtocolError, MalformedRecord
-from flintmq.model.host import Host
-from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.checksum import crc32
-from flintmq.protocol.records.layout import (
+from flintmq.kernel import layout
+from flintmq.kernel.checksum import crc32
+from flintmq.kernel.layout import (
     HEADS,
     PROPERTIES_LENGTH,
     RECORD_BYTES_MIN,
@@ -34,6 +32,9 @@ from flintmq.protocol.records.layout import (
     V6_BYTES_MORE,
     record_struct,
 )
+from flintmq.model.host import Host
+from flintmq.model.queue import LogOffset, QueueOffset
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -43,8 +44,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 class Version(IntEnum):
     """How wide the length of a record's topic is.  The value is the record's magic."""
 
-    V1 = 0xDAA320A7
-    V2 = 0xDAA320AB
+    V1 = layout.MAGIC_V1
+    V2 = layout.MAGIC_V2
 
 
 BLANK_MAGIC: Final = 0xCBD43194
@@ -53,13 +54,13 @@ BLANK_MAGIC: Final = 0xCBD43194
 FILLER_BYTES_MIN: Final = 8
 """A filler is its size and its magic; what follows up to its size means nothing."""
 
-RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+RECORD_BYTES_MAX: Final = layout.RECORD_BYTES_MAX
 """No record is larger: many times what any broker is set to take."""
 
 TOPIC_BYTES_MAX: Final = {Version.V1: 127, Version.V2: 32_767}
 """Both lengths are read as signed."""
 
-CRC_MASK: Final = 0x7FFF_FFFF
+CRC_MASK: Final = layout.CRC_MASK
 
 KEPT_MAX: Final = 4_096
 """Hosts cached in their other form: few of them serve many records."""

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from flintmq.kernel.checksum import crc32
 from flintmq.model.message import PROPERTY_SEPARATOR
 from flintmq.model.properties import CRC32
-from flintmq.protocol.records.checksum import crc32
 from flintmq.protocol.records.record import CRC_MASK, Buffer
 from flintmq.protocol.records.record_scan import RecordColumns, windows
 

@@ -15,11 +15,8 @@ from functools import lru_cache
 from itertools import chain, count, repeat
 
 from flintmq.errors import LocalProtocolError
-from flintmq.model.host import Host
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from flintmq.protocol.records.batch import BatchColumns
-from flintmq.protocol.records.checksum import crc32
-from flintmq.protocol.records.layout import (
+from flintmq.kernel.checksum import crc32
+from flintmq.kernel.layout import (
     FIELDS,
     HEADS,
     PROPERTIES_LENGTH,
@@ -29,6 +26,9 @@ from flintmq.protocol.records.layout import (
     field_span,
     record_struct,
 )
+from flintmq.model.host import Host
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.record import (
     CRC_MASK,
     TOPIC_BYTES_MAX,
@@ -40,6 +40,7 @@ from flintmq.protocol.records.record import (
 _PROPERTIES_LENGTH = struct.Struct(">" + PROPERTIES_LENGTH)
 _PORT = struct.Struct(">" + field_format("born_port"))
 _TIME = struct.Struct(">" + field_format("store_ms"))
+_INT = struct.Struct(">" + field_format("flag"))
 
 TAILS_MAX = 256
 """Sizes of properties for which a pattern keeps topic and size together; some 100 bytes each."""
@@ -234,6 +235,11 @@ class RecordPattern:
         )
         rows = zip(heads, bodies, map(tails.__getitem__, all_bytes), properties, repeat(common))
         return b"".join(chain.from_iterable(rows))
+
+    def pieces(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+        """Magic, queue id and flag, system flag, what follows the time of storage, topic."""
+        queue_and_flag = self._queue + _INT.pack(self._flag)
+        return self._magic, queue_and_flag, self._sys_flag, self._store_host, self._topic_field
 
     def _tail(self, properties_bytes: int) -> bytes:
         tail = self._tails.get(properties_bytes)

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from flintmq.errors import MalformedRecord
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.layout import (
+from flintmq.kernel.layout import (
     BODY_AT,
     BORN_HOST_AT,
     RECONSUME_TIMES_AT,
@@ -35,6 +34,7 @@ from flintmq.protocol.records.layout import (
     numpy_fields,
     record_struct,
 )
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.record import (
     RECORD_BYTES_MAX,
     Buffer,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flintmq.errors import BodyTooLarge, MalformedBody, MalformedRecord, MissingExtra
+from flintmq.kernel.layout import FIELDS
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.host import Host
 from flintmq.model.message import BODY_BYTES_MAX, ReceivedMessage
@@ -26,7 +27,6 @@ from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import COMPRESSED, compression, needs_unwrap
 from flintmq.protocol.compression import unpack
 from flintmq.protocol.records.batch import BatchEntry, decode_batch
-from flintmq.protocol.records.layout import FIELDS
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import Buffer, Record, decode_record, measure_record
 

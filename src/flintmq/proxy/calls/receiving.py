@@ -18,22 +18,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from flintmq.client.engine.client_engine import ClientEngine
-from flintmq.core.pop.pop_request import POP_COUNT_MAX, Pop
+from flintmq.client.popping.pop_calls import PopCalls
+from flintmq.core.pop.pop_request import POP_COUNT_MAX, Pop, PopFound
+from flintmq.core.pop.simple_actions import BadPopped
 from flintmq.errors import FlintError, InvalidExpression
 from flintmq.filter.tags import TagSubscription, parse_tags
 from flintmq.logs import logger
+from flintmq.model import properties as names
+from flintmq.model.message import ReceivedMessage
 from flintmq.model.queue import PopSource
 from flintmq.protocol.bodies.client import SQL92, TAG
-from flintmq.proxy.calls.broker_pops import (
-    BrokerPops,
-    ChosenFilter,
-    DeliveredMessage,
-    PopOutcome,
-    PopWish,
-)
+from flintmq.protocol.pop.receipts import ReceiptHandle
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.tables.cluster_facts import ClusterFacts, GroupFacts
 from flintmq.proxy.tables.kept_handles import GIVEN_BACK_MS, INVISIBLE_MS, KeptHandle
@@ -57,11 +56,46 @@ INVISIBLE_MS_MIN: Final = 10_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
 
 
+class ChosenFilter(NamedTuple):
+    """What a client wants of a topic."""
+
+    expression_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PopWish:
+    """One pop of a group."""
+
+    group: str
+    pop: Pop
+
+    @property
+    def topic(self) -> str:
+        return self.pop.source.topic
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredMessage:
+    """A message and the handle of its delivery.
+
+    Handles that clients hold have the offset in the log as a ninth field: with it a message can be
+    made a dead letter.
+    """
+
+    message: ReceivedMessage
+    handle: ReceiptHandle
+
+    @property
+    def reconsume_times(self) -> int:
+        return self.message.reconsume_times
+
+
 class ReceiveCalls:
     """Serves receives."""
 
     def __init__(
-        self, engine: ClientEngine, facts: ClusterFacts, pops: BrokerPops, renewing: Renewing
+        self, engine: ClientEngine, facts: ClusterFacts, pops: PopCalls, renewing: Renewing
     ) -> None:
         self._engine = engine
         self._facts = facts
@@ -80,7 +114,7 @@ class ReceiveCalls:
         hold_ms = hold_time(request, caller)
         wanted, tags = _filter(request.filter_expression)
         facts = await self._facts.group(group, topic)
-        broker, address = await self._facts.master_of(topic, request.message_queue.broker.name)
+        broker, _ = await self._facts.master_of(topic, request.message_queue.broker.name)
         pop = Pop(
             PopSource(topic, broker),
             wanted,
@@ -90,11 +124,11 @@ class ReceiveCalls:
             is_ordered=facts.is_ordered,
             attempt_id=request.attempt_id or None,
         )
-        wish = PopWish(group, address, pop)
-        outcome = await self._pop(wish)
-        chosen = await self._sift(outcome.messages, wish, tags, facts)
+        wish = PopWish(group, pop)
+        found = await self._pop(wish)
+        chosen = await self._sift(_delivered(found), wish, tags, facts)
         if not chosen:
-            yield ReceiveMessageResponse(status=_nothing(outcome))
+            yield ReceiveMessageResponse(status=_nothing(found))
         else:
             yield ReceiveMessageResponse(status=ok())
             async for message in self._deliver(chosen, wish, caller, is_kept=request.auto_renew):
@@ -107,11 +141,11 @@ class ReceiveCalls:
         answer.delivery_timestamp.FromMilliseconds(self._engine.wall())
         return answer
 
-    async def _pop(self, wish: PopWish) -> PopOutcome:
+    async def _pop(self, wish: PopWish) -> PopFound:
         """Pop, unless the proxy stops first."""
         if self._stopping.is_set():
-            return PopOutcome()
-        popping = self._engine.spawn(self._pops.pop(wish), f"pop of {wish.topic}")
+            return PopFound()
+        popping = self._engine.spawn(self._pop_once(wish), f"pop of {wish.topic}")
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({popping, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -123,15 +157,24 @@ class ReceiveCalls:
         if popping.done():
             return popping.result()
         self._engine.spawn(self._give_back(popping, wish), "messages of a receive that was ended")
-        return PopOutcome()
+        return PopFound()
 
-    async def _give_back(self, popping: asyncio.Task[PopOutcome], wish: PopWish) -> None:
+    async def _pop_once(self, wish: PopWish) -> PopFound:
+        """Pop; a record that cannot be read is a dead letter, since it would come back for ever."""
+        found = await self._pops.pop(wish.group, wish.pop)
+        for bad in found.bad:
+            await self._pops.lay_aside(wish.group, BadPopped(wish.topic, bad), "dead_letter")
+        if found.fault is not None:
+            log.warning("%s: the rest of a pop: %s", wish.pop.source, found.fault)
+        return found
+
+    async def _give_back(self, popping: asyncio.Task[PopFound], wish: PopWish) -> None:
         """Show to others what came for a client that has gone."""
         try:
-            outcome = await popping
+            found = await popping
         except FlintError:
             return
-        await self._show_again(outcome.messages, wish)
+        await self._show_again(_delivered(found), wish)
 
     async def _show_again(self, messages: list[DeliveredMessage], wish: PopWish) -> None:
         for popped in messages:
@@ -249,9 +292,17 @@ def _filter(expression: Any) -> tuple[ChosenFilter, TagSubscription | None]:
     return ChosenFilter(TAG, tags.text), tags
 
 
-def _nothing(outcome: PopOutcome) -> Any:
-    if outcome.is_full:
+def _delivered(found: PopFound) -> list[DeliveredMessage]:
+    messages = []
+    for each in found.messages:
+        handle = ReceiptHandle.parse(each.properties[names.POP_CK])
+        messages.append(DeliveredMessage(each, handle._replace(log_offset=each.log_offset)))
+    return messages
+
+
+def _nothing(found: PopFound) -> Any:
+    if found.is_full:
         return status(Code.TOO_MANY_REQUESTS, "polling full")
-    if outcome.messages:
+    if found.messages:
         return status(Code.MESSAGE_NOT_FOUND, "no match message")
     return status(Code.MESSAGE_NOT_FOUND, "no new message")

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from flintmq.client.engine.client_engine import ClientEngine
-from flintmq.errors import FlintError
+from flintmq.client.popping.pop_calls import PopCalls
+from flintmq.errors import FlintError, MalformedHeader
 from flintmq.logs import logger
 from flintmq.protocol.pop.receipts import ReceiptHandle
-from flintmq.proxy.calls.broker_pops import BrokerPops, read_handle
 from flintmq.proxy.tables.kept_handles import (
     FAILURES_MAX,
     GIVEN_BACK_MS,
@@ -25,6 +25,8 @@ from flintmq.proxy.tables.kept_handles import (
     KeptHandle,
     KeptHandles,
 )
+from flintmq.proxy.wire.grpc_codes import Code
+from flintmq.proxy.wire.statuses import JAVA_NAME, StatusRefusal
 
 log = logger(__name__)
 
@@ -35,7 +37,7 @@ AT_ONCE_MAX: Final = 64
 class Renewing:
     """The receipts that are kept, and the task that renews them."""
 
-    def __init__(self, engine: ClientEngine, pops: BrokerPops) -> None:
+    def __init__(self, engine: ClientEngine, pops: PopCalls) -> None:
         self._engine = engine
         self._pops = pops
         self._kept = KeptHandles()
@@ -115,3 +117,11 @@ class Renewing:
                     self._kept.drop(kept)
             else:
                 kept.renewals, kept.failures = kept.renewals + 1, 0
+
+
+def read_handle(text: str) -> ReceiptHandle:
+    """A handle of a client; `StatusRefusal` for what is none."""
+    try:
+        return ReceiptHandle.parse(text)
+    except MalformedHeader as error:
+        raise StatusRefusal(Code.INVALID_RECEIPT_HANDLE, f"{JAVA_NAME}{error.reason}") from None

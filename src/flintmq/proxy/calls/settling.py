@@ -6,9 +6,9 @@ import asyncio
 from typing import Any, Final
 
 from flintmq.client.engine.client_engine import ClientEngine
+from flintmq.client.popping.pop_calls import PopCalls
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.protocol.pop.receipts import ReceiptHandle
-from flintmq.proxy.calls.broker_pops import BrokerPops
 from flintmq.proxy.calls.receiving import INVISIBLE_MS_MAX
 from flintmq.proxy.calls.renewing import Renewing
 from flintmq.proxy.wire.caller import Caller
@@ -28,7 +28,7 @@ ENTRIES_MAX: Final = 1_000
 class Settling:
     """Settles what clients were given."""
 
-    def __init__(self, engine: ClientEngine, pops: BrokerPops, renewing: Renewing) -> None:
+    def __init__(self, engine: ClientEngine, pops: PopCalls, renewing: Renewing) -> None:
         self._engine = engine
         self._pops = pops
         self._renewing = renewing
@@ -66,6 +66,9 @@ class Settling:
     async def forward(self, request: Any, _caller: Caller) -> Any:
         topic, group = topic_of(request.topic), group_of(request.group)
         async with self._renewing.settling(group, request.receipt_handle) as handle:
+            if handle.log_offset is None:
+                text = f"{JAVA_NAME}commit log offset is empty"
+                raise StatusRefusal(Code.INVALID_RECEIPT_HANDLE, text)
             await self._pops.bury(group, topic, handle, request.message_id)
         return ForwardMessageToDeadLetterQueueResponse(status=status(Code.OK, "0"))
 

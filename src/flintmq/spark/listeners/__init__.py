@@ -1,1 +1,1 @@
-"""Listeners of an app on Spark: the group's member, its tasks, their outcomes."""
+"""Listeners of an app on Spark: the run, the group's member, the micro-batches it plans."""

@@ -52,7 +52,7 @@ from flintmq.spark.listeners.owned_queues import (
     OwnedQueue,
     OwnedQueues,
 )
-from flintmq.spark.listeners.packed_app import Program
+from flintmq.spark.tasks.packed_app import Program
 
 log = logger(__name__)
 

@@ -19,13 +19,14 @@ from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.core.group.subscriptions import Subscriptions
 from flintmq.errors import NoRoute, WrongState
 from flintmq.model.queue import Extent, QueueOffset, QueueRef, Span
+from flintmq.spark.listeners.batch_pace import PaceFile
+from flintmq.spark.listeners.listener_parts import share_out
 from flintmq.spark.listeners.membership import Membership
-from flintmq.spark.listeners.packed_app import Program
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
-from flintmq.spark.source.partitions import cut
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import share
+from flintmq.spark.tasks.packed_app import Program
 
 T = TypeVar("T")
 
@@ -39,8 +40,16 @@ SURVEY_EVERY: Final = 10
 class ListenerDriver:
     """Plans the micro-batches of one query, as a member of its group."""
 
-    def __init__(self, program: Program, files: ControlFiles, partitions: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        files: ControlFiles,
+        partitions: int,
+        target_ms: int | None = None,
+    ) -> None:
+        """``target_ms`` is how long a micro-batch is to take, if that is given."""
         self._files = files
+        self._pace = PaceFile(files, target_ms)
         self._partitions = partitions
         self._subscriptions = Subscriptions(program.config, program.subscriptions, 0)
         self._queues = ClusterQueues(program.access)
@@ -65,8 +74,13 @@ class ListenerDriver:
         extents = self._patiently(ends)
         self._until = {queue: extent.stop for queue, extent in extents.items()}
 
-    def next_offset(self, start: StreamOffset, count_max: int | None) -> StreamOffset | None:
-        """The end of the next micro-batch; None where there is nothing to read."""
+    def next_offset(
+        self, start: StreamOffset, count_max: int | None, number: int = 0
+    ) -> StreamOffset | None:
+        """The end of the next micro-batch; None where there is nothing to read.
+
+        ``number`` is that of the last one.
+        """
         member = self._joined(start)
         if self._until is not None:
             member.settle()
@@ -75,7 +89,7 @@ class ListenerDriver:
             self._files.write(names.RESTING)
             member.wait({}, WAIT_S)
             return None
-        spans = self._new_spans(member, count_max)
+        spans = self._new_spans(member, self._pace.limit(count_max, number))
         if not any(map(len, spans)):
             return None
         self._planned = StreamOffset.of(spans)
@@ -118,8 +132,8 @@ class ListenerDriver:
             stop = min(stop, self._until.get(queue, position))
         return max(0, stop - position)
 
-    def parts(self, start: StreamOffset, end: StreamOffset) -> list[ReadPart]:
-        """The parts of a micro-batch: one for each queue, or more."""
+    def parts(self, start: StreamOffset, end: StreamOffset) -> list[tuple[ReadPart, ...]]:
+        """The tasks of a micro-batch, each with its parts of queues."""
         member = self._joined(start)
         spans = list(end.spans)
         if end != self._planned:  # it runs again, after a crash
@@ -129,13 +143,14 @@ class ListenerDriver:
         broken = member.broken()
         if broken:
             raise lock_lost(broken)
-        whole = [span for span in spans if self._subscriptions.is_ordered(span.queue.topic)]
-        others = [span for span in spans if span not in whole]
-        origin = self._queues.origin
-        return [
-            *cut(whole, origin=origin, partitions={}),
-            *cut(others, origin=origin, partitions={}, partitions_min=self._partitions),
-        ]
+        self._pace.started(sum(map(len, spans)))
+        return share_out(
+            spans,
+            self._subscriptions,
+            self._program.tasks_by_topic,
+            origin=self._queues.origin,
+            tasks_usual=self._partitions,
+        )
 
     def finish(self, end: StreamOffset) -> None:
         if self._member is not None:

@@ -18,41 +18,57 @@ a failure it is at least once: a task or a micro-batch that fails runs again.
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from flintmq.arrow.reading.patience import RETRY_MS
 from flintmq.core.group.app import App
 from flintmq.core.group.consumer_settings import check_range
-from flintmq.errors import InvalidSetting, WrongState
+from flintmq.errors import CircuitOpen, InvalidSetting
 from flintmq.logs import logger
-from flintmq.net.clock import wall_ms
 from flintmq.reports.report_output import require_plots
 from flintmq.spark.environment.query_start import start_query
+from flintmq.spark.environment.requirements import require_read_limits
+from flintmq.spark.listeners.batch_checks import check_lease, report_verdicts
+from flintmq.spark.listeners.batch_pace import TARGET_S_MAX, report_pace
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
     MAX_MESSAGES,
     NAME,
+    NUMBER,
     PARTITIONS,
+    SLIM,
+    TARGET_MS,
     source_of,
 )
-from flintmq.spark.listeners.outcome_sinks import Sink, attach, read_sinks
-from flintmq.spark.listeners.packed_app import Program, pack, read_program
 from flintmq.spark.listeners.progress import (
     BatchFigures,
     observe_outcomes,
     plot,
 )
-from flintmq.spark.listeners.task_reports import DriverReports
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
+from flintmq.spark.outcomes.circuit_breaker import (
+    FAILURES_BOUNDS,
+    CircuitBreaker,
+    read_circuit_open,
+)
+from flintmq.spark.outcomes.outcome_sinks import Sink, attach, read_sinks
+from flintmq.spark.outcomes.outcome_summary import SummaryOf
+from flintmq.spark.outcomes.task_reports import DriverReports, raised_by_topic
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
+from flintmq.spark.tasks.packed_app import Program, listener_names, pack, read_program
 
 if TYPE_CHECKING:
     from flintmq.metrics.client_metrics import ClientMetrics
@@ -93,6 +109,8 @@ def run(
     trigger: str | None = None,
     available_now: bool = False,
     messages_max: int = MESSAGES_MAX,
+    batch_target_s: float | None = None,
+    failures_max: int | None = None,
     retry_timeout_s: float = RETRY_MS / 1000,
     progress: bool = False,
     plot: str | None = None,
@@ -102,16 +120,19 @@ def run(
 
     ``trigger`` is the interval between micro-batches, as "5 seconds"; without it one begins as
     soon as there are messages.  ``available_now`` ends the run when all messages stored now were
-    consumed.  ``messages_max`` limits one micro-batch.  Servers that do not answer are asked
-    again for ``retry_timeout_s``.  ``progress`` shows a live line on a terminal, and ``plot`` is
-    the file for a picture of rate and lag at the end.  ``metrics`` counts micro-batches, outcomes
-    and times of listeners; without it the app's own are used.
+    consumed.  ``messages_max`` limits one micro-batch; ``batch_target_s`` is how long one is to
+    take, and makes them smaller or larger within that limit.  ``failures_max`` ends the run with
+    `CircuitOpen` when a listener raised in so many calls in a row.  Servers that do not answer
+    are asked again for ``retry_timeout_s``.  ``progress`` shows a live line on a terminal, and
+    ``plot`` is the file for a picture of rate and lag at the end.  ``metrics`` counts
+    micro-batches, outcomes and times of listeners; without it the app's own are used.
     """
     check_range("retry_timeout_s", round(retry_timeout_s), (0, RETRY_S_MAX))
     metrics = metrics or app.settings.get("metrics")
-    program = read_program(app, round(retry_timeout_s * 1000))
+    program = read_program(app, round(retry_timeout_s * 1000), failures_max)
     sinks = read_sinks(sink)
     _check(program, spark, checkpoint, trigger, available_now, messages_max)
+    target_ms = _target_ms(batch_target_s)
     if plot is not None:
         require_plots(plot)
     cleanup = ExitStack()
@@ -121,26 +142,52 @@ def run(
             made = tempfile.TemporaryDirectory(prefix="flintmq-", ignore_cleanup_errors=True)
             checkpoint = cleanup.enter_context(made)
         files = ControlFiles(directory)
-        spark.dataSource.register(source_of(pack(program)))
-        frame = (
-            spark.readStream.format(NAME)
-            .option(CONTROL_DIRECTORY, directory)
-            .option(MAX_MESSAGES, messages_max)
-            .option(PARTITIONS, spark.sparkContext.defaultParallelism)
-            .load()
-        )
+        spark.dataSource.register(source_of(pack(program), pops=program.pops))
+        breaker = None
+        if failures_max is not None:
+            breaker = CircuitBreaker(app.group, listener_names(program), failures_max)
+        options: dict[str, str | int] = {
+            CONTROL_DIRECTORY: directory,
+            MAX_MESSAGES: messages_max,
+            PARTITIONS: spark.sparkContext.defaultParallelism,
+            SLIM: str(not sinks).lower(),
+            **({} if target_ms is None else {TARGET_MS: target_ms}),
+        }
+        frame = spark.readStream.format(NAME).options(**options).load()
         frame = observe_outcomes(frame)
-        check = (lambda: check_lease(files)) if program.has_ordered else None
-        writer = attach(frame.writeStream, sinks, check).option("checkpointLocation", checkpoint)
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif trigger is not None:
-            writer = writer.trigger(processingTime=trigger)
-        query = start_query(writer)
+        writer = _attached(frame, sinks, program, files).option("checkpointLocation", checkpoint)
+        query = start_query(_triggered(writer, trigger, available_now))
     except BaseException:
         cleanup.close()
         raise
-    return Run(app.group, query, files, cleanup, progress=progress, plot=plot, metrics=metrics)
+    return Run(
+        app.group,
+        query,
+        files,
+        cleanup,
+        breaker=breaker,
+        progress=progress,
+        plot=plot,
+        metrics=metrics,
+    )
+
+
+def _triggered(
+    writer: DataStreamWriter, trigger: str | None, available_now: bool
+) -> DataStreamWriter:
+    if available_now:
+        return writer.trigger(availableNow=True)
+    return writer if trigger is None else writer.trigger(processingTime=trigger)
+
+
+def _attached(
+    frame: DataFrame, sinks: Sequence[Sink], program: Program, files: ControlFiles
+) -> DataStreamWriter:
+    """The writer of a run, with its sinks."""
+    check = (lambda: check_lease(files)) if program.has_ordered else None
+    settle = partial(report_verdicts, files) if program.pops else None
+    of = SummaryOf(program.config.group, listener_names(program), str(uuid.uuid4()))
+    return attach(frame, sinks, of, check, settle)
 
 
 def _check(
@@ -155,9 +202,13 @@ def _check(
     if not isinstance(session, SparkSession):
         reason = "through Spark Connect there is no driver to be a member of the group"
         raise InvalidSetting("spark", type(session).__name__, reason)
+    if available_now:
+        require_read_limits("available_now")
     if trigger is not None and available_now:
         raise InvalidSetting("trigger", trigger, "give trigger or available_now, not both")
     check_range("messages_max", messages_max, (1, MESSAGES_MAX * 1_000))
+    if program.failures_max is not None:
+        check_range("failures_max", program.failures_max, FAILURES_BOUNDS)
     if checkpoint is None and not program.config.is_clustering:
         reason = "in broadcasting nobody else remembers how far the app got: give a directory"
         raise InvalidSetting("checkpoint", "", reason)
@@ -167,17 +218,14 @@ def _check(
         raise InvalidSetting("spark.speculation", str(speculates), reason)
 
 
-def check_lease(files: ControlFiles) -> None:
-    """Raise `WrongState` when queue locks were lost while a micro-batch ran."""
-    lease = files.read(names.LEASE)
-    if lease is None:
-        return
-    reason = "others may consume it now; the batch is not committed, and runs again"
-    if lease["broken"]:
-        raise WrongState(f"the lock of {', '.join(lease['broken'])}", "lost", reason)
-    until_ms = lease["until_ms"]
-    if until_ms is not None and wall_ms() > until_ms:
-        raise WrongState("the locks of this batch", "not renewed in time", reason)
+def _target_ms(batch_target_s: float | None) -> int | None:
+    """The time that a micro-batch is to take, in milliseconds."""
+    if batch_target_s is None:
+        return None
+    if not 0 < batch_target_s <= TARGET_S_MAX:
+        reason = f"is a time in seconds, above 0 and up to {TARGET_S_MAX}"
+        raise InvalidSetting("batch_target_s", str(batch_target_s), reason)
+    return max(1, round(batch_target_s * 1000))
 
 
 class Run(WatchedQuery):
@@ -192,6 +240,7 @@ class Run(WatchedQuery):
         files: ControlFiles,
         cleanup: ExitStack,
         *,
+        breaker: CircuitBreaker | None = None,
         progress: bool,
         plot: str | None,
         metrics: ClientMetrics | None = None,
@@ -204,6 +253,8 @@ class Run(WatchedQuery):
         self._client_id: str | None = None
         self._reported: dict[str, Any] | None = None
         self._warnings = DriverReports()
+        self._breaker = breaker
+        self._circuit_open: CircuitOpen | None = None
         self._watcher.start()
 
     @property
@@ -235,13 +286,25 @@ class Run(WatchedQuery):
         signals: bool = True,
         stop_timeout_s: float = STOP_S,
     ) -> bool:
-        """Wait for the end, as `WatchedQuery.await_termination`; then the plot is written."""
+        """Wait for the end, as `WatchedQuery.await_termination`; then the plot is written.
+
+        Raises `CircuitOpen` if a listener raised in ``failures_max`` calls in a row.
+        """
         try:
-            return super().await_termination(
+            has_ended = super().await_termination(
                 timeout_s, signals=signals, stop_timeout_s=stop_timeout_s
             )
+        except StreamingQueryException as error:
+            found = read_circuit_open(str(error))
+            if found is None:
+                raise
+            self._circuit_open = found
+            raise found from error
         finally:
             self._draw()
+        if has_ended and self._circuit_open is not None:
+            raise self._circuit_open
+        return has_ended
 
     def stop(self, timeout_s: float = STOP_S) -> bool:
         """Let the running micro-batch end, commit it, and leave the group.
@@ -275,8 +338,18 @@ class Run(WatchedQuery):
         )
 
     def _batch_ended(self, batch: BatchFigures) -> None:
-        """Log what the tasks of a micro-batch reported."""
+        """Log what the tasks of a micro-batch reported; stop if a listener always raises."""
         self._warnings.log_all(batch.reports)
+        if batch.counts is not None:
+            number, calls_ms = int(batch.end.get(NUMBER, 0)), batch.counts.calls.sum_ms
+            report_pace(self._files, number, batch.tasks_ms, calls_ms)
+        if self._breaker is not None and self._circuit_open is None:
+            opened = self._breaker.batch_ended(batch.calls, raised_by_topic(batch.reports))
+            if opened is not None:
+                self._circuit_open = opened
+                log.error("%s", opened)
+                name = f"flintmq-circuit-{self.group}"
+                threading.Thread(target=self.stop, name=name, daemon=True).start()
 
     def _progressed(self) -> None:
         """Report the last finished micro-batch to the source process, which commits it."""

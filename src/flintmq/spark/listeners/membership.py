@@ -16,10 +16,10 @@ from flintmq.client.engine.loop_thread import Lease
 from flintmq.errors import WrongState
 from flintmq.model.queue import QueueOffset, QueueRef, Span
 from flintmq.spark.listeners.group_member import GroupMember
-from flintmq.spark.listeners.packed_app import Program
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.tasks.packed_app import Program
 
 SETTLE_S: Final = 30.0
 """How long a query waits at its start until its queues are assigned."""

@@ -21,9 +21,11 @@ from rich.live import Live
 from rich.text import Text
 
 from flintmq.logs import logger
-from flintmq.metrics.run_counts import CALL_BOUNDS_MS, BatchCounts, CallTimes
-from flintmq.spark.listeners.outcome_rows import IS_FIRST, REPORT, OutcomeKind
-from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
+from flintmq.metrics.run_counts import BatchCounts
+from flintmq.spark.outcomes.outcome_rows import REPORT
+from flintmq.spark.outcomes.task_reports import counts_of
+from flintmq.spark.versions.progress_offsets import read_offset
+from flintmq.spark.watching.query_progress import lag_by_topic
 
 POINTS_MAX: Final = 10_000
 """Micro-batches that a plot shows; the oldest are dropped first."""
@@ -34,11 +36,6 @@ BAD_RECORDS: Final = "bad_records"
 
 REPORTS: Final = "reports"
 """The same for the reports of tasks."""
-
-OUTCOME: Final = "outcome: "
-CALLS: Final = "calls: "
-CALLS_MS: Final = "calls ms"
-"""The same for the outcomes of each kind, and for the times of listeners by bucket."""
 
 RECENT: Final = 5
 """Micro-batches over which the rate is averaged."""
@@ -57,9 +54,13 @@ class BatchFigures:
     bad_records: int = 0
     """Messages that could not be decoded."""
     reports: tuple[str, ...] = field(default=(), repr=False)
-    """What tasks report to the driver; see `flintmq.spark.listeners.task_reports`."""
+    """What tasks report to the driver; see `flintmq.spark.outcomes.task_reports`."""
     counts: BatchCounts | None = field(default=None, repr=False)
     """The same for metrics, with the outcomes."""
+    tasks_ms: int = 0
+    """How long its tasks and sinks took."""
+    calls: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Calls of listeners by topic."""
 
     @property
     def per_second(self) -> float:
@@ -76,6 +77,8 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         return None
     lag = lag_by_topic(end, read_offset(sources[0].get("latestOffset")))
     durations = progress.get("durationMs") or {}
+    reports = _reports(progress)
+    counts = counts_of(reports)
     messages = int(progress.get("numInputRows") or 0)
     took_ms = int(durations.get("triggerExecution") or 0)
     return BatchFigures(
@@ -85,9 +88,11 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
         took_ms,
         None if lag is None else sum(lag.values()),
         end,
-        _bad_records(progress),
-        _reports(progress),
-        BatchCounts(messages, took_ms, lag, *_outcomes(progress)),
+        _bad_records(progress) + counts.bad_records,
+        reports,
+        BatchCounts(messages, took_ms, lag, counts.outcomes, counts.times),
+        int(durations.get("addBatch") or took_ms),
+        counts.calls,
     )
 
 
@@ -97,32 +102,12 @@ def observe_bad(frame: DataFrame, is_bad: Column, *more: Column) -> DataFrame:
 
 
 def observe_outcomes(frame: DataFrame) -> DataFrame:
-    """Have Spark count outcomes and calls and collect the reports of tasks.
-
-    The frame that comes back is without the columns that only this needs.
-    """
-    outcome, spent = f.col("outcome"), f.col("milliseconds")
-    is_bad = outcome == OutcomeKind.BAD_RECORD.value
-    counted = [
-        f.count_if(outcome == each.value).alias(OUTCOME + each.value) for each in OutcomeKind
-    ]
-    bucket, lower = f.col(IS_FIRST), f.lit(True)
-    for place, bound in enumerate((*CALL_BOUNDS_MS, None)):
-        is_below = f.lit(True) if bound is None else spent <= bound
-        counted.append(f.count_if(bucket & lower & is_below).alias(f"{CALLS}{place}"))
-        lower = ~is_below
-    counted.append(f.sum(f.when(bucket, spent)).alias(CALLS_MS))
-    reports = f.collect_list(REPORT).alias(REPORTS)
-    return observe_bad(frame, is_bad, reports, *counted).drop(REPORT, IS_FIRST)
+    """Have Spark collect the reports of tasks, which have the counts."""
+    return frame.observe(OBSERVED, f.collect_list(REPORT).alias(REPORTS))
 
 
 def _observed(progress: Mapping[str, Any]) -> Any:
     return (progress.get("observedMetrics") or {}).get(OBSERVED)
-
-
-def _bad_records(progress: Mapping[str, Any]) -> int:
-    observed = _observed(progress)
-    return 0 if observed is None else int(observed[BAD_RECORDS] or 0)
 
 
 def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
@@ -130,14 +115,12 @@ def _reports(progress: Mapping[str, Any]) -> tuple[str, ...]:
     return () if observed is None or REPORTS not in observed else tuple(observed[REPORTS] or ())
 
 
-def _outcomes(progress: Mapping[str, Any]) -> tuple[dict[str, int], CallTimes]:
+def _bad_records(progress: Mapping[str, Any]) -> int:
+    """What `observe_bad` counted."""
     observed = _observed(progress)
-    if observed is None or CALLS_MS not in observed:
-        return {}, CallTimes()
-    outcomes = {each.value: int(observed[OUTCOME + each.value] or 0) for each in OutcomeKind}
-    buckets = range(len(CALL_BOUNDS_MS) + 1)
-    counts = tuple(int(observed[f"{CALLS}{place}"] or 0) for place in buckets)
-    return outcomes, CallTimes(counts, float(observed[CALLS_MS] or 0))
+    if observed is None or BAD_RECORDS not in observed:
+        return 0
+    return int(observed[BAD_RECORDS] or 0)
 
 
 class Figures:
@@ -158,6 +141,8 @@ class Figures:
         """Add the recent progress reports of a query; the micro-batches that are new."""
         new = []
         for progress in all_progress:
+            if int(progress.get("batchId") or 0) <= self._last_id:
+                continue  # Spark tells the last hundred again and again
             found = read_figures(progress)
             if found is None:
                 continue

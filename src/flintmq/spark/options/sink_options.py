@@ -14,9 +14,10 @@ from typing import Final
 from flintmq.arrow.reading.access import Access
 from flintmq.client.producer.producer_settings import ProducerSettings
 from flintmq.core.producer.publisher import RETRIES
-from flintmq.core.producer.send_draft import BATCH_BYTES_MAX
+from flintmq.core.producer.send_draft import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX
 from flintmq.errors import InvalidSetting
 from flintmq.model.group import check_group_name
+from flintmq.model.message import BODY_BYTES_MAX
 from flintmq.model.topic import check_sendable_topic
 from flintmq.spark.options.connection_options import ACCESS, access_of
 from flintmq.spark.options.option_table import (
@@ -51,6 +52,9 @@ BATCH_BYTES_MOST: Final = 4 * 1024 * 1024
 SINGLES_IN_FLIGHT: Final = 1_000
 """Messages in flight that cannot be in a batch."""
 
+TOPIC_PREFIX: Final = "topic:"
+"""What a place for bad rows begins with where it is a topic and no directory."""
+
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
@@ -59,6 +63,7 @@ class OnBadRow(StrEnum):
 
     FAIL = "fail"
     SKIP = "skip"
+    QUARANTINE = "quarantine"
 
 
 def _topic(given: str) -> str:
@@ -68,6 +73,12 @@ def _topic(given: str) -> str:
 
 def _group(given: str) -> str:
     check_group_name(text(given))
+    return text(given)
+
+
+def _quarantine(given: str) -> str:
+    if given.startswith(TOPIC_PREFIX):
+        return TOPIC_PREFIX + _topic(given.removeprefix(TOPIC_PREFIX))
     return text(given)
 
 
@@ -147,9 +158,25 @@ BAD_ROWS: Final = Option[OnBadRow](
     "badRows",
     one_of(OnBadRow),
     OnBadRow.FAIL,
-    "fail or skip",
-    "A row that makes no message, as one whose body is null: fail the write, or leave the row out; "
-    "how many were left out is a warning at the end of the batch.",
+    "fail, skip or quarantine",
+    "A row that makes no message, as one whose body is null or too large: fail the write, leave "
+    "the row out, or put it where quarantine says; how many there were is a warning at the end of "
+    "the batch.",
+)
+QUARANTINE: Final = Option[str | None](
+    "quarantine",
+    _quarantine,
+    None,
+    "a directory, or topic:NAME",
+    "Where rows go with badRows=quarantine, as JSON with their reason: files of a directory that "
+    "all executors have, or messages of a topic.",
+)
+MESSAGE_BYTES: Final = Option[int](
+    "maxMessageBytes",
+    whole(1, BODY_BYTES_MAX),
+    MESSAGE_BYTES_MAX,
+    "bytes",
+    "A row whose body is larger makes no message; maxMessageSize is what a broker allows.",
 )
 
 SINK_OPTIONS: Final = OptionTable(
@@ -165,6 +192,8 @@ SINK_OPTIONS: Final = OptionTable(
         TRIES_MORE,
         DROP_SYSTEM,
         BAD_ROWS,
+        QUARANTINE,
+        MESSAGE_BYTES,
     ),
     {
         "kafka.bootstrap.servers": "give namesrv, the name servers of the cluster",
@@ -190,6 +219,8 @@ class SinkOptions:
     retries: int = RETRIES
     drop_system: bool = False
     bad_rows: OnBadRow = OnBadRow.FAIL
+    quarantine: str | None = None
+    message_bytes: int = MESSAGE_BYTES_MAX
 
     def producer_settings(self) -> ProducerSettings:
         """What the producer of a task is made with."""
@@ -203,6 +234,7 @@ class SinkOptions:
             tls=access.tls or False,
             retries=self.retries,
             batch_bytes_max=self.batch_bytes,
+            message_bytes_max=max(self.message_bytes, MESSAGE_BYTES_MAX),
             in_flight_max=SINGLES_IN_FLIGHT,
         )
 
@@ -212,6 +244,9 @@ def sink_options(given: Mapping[str, str], *, streaming: bool = False) -> SinkOp
     values = read_options(given, SINK_OPTIONS, what="the sink")
     if streaming and RUN_ID in values:
         raise InvalidSetting(RUN_ID.name, str(values[RUN_ID]), "a stream has its query id instead")
+    if (values[BAD_ROWS] is OnBadRow.QUARANTINE) != (QUARANTINE in values):
+        reason = f"{QUARANTINE.name} and {BAD_ROWS.name}={OnBadRow.QUARANTINE} need each other"
+        raise InvalidSetting(BAD_ROWS.name, values[BAD_ROWS], reason)
     return SinkOptions(
         access=access_of(values),
         topic=values[TOPIC],
@@ -224,4 +259,6 @@ def sink_options(given: Mapping[str, str], *, streaming: bool = False) -> SinkOp
         retries=values[TRIES_MORE],
         drop_system=values[DROP_SYSTEM],
         bad_rows=values[BAD_ROWS],
+        quarantine=values[QUARANTINE],
+        message_bytes=values[MESSAGE_BYTES],
     )

@@ -64,6 +64,7 @@ class SourceOptions:
     shape: Shape
     partitions_min: int | None = None
     records_max: int | None = None
+    trigger: table.TriggerKind | None = None
     fail_on_data_loss: bool = True
     on_bad_record: OnBadRecord = OnBadRecord.QUARANTINE
     group: str | None = None
@@ -91,6 +92,7 @@ class SourceOptions:
             shape=_shape(values),
             partitions_min=values[table.MIN_PARTITIONS],
             records_max=values[table.MAX_RECORDS],
+            trigger=values[table.TRIGGER],
             fail_on_data_loss=values[table.FAIL_ON_DATA_LOSS],
             on_bad_record=_on_bad_record(values, group, stream=stream),
             group=group,
@@ -183,7 +185,7 @@ def _place(
 def _limits(values: OptionValues, *, stream: bool) -> Limits:
     values.needs(table.MAX_DELAY, table.MIN_OFFSETS)
     if not stream:
-        for option in (table.MAX_OFFSETS, table.MAX_BYTES, table.MIN_OFFSETS):
+        for option in (table.MAX_OFFSETS, table.MAX_BYTES, table.MIN_OFFSETS, table.TRIGGER):
             if option in values:
                 raise values.refuse(option, "a batch has no triggers: only spark.readStream does")
     most, least = values[table.MAX_OFFSETS], values[table.MIN_OFFSETS]

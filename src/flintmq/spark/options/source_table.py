@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, Final
 
 from flintmq.arrow.schema import Form, OnBadRecord, Properties
@@ -18,6 +19,14 @@ from flintmq.spark.options.option_table import (
     true_or_false,
     whole,
 )
+
+
+class TriggerKind(StrEnum):
+    """What a user says of the trigger of a query, where Spark does not tell the source."""
+
+    INTERVAL = "interval"
+    ONCE = "once"
+
 
 MIN_PARTITIONS_MAX: Final = 100_000
 """With more tasks than that, Spark's scheduler takes longer than the tasks."""
@@ -104,6 +113,14 @@ MAX_DELAY: Final = Option[int](
     15 * 60_000,
     "15m, 10s, 500ms",
     "The longest wait for minOffsetsPerTrigger.",
+)
+TRIGGER: Final = Option[TriggerKind | None](
+    "trigger",
+    one_of(TriggerKind),
+    None,
+    "interval or once",
+    "Which trigger the query has. Needed with limits on pyspark 4.0 and 4.1, which do not tell the "
+    "source; newer ones do.",
 )
 MIN_PARTITIONS: Final = Option[int | None](
     "minPartitions",
@@ -193,6 +210,7 @@ SOURCE: Final = OptionTable(
         MAX_BYTES,
         MIN_OFFSETS,
         MAX_DELAY,
+        TRIGGER,
         MIN_PARTITIONS,
         MAX_RECORDS,
         FAIL_ON_DATA_LOSS,

@@ -34,9 +34,9 @@ from flintmq.reports.dead_letter_figures import (
     DeadLetterReport,
 )
 from flintmq.reports.report_output import ready_directory
-from flintmq.spark.listeners.outcome_rows import OUTCOME_SCHEMA, OutcomeKind
 from flintmq.spark.options import source_table as table
-from flintmq.spark.pipelines.lake_query import by_day
+from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, OutcomeKind
+from flintmq.spark.pipelines.lake_frame import by_day
 from flintmq.spark.source.data_source import RocketMQDataSource
 from flintmq.spark.source.preflight import as_texts, check_source, has_option
 

@@ -2,16 +2,18 @@
 
     DIR/topic=orders/day=2026-11-15/part-….parquet     the rows
     DIR/_spark_metadata/                               which files count, batch by batch
+    DIR/_delta_log/, DIR/metadata/                     the same in a lake of Delta or Iceberg
     DIR/_checkpoint/                                   what was read, unless it is kept elsewhere
     DIR/_flintmq.lock                                  held while a query writes (local disks)
 
 Spark numbers batches in both.  A batch whose number is already in ``_spark_metadata`` is not
 written again; so a checkpoint that does not belong to the directory would lose messages without
-a word.  It is refused here.
+a word.  Delta and Iceberg would have them twice.  Both is refused here.
 
 A driver that is killed leaves files of a batch that never counted.  Spark passes over them; other
 programs do not.  On a local disk they are deleted before the next query starts, which the lock
-makes safe.  Elsewhere nothing is deleted: nobody can say there that no other query is at work.
+makes safe; a compaction that did not end is finished then.  Elsewhere nothing is deleted: nobody
+can say there that no other query is at work.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from typing import IO, Any, Final
 from pyspark.sql import SparkSession
 
 from flintmq.errors import InvalidSetting, WrongState
+from flintmq.spark.pipelines.lake_formats import MARKS, LakeFormat
 from flintmq.spark.source.preflight import require_driver
 
-METADATA: Final = "_spark_metadata"
+METADATA: Final = MARKS[LakeFormat.PARQUET]
 CHECKPOINT: Final = "_checkpoint"
+COMPACTING: Final = "_compacting"
 LOCK: Final = "_flintmq.lock"
-DATA_FILES: Final = "topic=*/day=*/part-*.parquet"
+DATA_FILES: Final = ("topic=*/day=*/part-*.parquet", "quarantined=*/topic=*/day=*/part-*.parquet")
 
 NONE_YET: Final = -1
 
@@ -60,13 +64,46 @@ class LakeDirectory:
 
     # Before a query
 
-    def require_own(self) -> None:
+    @property
+    def kind(self) -> LakeFormat | None:
+        """The format of the lake that is there; None when there is none yet."""
+        names = self._names(self.uri)
+        for kind, mark in MARKS.items():
+            if mark in names and self._has_commits(kind, mark):
+                return kind
+        return None
+
+    def _has_commits(self, kind: LakeFormat, mark: str) -> bool:
+        """A driver may have died between the first directory of a table and its first commit."""
+        if kind is LakeFormat.PARQUET:
+            return True
+        return any(name.endswith(".json") for name in self._names(f"{self.uri}/{mark}"))
+
+    def require_own(self, kind: LakeFormat = LakeFormat.PARQUET) -> None:
         """`InvalidSetting` when the directory is no lake, or the checkpoint is not of this one."""
         names = self._names(self.uri)
+        found = self.kind
         strange = sorted(name for name in names if not name.startswith(("_", ".")))
-        if strange and METADATA not in names:
+        if strange and found is None:
             reason = f"has {strange[0]} in it and is no lake: give an empty or a new directory"
             raise InvalidSetting("to", self.name, reason)
+        if found not in (None, kind):
+            raise InvalidSetting("to", self.name, f"is a lake of {found}, not of {kind}")
+        if kind is LakeFormat.PARQUET:
+            self._require_batches()
+            return
+        finished = self._newest(self.checkpoint, "commits")
+        if found is not None and self._newest(self.checkpoint, "offsets") == NONE_YET:
+            reason = (
+                f"is new, and what is in {self.name} would be there twice: give the checkpoint "
+                "that the lake was written with"
+            )
+            raise InvalidSetting("checkpoint", self.checkpoint, reason)
+        if found is None and finished != NONE_YET:
+            reason = f"has finished batch {finished}, which is not in {self.name}: is it another's?"
+            raise InvalidSetting("checkpoint", self.checkpoint, reason)
+
+    def _require_batches(self) -> None:
         written = self._newest(self.uri, METADATA)
         finished = self._newest(self.checkpoint, "commits")
         if written > self._newest(self.checkpoint, "offsets"):
@@ -93,28 +130,52 @@ class LakeDirectory:
         return file
 
     def sweep(self) -> int:
-        """Delete the files of a batch that was never committed; how many there were.
+        """Delete the files of Parquet that do not count; how many there were.
 
-        Only under the lock, and only when the last query ended within a batch.
+        Only under the lock, and only when the last query ended within a batch, or a compaction
+        before its end.
         """
-        planned = self._newest(self.checkpoint, "offsets")
-        if self.local is None or planned <= self._newest(self.checkpoint, "commits"):
+        if self.local is None:
             return 0
-        counted = self._counted()
-        left = [path for path in self.local.glob(DATA_FILES) if path.name not in counted]
+        planned = self._newest(self.checkpoint, "offsets")
+        ends_early = planned > self._newest(self.checkpoint, "commits")
+        is_compacting = (self.local / COMPACTING).exists()
+        if not ends_early and not is_compacting:
+            return 0
+        if is_compacting:
+            self._forget_logs(int((self.local / COMPACTING).read_text() or NONE_YET))
+        counted = {path.rpartition("/")[2] for path in self.counted_files()}
+        found = [path for form in DATA_FILES for path in self.local.glob(form)]
+        left = [path for path in found if path.name not in counted]
         for path in left:
             path.unlink()
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        (self.local / COMPACTING).unlink(missing_ok=True)
         return len(left)
+
+    def newest_log(self) -> int:
+        """The number of the newest batch that counts."""
+        return self._newest(self.uri, METADATA)
+
+    def counted_files(self) -> list[str]:
+        """The files of Parquet that count, in full.  Each name contains a unique id."""
+        if self.newest_log() == NONE_YET:
+            return []
+        frame = self._spark.read.schema("body binary, topic string, day date").parquet(self.uri)
+        return frame.inputFiles()
 
     # Inside
 
-    def _counted(self) -> set[str]:
-        """Names of the committed files.  Each contains a unique id."""
-        if self._newest(self.uri, METADATA) == NONE_YET:
-            return set()
-        frame = self._spark.read.schema("body binary, topic string, day date").parquet(self.uri)
-        return {path.rpartition("/")[2] for path in frame.inputFiles()}
+    def _forget_logs(self, compacted: int) -> None:
+        """Delete the logs before a compacted one, if that was written."""
+        assert self.local is not None, "compaction is for local disks"
+        logs = self.local / METADATA
+        if not (logs / f"{compacted}.compact").exists():
+            return
+        for path in logs.iterdir():
+            found = _NUMBERED.fullmatch(path.name.removeprefix(".").removesuffix(".crc"))
+            if found and int(found[1]) <= compacted and path.name != f"{compacted}.compact":
+                path.unlink()
 
     def _newest(self, directory: str, name: str) -> int:
         """The highest number among file names, as Spark's logs have them."""

@@ -1,13 +1,12 @@
-"""Topics as Parquet files, each message once: `lake`.
+"""Topics as a table of Parquet, Delta or Iceberg, each message once: `lake`.
 
-    topic(s) ─► stream with a checkpoint ─► DIR/topic=…/day=…/part-….parquet
+    topic(s) ─► stream with a checkpoint ─► `lake_frame`: columns, bodies ─► `lake_formats` ─► DIR
 
-The day is that of the store time, in UTC, whatever the session's time zone.  A batch counts when
-Spark notes its files in ``DIR/_spark_metadata``; one that is run again after a crash is written
-again only if it did not count before.  So ``spark.read.parquet(DIR)`` gives every message exactly
-once, at any time, also while a query writes.  It has to be DIR itself: below it, and for programs
-that do not know ``_spark_metadata``, all files are there to be seen, those of a batch that is
-being written among them; see `flintmq.spark.pipelines.lake_directory`.
+A batch counts when the format's own log has it (`flintmq.spark.pipelines.lake_formats`); one that
+is run again after a crash is written again only if it did not count before.  A lake of Parquet has
+to be read as ``spark.read.parquet(DIR)``, DIR itself: below it, and for programs that do not know
+``_spark_metadata``, all files are there to be seen, those of a batch that is being written among
+them; see `flintmq.spark.pipelines.lake_directory`.
 
 Files are as large as batches make them.  A query that follows a topic runs one batch a minute; one
 that reads what is there takes batches of `BATCH_BYTES`.  Each batch writes at most ``files`` files
@@ -22,19 +21,34 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from flintmq.arrow.schema import BAD_RECORD, PROPERTIES, Form, Properties
+from flintmq.arrow.schema import Form
 from flintmq.core.group.consumer_settings import check_range
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.spark.bodies.body_schema import BodySchema, Given, read_schema
 from flintmq.spark.environment.query_start import start_query
+from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.options import source_table as table
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.pipelines.lake_directory import LakeDirectory
+from flintmq.spark.pipelines.lake_formats import (
+    LakeFormat,
+    LakeTable,
+    format_of,
+    require_format,
+    written_columns,
+)
+from flintmq.spark.pipelines.lake_frame import (
+    COUNTED,
+    QUARANTINED,
+    evolved,
+    lake_columns,
+    lake_frame,
+)
 from flintmq.spark.source.data_source import RocketMQDataSource
 from flintmq.spark.source.preflight import as_texts, check_source, has_option
 
@@ -54,11 +68,6 @@ BATCH_BYTES: Final = 1024 * 1024 * 1024
 FILES_MAX: Final = 16
 """Files of one topic and day in a batch, and tasks that read, unless told otherwise."""
 
-TOPIC: Final = "topic"
-DAY: Final = "day"
-STORE_TIME: Final = "store_time"
-DAY_US: Final = 86_400_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class LakeStatus:
@@ -69,6 +78,8 @@ class LakeStatus:
     messages: int
     per_second: float
     lag: int | None
+    quarantined: int = 0
+    """Messages whose bodies do not fit the schema."""
 
 
 def lake(
@@ -76,6 +87,9 @@ def lake(
     topics: str | Sequence[str],
     to: str,
     *,
+    format: str = LakeFormat.PARQUET,  # noqa: A002  # Spark's own word for it
+    schema: Given | None = None,
+    into: str | None = None,
     until_now: bool = False,
     checkpoint: str | None = None,
     every_s: float = EVERY_S,
@@ -84,7 +98,11 @@ def lake(
     metrics: ClientMetrics | None = None,
     **options: object,
 ) -> Lake:
-    """Start to write topics as Parquet under ``to``; returns once the query runs.
+    """Start to write topics as a table in ``to``; returns once the query runs.
+
+    ``format`` is parquet, delta or iceberg; the last two need a session with `lake_settings`.
+    ``schema`` makes columns of bodies (`flintmq.spark.decode`), ``into`` one column of all of them;
+    messages that do not fit are in the partition ``quarantined=1``.
 
     ``until_now`` ends it when all that is there now is written.  ``checkpoint`` is where the query
     remembers what it read, by default within ``to``; started again with the same, it goes on.
@@ -93,39 +111,47 @@ def lake(
     ``namesrv``, ``tags``, ``consumerGroup`` or ``store``; without a place to start at, it is the
     oldest message.
     """
+    kind = format_of(format)
     given = lake_options(topics, options)
+    if not has_read_limits():
+        given = _for_older(given, has_limits(options), until_now=until_now)
+    bodies = None if schema is None else _bodies(schema)
+    if into is not None and bodies is None:
+        raise InvalidSetting("into", into, "has no meaning without a schema")
     parsed = check_source(given, stream=True)
+    require_format(spark, kind)
     place = LakeDirectory(spark, to, checkpoint)
     tasks = spark.sparkContext.defaultParallelism if files is None else files
     tasks = min(tasks, FILES_MAX) if files is None else tasks
     check_range("files", tasks, (1, table.MIN_PARTITIONS_MAX))
     if not 0 <= every_s <= EVERY_S_MAX:
         raise InvalidSetting("every_s", str(every_s), f"is out of range, 0 to {EVERY_S_MAX}")
-    place.require_own()
+    place.require_own(kind)
     cleanup = ExitStack()
     try:
         if (lock := place.lock()) is not None:
             cleanup.enter_context(lock)
-        if swept := place.sweep():
-            log.info("%s: %d files of a batch that did not end are deleted", place.name, swept)
+        if kind is LakeFormat.PARQUET and (swept := place.sweep()):
+            log.info("%s: %d files that do not count are deleted", place.name, swept)
         spark.dataSource.register(RocketMQDataSource)
-        frame = by_day(spark.readStream.format("rocketmq").options(**_read(given, parsed)).load())
-        wanted = [name for name in _wanted(parsed) if name != TOPIC]
-        writer = (
-            frame.select(*wanted, TOPIC, DAY)
-            .coalesce(tasks)
-            .writeStream.format("parquet")
-            .partitionBy(TOPIC, DAY)
-            .option("path", place.uri)
-            .option("checkpointLocation", place.checkpoint)
-        )
+        columns = lake_columns(given, parsed, with_bodies=bodies is not None)
+        read = spark.readStream.format("rocketmq").options(**columns).load()
+        lake_table, exists = LakeTable(spark, kind, place.uri), place.kind is not None
+        frame = lake_frame(read, parsed, bodies, into)
+        frame = evolved(frame, written_columns(lake_table, exists=exists))
+        lake_table.prepare(frame, exists=exists)
+        writer = lake_table.writer(frame.coalesce(tasks))
+        writer = writer.option("checkpointLocation", place.checkpoint)
         when = f"{round(every_s * 1000)} milliseconds"
         trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": when}
         query = start_query(writer.trigger(**trigger))
     except BaseException:
         cleanup.close()
         raise
-    return Lake(place.name, query, cleanup.close, progress=progress, metrics=metrics)
+    sifts = bodies is not None
+    return Lake(
+        place.name, query, cleanup.close, progress=progress, is_sifting=sifts, metrics=metrics
+    )
 
 
 def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> dict[str, str]:
@@ -133,39 +159,34 @@ def lake_options(topics: str | Sequence[str], given: Mapping[str, object]) -> di
     options = as_texts(given, topics)
     if not has_option(options, table.STARTING_OFFSETS.name, table.STARTING_TIMESTAMP.name):
         options[table.STARTING_OFFSETS.name] = "earliest"
-    if not has_option(options, table.MAX_BYTES.name, table.MAX_OFFSETS.name):
+    if not has_limits(options):
         options[table.MAX_BYTES.name] = str(BATCH_BYTES)
     if SourceOptions.parse(options, stream=True).shape.form is not Form.ROCKETMQ:
         raise InvalidSetting(table.SCHEMA.name, Form.KAFKA, "a lake has RocketMQ's columns")
     return options
 
 
-def by_day(frame: DataFrame) -> DataFrame:
-    """The frame with a column ``day``: the UTC day of the store time."""
-    return frame.withColumn(DAY, day_of(f.col(STORE_TIME)))
+def has_limits(options: Mapping[str, object]) -> bool:
+    """Whether the size of batches is given."""
+    names = {name.lower() for name in options}
+    return not names.isdisjoint({table.MAX_BYTES.name.lower(), table.MAX_OFFSETS.name.lower()})
 
 
-def day_of(moment: Column) -> Column:
-    """The day in UTC; Spark's own would be that of the session."""
-    days = f.floor(f.unix_micros(moment) / f.lit(DAY_US))
-    return f.date_from_unix_date(days.cast("int"))
+def _for_older(given: Mapping[str, str], is_limited: bool, *, until_now: bool) -> dict[str, str]:
+    """The same for a Spark that does not tell a source about limits and triggers.
+
+    What is there now is one batch, unless the user has limits: those the source refuses then.
+    """
+    if not until_now:
+        return {**given, table.TRIGGER.name: table.TriggerKind.INTERVAL.value}
+    ours = () if is_limited else (table.MAX_BYTES.name,)
+    return {name: text for name, text in given.items() if name not in ours}
 
 
-def _wanted(parsed: SourceOptions) -> tuple[str, ...]:
-    shape = parsed.shape
-    properties = () if shape.properties is Properties.OFF else (PROPERTIES,)
-    return shape.columns + properties + ((BAD_RECORD,) if shape.bad_record else ())
-
-
-def _read(options: Mapping[str, str], parsed: SourceOptions) -> dict[str, str]:
-    """Source options with the columns that distinguish files."""
-    columns = dict.fromkeys((*_wanted(parsed), TOPIC, STORE_TIME))
-    overruled = {table.COLUMNS_WANTED.name.lower(), table.PROPERTIES_AS.name.lower()}
-    read = {name: text for name, text in options.items() if name.lower() not in overruled}
-    read[table.COLUMNS_WANTED.name] = ",".join(columns)
-    if parsed.shape.properties is not Properties.OFF:
-        read[table.PROPERTIES_AS.name] = parsed.shape.properties
-    return read
+def _bodies(schema: Given) -> BodySchema:
+    if isinstance(schema, str) and schema in set(Form):  # an option of the source, by its name
+        raise InvalidSetting(table.SCHEMA.name, schema, "a lake has RocketMQ's columns")
+    return read_schema(schema)
 
 
 class Lake(WatchedQuery):
@@ -180,11 +201,14 @@ class Lake(WatchedQuery):
         release: Callable[[], None],
         *,
         progress: bool,
+        is_sifting: bool = False,
         metrics: ClientMetrics | None = None,
     ) -> None:
         super().__init__(path, query, progress=progress, metrics=metrics)
+        self._is_sifting = is_sifting
         self.path = path
         self._release = release
+        self._quarantined: dict[int, int] = {}
         self._watcher.start()
 
     def status(self) -> LakeStatus:
@@ -197,6 +221,7 @@ class Lake(WatchedQuery):
                 figures.messages,
                 figures.per_second,
                 figures.lag,
+                sum(self._quarantined.values()),
             )
 
     def stop(self, timeout_s: float = STOP_S) -> bool:
@@ -212,6 +237,13 @@ class Lake(WatchedQuery):
         rested = not self.query.isActive or not self.query.status["isTriggerActive"]
         self._stop_query()
         return rested
+
+    def _progressed(self) -> None:
+        """Count the messages of each batch that do not fit."""
+        for batch in self.query.recentProgress if self._is_sifting else ():
+            counted = batch["observedMetrics"].get(COUNTED)
+            if counted is not None:
+                self._quarantined[batch["batchId"]] = counted[QUARANTINED] or 0
 
     def _close(self) -> None:
         """Unlock the directory."""

@@ -20,11 +20,9 @@ anywhere.
 Other columns that the source gives are passed over, so that what was read can be written as it
 is.  Any other column, and one of another type, is `InvalidSetting` on the driver.
 
-A row that makes no message, as one whose body is null, fails the write, or is counted and left out:
-the option badRows.
+A row that makes no message, as one whose body is null or too large, is one of `BadRows`.
 
-Invariant: a row becomes one message that says which row it was, or is named by an error, or counts
-as skipped.
+Invariant: a row becomes one message that says which row it was, or one of the bad rows.
 """
 
 from __future__ import annotations
@@ -51,14 +49,22 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from flintmq.errors import FlintError, InvalidSetting, LocalProtocolError
+from flintmq.core.producer.send_draft import MESSAGE_BYTES_MAX
+from flintmq.errors import BodyTooLarge, FlintError, InvalidSetting, LocalProtocolError
 from flintmq.model import properties as names
 from flintmq.model.message import Message
-from flintmq.spark.options.sink_options import BAD_ROWS, OnBadRow, SinkOptions
+from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
+from flintmq.spark.options.sink_options import SinkOptions
+from flintmq.spark.sink.bad_rows import BadRows
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 
 TEXTS: Final = (StringType, CharType, VarcharType)
 NUMBERS: Final = (ByteType, ShortType, IntegerType, LongType)
+
+
+UTF8_BYTES_MAX: Final = 4
+PROPERTIES_ROOM_BYTES: Final = PROPERTIES_BYTES_MAX - 1_024
+"""What a row may have; the rest is for what producers and brokers add."""
 
 
 class Form(NamedTuple):
@@ -159,23 +165,6 @@ class OutRow(NamedTuple):
     target: Target
 
 
-class BadRows:
-    """The rows of one task that make no message: an error, or a count and the first of them."""
-
-    def __init__(self, rule: OnBadRow = OnBadRow.FAIL) -> None:
-        self._rule = rule
-        self.skipped = 0
-        self.first = ""
-
-    def add(self, identity: str, error: Exception) -> None:
-        """Count a row, or raise `InvalidSetting` that names it."""
-        if self._rule is OnBadRow.FAIL:
-            hint = f"{BAD_ROWS.name}={OnBadRow.SKIP} leaves such rows out"
-            raise InvalidSetting("row", identity, f"{error}; {hint}") from error
-        self.first = self.first or f"{identity}: {error}"
-        self.skipped += 1
-
-
 @dataclass(frozen=True, slots=True)
 class RowPlan:
     """How rows of one schema become messages.  ``places`` are the columns by their roles."""
@@ -183,6 +172,7 @@ class RowPlan:
     places: Mapping[str, int]
     topic: str | None
     drop_system: bool
+    body_bytes_max: int = MESSAGE_BYTES_MAX
 
     def rows(
         self, batch: pa.RecordBatch, prefix: str, first: int, bad: BadRows
@@ -205,7 +195,7 @@ class RowPlan:
             try:
                 out = self._out(f"{prefix}{row}", *values)
             except (FlintError, ValueError) as error:
-                bad.add(f"{prefix}{row}", error)
+                bad.add(f"{prefix}{row}", error, batch, row - first)
             else:
                 yield out
 
@@ -227,6 +217,8 @@ class RowPlan:
             raise LocalProtocolError("its topic is null")
         if not body:
             raise LocalProtocolError("its body is null or empty, which RocketMQ does not store")
+        if len(body) > self.body_bytes_max:
+            raise BodyTooLarge(self.body_bytes_max, f"its body has {len(body)} bytes")
         extra: dict[str, str] = {}
         if properties is not None:
             extra = {name: value for name, value in properties if value is not None}
@@ -243,6 +235,7 @@ class RowPlan:
         if target.sharding_key and not target.sharding_key.isspace():
             extra[names.SHARDING_KEY] = target.sharding_key
         extra[ROW_PROPERTY] = identity
+        _check_size(extra)
         message = Message(
             topic,
             body,
@@ -319,7 +312,7 @@ def plan_rows(schema: StructType, options: SinkOptions) -> RowPlan:
         )
     if options.topic is None and "topic" not in places:
         raise InvalidSetting("topic", "", "give the option topic, or a column topic")
-    return RowPlan(places, options.topic, options.drop_system)
+    return RowPlan(places, options.topic, options.drop_system, options.message_bytes)
 
 
 def _roles(name: str, kind: DataType, sharding_column: str | None) -> Iterator[str]:
@@ -354,6 +347,16 @@ def _header_properties(headers: Iterable[Mapping[str, Any] | None]) -> Iterator[
             continue
         value = header["value"]
         yield header["key"], value if isinstance(value, str) else _text(value, header["key"])
+
+
+def _check_size(properties: Mapping[str, str]) -> None:
+    """`BodyTooLarge` for properties that no record holds; a batch would fail with them."""
+    characters = sum(len(name) + len(value) for name, value in properties.items())
+    if characters * UTF8_BYTES_MAX < PROPERTIES_ROOM_BYTES:
+        return
+    size = sum(len(n.encode()) + len(value.encode()) for n, value in properties.items())
+    if size > PROPERTIES_ROOM_BYTES:
+        raise BodyTooLarge(PROPERTIES_ROOM_BYTES, f"its properties have {size} bytes")
 
 
 def _text(octets: bytes, what: str) -> str:

@@ -22,20 +22,18 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from flintmq.client.producer.threaded_producer import Producer
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.options.sink_options import SinkOptions, sink_options
+from flintmq.spark.sink.bad_rows import BadRows
 from flintmq.spark.sink.row_identity import prefix_of
-from flintmq.spark.sink.sink_rows import BadRows, RowPlan, plan_rows
+from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, RowPlan, plan_rows
 from flintmq.spark.sink.sink_send import Sending, first_turn
+from flintmq.spark.versions.arrow_writer import DataSourceStreamArrowWriter
 
 log = logger(__name__)
 
@@ -90,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         log.info("write %s: %s", self._run_id, _counted(messages))
-        _warn_of_skipped(f"write {self._run_id}", messages)
+        _warn_of_skipped(f"write {self._run_id}", messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         log.warning("write %s failed, but %s", self._run_id, _counted(messages))
@@ -110,7 +108,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         log.info("batch %d: %s", batch_id, _counted(messages))
-        _warn_of_skipped(f"batch {batch_id}", messages)
+        _warn_of_skipped(f"batch {batch_id}", messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         log.warning("batch %d failed, but %s", batch_id, _counted(messages))
@@ -128,10 +126,11 @@ def send_rows(
     first = next(batches, None)
     if first is None:
         return Sent(partition, 0, 0, 0)
-    prefix, rows, bad = prefix_of(write, batch, partition), 0, BadRows(options.bad_rows)
+    prefix, rows = prefix_of(write, batch, partition), 0
     with (
         Producer(options.group, **options.producer_settings()) as producer,
         Sending(producer, options, first_turn(write, batch, partition)) as sending,
+        BadRows(options, prefix, lambda bad: sending.add(OutRow(bad, ANYWHERE))) as bad,
     ):
         some: pa.RecordBatch | None = first
         while some is not None:
@@ -140,6 +139,7 @@ def send_rows(
             rows += some.num_rows
             some = next(batches, None)
         sending.finish()
+        bad.finish()
         stored = rows - bad.skipped
         return Sent(partition, stored, sending.body_bytes, sending.requests, bad.skipped, bad.first)
 
@@ -156,11 +156,15 @@ def _local(name: str) -> str:
     return value
 
 
-def _warn_of_skipped(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+def _warn_of_skipped(
+    what: str, messages: Sequence[WriterCommitMessage | None], options: SinkOptions
+) -> None:
     sent = [each for each in messages if isinstance(each, Sent) and each.skipped]
     if sent:
         count = sum(each.skipped for each in sent)
-        log.warning("%s: %d rows are not sent; the first is %s", what, count, sent[0].first_skipped)
+        where = f", and are in {options.quarantine}" if options.quarantine else ""
+        first = sent[0].first_skipped
+        log.warning("%s: %d rows are not sent%s; the first is %s", what, count, where, first)
 
 
 def _counted(messages: Sequence[WriterCommitMessage | None]) -> str:

@@ -5,9 +5,9 @@ The other end is `FinishedBatches` in `flintmq.spark.source.control_files`.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flintmq.spark.source.control_files import DIRECTORY, FINISHED, PREFIX, ControlFiles
+from flintmq.spark.versions.progress_offsets import read_offset
 
 
 class BatchEndListener(StreamingQueryListener):
@@ -30,10 +31,11 @@ class BatchEndListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         for source in event.progress.sources:
-            directory = _directory_in(source.latestOffset)
-            if directory is not None and source.endOffset:
-                with suppress(OSError, ValueError):  # the source process may have ended
-                    ControlFiles(directory).write(FINISHED, json.loads(source.endOffset))
+            end = read_offset(source.endOffset)
+            directory = _directory_in(read_offset(source.latestOffset)) or _directory_in(end)
+            if directory is not None and end is not None:
+                with suppress(OSError):  # the source process may have ended
+                    ControlFiles(directory).write(FINISHED, end)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
         """Spark asks an idle source for its latest offset, which reports the last micro-batch."""
@@ -55,15 +57,9 @@ def report_batch_ends(spark: object) -> None:
         _sessions.add(spark)
 
 
-def _directory_in(reported: str | None) -> str | None:
-    """The control directory that a reported offset names; None for sources that are not ours."""
-    if not reported or f'"{DIRECTORY}"' not in reported:
-        return None
-    try:
-        tree = json.loads(reported)
-    except ValueError:
-        return None
-    directory = tree.get(DIRECTORY) if isinstance(tree, dict) else None
+def _directory_in(reported: dict[str, Any] | None) -> str | None:
+    """The control directory that an offset names; None for sources that are not ours."""
+    directory = None if reported is None else reported.get(DIRECTORY)
     if not isinstance(directory, str) or not Path(directory).name.startswith(PREFIX):
         return None
     return directory

@@ -11,10 +11,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from flintmq.arrow.reading.open_queues import open_queues
 from flintmq.arrow.reading.patience import patiently
@@ -23,8 +22,11 @@ from flintmq.model.queue import Span
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.source.offset_ranges import batch_spans
 from flintmq.spark.source.partitions import cut, partition_numbers
-from flintmq.spark.source.pushdown import Conditions
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
+from flintmq.spark.versions.source_bases import DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter  # since 4.1
 
 PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """The main module of the process in which Spark asks which filters a reader takes."""
@@ -64,6 +66,8 @@ class PushingReader(BatchReader):
     """A `BatchReader` that reads less where filters of the query allow it."""
 
     def __init__(self, options: SourceOptions) -> None:
+        from flintmq.spark.source.pushdown import Conditions  # pyspark 4.0 has no filters
+
         super().__init__(options)
         self._conditions = Conditions(options.shape.form, options.access.namespace)
 

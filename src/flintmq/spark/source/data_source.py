@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from flintmq.spark.environment.requirements import require_pyspark
+from flintmq.spark.environment.requirements import has_read_limits, require_pyspark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ class RocketMQDataSource(DataSource):
     """Topics of RocketMQ, of FlintMQ's broker, or of a store directory; see docs/spark.md."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        require_pyspark()
+        require_pyspark(what="the format rocketmq")
         super().__init__(dict(options))
 
     @classmethod
@@ -56,7 +56,14 @@ class RocketMQDataSource(DataSource):
 
         options = SourceOptions.parse(self.options, stream=True)
         _check_schema(options, schema)
-        return StreamReader(options)
+        _check_limits(options)
+        reader = StreamReader(options)
+        if has_read_limits():
+            return reader
+        from flintmq.spark.source.control_files import DIRECTORY
+        from flintmq.spark.versions.stepping_reader import SteppingReader
+
+        return SteppingReader(reader, (DIRECTORY,))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from flintmq.spark.sink import sink_writer as sink
@@ -74,9 +81,23 @@ class RocketMQDataSource(DataSource):
         from flintmq.spark.options.source_options import SourceOptions
 
         try:
-            return SourceOptions.parse(self.options, stream=True)
+            options = SourceOptions.parse(self.options, stream=True)
         except InvalidSetting:
             return SourceOptions.parse(self.options, stream=False)
+        _check_limits(options)
+        return options
+
+
+def _check_limits(options: SourceOptions) -> None:
+    """Refuse limits that a query cannot keep with this pyspark."""
+    from flintmq.spark.options.source_table import MAX_BYTES, MAX_OFFSETS, TriggerKind
+
+    if has_read_limits() or options.trigger is TriggerKind.INTERVAL:
+        return
+    from flintmq.spark.versions.stepping_reader import check_trigger
+
+    check_trigger(MAX_OFFSETS.name, options.limits.offsets_max)
+    check_trigger(MAX_BYTES.name, options.limits.bytes_max)
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:

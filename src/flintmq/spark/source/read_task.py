@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.core.reading.read_span import Page
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.source.partitions import Bundle, bundle
+from flintmq.spark.versions.source_bases import InputPartition
 
 _is_ready = False
 

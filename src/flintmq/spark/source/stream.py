@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from flintmq.spark.options.source_options import SourceOptions
+from flintmq.spark.source.control_files import DIRECTORY, ignore_sigterm
+from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
+from flintmq.spark.source.stream_offset import StreamOffset
+from flintmq.spark.versions.read_limits import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
@@ -20,11 +25,6 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-
-from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.source.control_files import DIRECTORY, ignore_sigterm
-from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
-from flintmq.spark.source.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
     from flintmq.spark.source.stream_driver import StreamDriver

@@ -112,8 +112,7 @@ class StreamDriver:
         )
         if found == previous:
             self._idle_at = previous
-            if self._group is not None:
-                self._group.settle(SETTLE_S)
+            self.settled(SETTLE_S)
         return found
 
     def reported(self) -> StreamOffset | None:
@@ -126,6 +125,10 @@ class StreamDriver:
         """The micro-batch that ends at ``offset`` is finished: commit it for the group."""
         if self._group is not None and offset.message_count:
             self._group.follow(offset.stops)
+
+    def settled(self, timeout_s: float) -> bool:
+        """Wait until the group's offset is committed; False where it failed or time is up."""
+        return self._group is None or self._group.settle(timeout_s)
 
     def control_directory(self) -> str | None:
         """Where the program writes finished micro-batches; None for a stream without a group."""

@@ -116,10 +116,11 @@ class StreamPlan:
         if total == 0 or not self._is_due(total, now_ms):
             return previous
         granted = self._granted({q: n for q, n in wants.items() if n}, bytes_each or {})
-        away = previous.stops.keys() - extents.keys() - set(gone)
-        stops = {queue: previous.stops[queue] for queue in away}
+        before = previous.stops
+        away = before.keys() - extents.keys() - set(gone)
+        stops = {queue: before[queue] for queue in away}
         for queue, start in here.items():
-            if queue in granted or queue in previous.stops:
+            if queue in granted or queue in before:
                 stops[queue] = QueueOffset(start + granted.get(queue, 0))
         self._last_batch_ms = now_ms
         return previous.advance(stops, here)

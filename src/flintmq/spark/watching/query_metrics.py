@@ -26,7 +26,8 @@ from flintmq.errors import InvalidSetting
 from flintmq.metrics.client_metrics import ClientMetrics
 from flintmq.metrics.run_counts import BatchCounts, RunCounts
 from flintmq.net.clock import wall_ms
-from flintmq.spark.watching.query_progress import lag_by_topic, read_offset
+from flintmq.spark.versions.progress_offsets import read_offset
+from flintmq.spark.watching.query_progress import lag_by_topic
 
 KIND = "stream"
 

@@ -1,22 +1,19 @@
-"""Offsets of ours in Spark's progress reports, and the lag between two of them."""
+"""The lag between two offsets of ours in Spark's progress reports."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.source.stream_offset import StreamOffset
 
 
-def read_offset(reported: Any) -> dict[str, Any] | None:
-    """Spark reports an offset as JSON text, as a tree, or not at all."""
-    tree = json.loads(reported) if isinstance(reported, str) else reported
-    return tree if isinstance(tree, dict) else None
-
-
 def lag_by_topic(end: dict[str, Any], latest: dict[str, Any] | None) -> dict[str, int] | None:
-    """Messages between the end of a micro-batch and the newest; None where nobody knows them."""
-    if latest is None:
+    """Messages between the end of a micro-batch and the newest; None where nobody knows them.
+
+    Older versions of Spark do not ask for the newest and repeat the end.
+    """
+    if latest is None or not has_read_limits():
         return None
     done = StreamOffset.from_json(end).stops
     found: dict[str, int] = {}

@@ -10,12 +10,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from flintmq.kernel.python.many_hashes import index_hashes
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import LogOffset
 from flintmq.store.check.findings import Findings
 from flintmq.store.index.index_file import IndexFile
 from flintmq.store.index.index_repair import index_problems
-from flintmq.store.index.key_index import index_hashes
 from flintmq.store.log.log_scan import Damage
 from flintmq.store.recovery.log_columns import Keyed
 from flintmq.store.recovery.parts import StoreParts

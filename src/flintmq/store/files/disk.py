@@ -115,7 +115,7 @@ class Disk:
     ) -> Iterator[tuple[int, bytes]]:
         """What was ever written between two positions, block by block, each with its place.
 
-        The rest is zeros: holes are passed over unread.  Written zeros may come along.
+        The rest is zeros: holes are passed over unread, and blocks of zeros are left out.
         """
         at = start
         while at < stop:
@@ -123,7 +123,8 @@ class Disk:
             block = self.read(path, at, min(block_bytes, data_stop - at))
             if not block:
                 return
-            yield at, block
+            if block != bytes(len(block)):  # by far the fastest look at a copy without holes
+                yield at, block
             at += len(block)
 
     def _next_data(self, path: Path, at: int, stop: int) -> tuple[int, int]:
@@ -218,9 +219,8 @@ class Disk:
         """Make bytes zeros; tell whether any was not.  Holes stay holes."""
         changed = False
         for at, block in self.written_blocks(path, start, stop, WIPE_BYTES):
-            if block.strip(b"\0"):
-                self.write(path, at, (bytes(len(block)),))
-                changed = True
+            self.write(path, at, (bytes(len(block)),))
+            changed = True
         return changed
 
     def sync(self, path: Path) -> None:

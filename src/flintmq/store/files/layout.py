@@ -1,7 +1,7 @@
 """Where every byte of a store directory lies: names, sizes and numpy types.
 
 RocketMQ's formats as code; nothing here reads or writes.  All integers are big-endian.
-The layout of a message record is that of `protocol.records.layout`, not this file's.
+The layout of a message record is that of `kernel.layout`, not this file's.
 
     commitlog/N                        records; N = log offset of the first byte
     consumequeue/TOPIC/QUEUE/N         units; N = byte position in the queue

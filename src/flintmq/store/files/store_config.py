@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.delay_levels import DELAY_LEVELS
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import FILLER_BYTES_MIN
 from flintmq.store.files.layout import (
     BATCH_UNIT_BYTES,

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from flintmq.errors import CorruptRecord
+from flintmq.kernel.face import loops
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import LogOffset
 from flintmq.store.files.dirty_files import DirtyFiles
@@ -41,15 +41,7 @@ QUERY_COUNT_MAX = 64
 PENDING_MAX = 100_000
 """Keys to collect before a flush is due, whatever the time: about 20 MB."""
 
-HASHED_AT_ONCE = 8_192
-HASHED_LENGTH_MAX = 128
-"""Longer keys are hashed one by one, so that one of them does not widen the table for all."""
-
 NAMED_MS_MAX = 253_370_764_800_000  # the year 9999; a damaged time must not stop the index
-
-_POWERS = range(HASHED_LENGTH_MAX + 1)
-_UP = np.array([pow(31, power, 1 << 32) for power in _POWERS], np.uint32)
-_DOWN = np.array([pow(31, -power - 1, 1 << 32) for power in _POWERS], np.uint32)
 
 
 class KeyIndex:
@@ -151,18 +143,7 @@ class KeyIndex:
             self._hashed = rest if len(rest[0]) else None
 
     def _hash_pending(self) -> None:
-        topics, counts, offsets, times = zip(*self._records, strict=True)
-        prefixes = {topic: java_hash(f"{topic}#") & 0xFFFF_FFFF for topic in set(topics)}
-        repeats = np.array(counts, np.int64)
-        if len(prefixes) == 1:
-            prefix_of = np.full(len(topics), prefixes[topics[0]], np.uint32)
-        else:
-            prefix_of = np.array([prefixes[topic] for topic in topics], np.uint32)
-        hashed = (
-            index_hashes(self._keys, np.repeat(prefix_of, repeats)),
-            np.repeat(np.array(offsets, np.int64), repeats),
-            np.repeat(np.array(times, np.int64), repeats),
-        )
+        hashed = as_arrays(*loops.hash_keys(self._records, self._keys))
         if self._hashed is not None:
             one, two, three = (
                 np.concatenate(pair) for pair in zip(self._hashed, hashed, strict=True)
@@ -276,50 +257,13 @@ def _name_after(name: str) -> str:
     return f"{int(name) + 1:0{INDEX_NAME_DIGITS}d}" if name else ""
 
 
+def as_arrays(hashes: bytes, offsets: bytes, times: bytes) -> tuple[Int64s, Int64s, Int64s]:
+    """What `hash_keys` gives, as the files take it."""
+    one, two, three = (np.frombuffer(octets, np.int64) for octets in (hashes, offsets, times))
+    return one, two, three
+
+
 def index_hash(topic: str, key: str) -> int:
     """What an entry holds for a key: the size of its hash, and 0 where that has none."""
     size = abs(java_hash(f"{topic}#{key}"))
     return size if size < 2**31 else 0
-
-
-def index_hashes(keys: Sequence[str], prefix_hashes: npt.NDArray[np.uint32]) -> Int64s:
-    """`index_hash` of many keys at once; of each one's topic and ``#`` the hash is given."""
-    hashes = np.empty(len(keys), np.uint32)
-    for start in range(0, len(keys), HASHED_AT_ONCE):
-        stop = min(start + HASHED_AT_ONCE, len(keys))
-        hashes[start:stop] = _java_hashes(keys[start:stop], prefix_hashes[start:stop])
-    sizes = np.abs(hashes.view(np.int32).astype(np.int64))
-    sizes[sizes == 2**31] = 0
-    return sizes
-
-
-def _java_hashes(
-    keys: Sequence[str], prefix_hashes: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint32]:
-    """Java's hash of many texts, each behind a prefix whose hash is given.
-
-    The hash is a polynomial in 31 whose first character has the highest power.  Padding on
-    the right would shift the powers, so each text is summed with powers of 1/31, which
-    exists modulo 2^32, and the sum is multiplied by 31^length.  Ids of one client are all of
-    one length and need none of this.
-    """
-    width = len(keys[0])
-    text = "".join(keys)
-    if width <= HASHED_LENGTH_MAX and text.isascii() and set(map(len, keys)) == {width}:
-        octets = np.frombuffer(text.encode(), np.uint8).reshape(len(keys), width)
-        alike: npt.NDArray[np.uint32] = octets.astype(np.uint32) @ _UP[:width][::-1]
-        alike += prefix_hashes * _UP[width]
-        return alike
-    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    odd = lengths > HASHED_LENGTH_MAX
-    short = keys if not odd.any() else [k if len(k) <= HASHED_LENGTH_MAX else "" for k in keys]
-    padded = np.array(short, dtype=np.str_)
-    units = padded.view(np.uint32).reshape(len(keys), -1)
-    sums = np.einsum("ij,j->i", units, _DOWN[: units.shape[1]])
-    hashes: npt.NDArray[np.uint32] = (sums + prefix_hashes) * _UP[
-        np.minimum(lengths, HASHED_LENGTH_MAX)
-    ]
-    odd |= units.max(axis=1, initial=0) > 0xFFFF  # two units in Java
-    for index in np.flatnonzero(odd).tolist():
-        hashes[index] = java_hash(keys[index], int(prefix_hashes[index])) & 0xFFFF_FFFF
-    return hashes

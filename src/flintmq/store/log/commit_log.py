@@ -183,6 +183,11 @@ class CommitLog:
             self._roll()
         return self._placed
 
+    @property
+    def records_stop(self) -> int:
+        """Where records of the file under way have to end."""
+        return self._file_stop - FILLER_BYTES_MIN
+
     def stage(self, octets: bytes | bytearray, store_ms: int) -> None:
         """Take records into the turn that know the place which was reserved for them."""
         self._staging += octets

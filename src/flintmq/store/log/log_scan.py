@@ -22,8 +22,8 @@ from zlib import crc32
 import numpy as np
 
 from flintmq.errors import MalformedRecord
+from flintmq.kernel.layout import LOG_OFFSET_AT, MAGIC_AT, RECORD_BYTES_MIN
 from flintmq.model.queue import LogOffset
-from flintmq.protocol.records.layout import LOG_OFFSET_AT, MAGIC_AT, RECORD_BYTES_MIN
 from flintmq.protocol.records.record import (
     CRC_MASK,
     FILLER_BYTES_MIN,

@@ -12,8 +12,8 @@ verified before it is shown.
 from __future__ import annotations
 
 from flintmq.errors import MalformedRecord
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import measure_record
 from flintmq.store.files.layout import BATCH_UNIT_BYTES
 from flintmq.store.files.store_config import TransferLimits

@@ -104,7 +104,7 @@ class Dispatch:
     def __init__(self, queues: QueueSet, index: KeyIndex, *, extended: bool) -> None:
         self._queues = queues
         self._index = index
-        self._extended = extended
+        self.is_extended = extended
         self._growths: dict[tuple[str, int], QueueGrowth] = {}
         self._keyed: list[tuple[str, int, int, int]] = []  # as the index takes them
         self._keys: list[str] = []
@@ -126,7 +126,7 @@ class Dispatch:
             if topic in self._queues.batch_topics:
                 growth = self._growths[key] = QueueGrowth(self._queues.open_batch(*key), None)
                 return growth
-            is_extended = self._extended and not is_light(topic)
+            is_extended = self.is_extended and not is_light(topic)
             extension = self._queues.open_extension(topic, queue_id) if is_extended else None
             growth = QueueGrowth(self._queues.open(topic, queue_id), extension)
             self._growths[key] = growth
@@ -188,6 +188,19 @@ class Dispatch:
         growth.tags_codes += codes
         growth.stop += len(log_offsets)
         growth.log_stop = log_offsets[-1] + sizes[-1]
+
+    def add_units(self, growth: QueueGrowth, units: bytes, codes: Sequence[int]) -> None:
+        """These units, one for each of the codes, are the next of their queue."""
+        growth.units += units
+        growth.tags_codes += codes
+        growth.stop += len(codes)
+        log_offset, size_bytes, _ = UNIT_STRUCT.unpack_from(units, len(units) - UNIT_STRUCT.size)
+        growth.log_stop = log_offset + size_bytes
+
+    def add_keyed(self, keys: Sequence[str], keyed: Sequence[tuple[str, int, int, int]]) -> None:
+        """Many records, as the index takes them."""
+        self._keys += keys
+        self._keyed += keyed
 
     def add_keys(self, topic: str, keys: Sequence[str], log_offset: int, store_ms: int) -> None:
         """The record at ``log_offset``, which has at least one key, can be found by its keys."""

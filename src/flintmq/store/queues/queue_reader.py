@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from flintmq.kernel.layout import BODY_AT, RECORD_BYTES_MIN, record_struct
 from flintmq.model.light_queue import is_light
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import BODY_AT, RECORD_BYTES_MIN, record_struct
 from flintmq.protocol.records.record import Version
 from flintmq.store.files.layout import UNIT, UNIT_BYTES, UNIT_STRUCT
 from flintmq.store.files.store_config import TransferLimits

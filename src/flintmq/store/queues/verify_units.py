@@ -28,10 +28,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import numpy as np
 
 from flintmq.errors import MalformedRecord
-from flintmq.model.light_queue import is_light, light_places
-from flintmq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from flintmq.protocol.records.layout import (
+from flintmq.kernel.layout import (
     BODY_AT,
     BODY_LENGTH_AT,
     FIELDS,
@@ -44,6 +41,9 @@ from flintmq.protocol.records.layout import (
     record_format,
     record_struct,
 )
+from flintmq.model.light_queue import is_light, light_places
+from flintmq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from flintmq.protocol.records.properties import parse_properties
 from flintmq.protocol.records.record import (
     TOPIC_BYTES_MAX,

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flintmq.errors import DiskFailed, StoreRefused
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.queue import Extent, QueueOffset
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.protocol.records.record import store_time_ms
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.file_sequence import FileRow

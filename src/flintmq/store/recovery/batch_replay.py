@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flintmq.errors import InvalidName
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.store.files.layout import BATCH_COUNT_MAX, BATCH_UNIT, NOT_COMPACTED
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.batch_queue import BatchQueue, BatchUnits

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flintmq.errors import InvalidName
+from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.queue import LogOffset, QueueOffset
-from flintmq.protocol.records.layout import RECORD_BYTES_MIN
 from flintmq.store.files.layout import FILL_UNIT, UNIT
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue, Units, is_fill

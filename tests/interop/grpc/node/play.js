@@ -1,13 +1,15 @@
-// Scenarios of the official Node client: play.js ENDPOINTS PREFIX.  Every event is a line of JSON.
+// Scenarios of the official Node client: play.js ENDPOINTS PREFIX [ACCESS_KEY SECRET_KEY].
+// Every event is a line of JSON.
 'use strict';
 
 const { Producer, PushConsumer, SimpleConsumer, ConsumeResult } = require('rocketmq-client-nodejs');
 const { TransactionResolution } = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb');
 
 const LIMIT_MS = 150000;
-const [ endpoints, prefix ] = process.argv.slice(2);
+const [ endpoints, prefix, accessKey, accessSecret ] = process.argv.slice(2);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const common = { endpoints, namespace: '', logger: quiet };
+const sessionCredentials = accessKey ? { accessKey, accessSecret } : undefined;
+const common = { endpoints, namespace: '', logger: quiet, sessionCredentials };
 
 const tell = (scenario, event, more = {}) =>
   process.stdout.write(JSON.stringify({ scenario, event, at: Date.now() / 1000, ...more }) + '\n');

@@ -167,6 +167,22 @@ def delay() -> None:
     consume("delay", Listener("delay", 1))
 
 
+def recall() -> None:
+    def send(producer: Producer) -> None:
+        due_s = int(time.time()) + 8
+        for body in ("recalled", "kept"):
+            made = message("recall", body)
+            made.delivery_timestamp = due_s
+            sent = producer.send(made)
+            if body == "recalled":
+                tell("recall", "sent", id=sent.message_id)
+                again = producer.recall_message(name("recall"), sent.recall_handle)
+                tell("recall", "recalled", id=again)
+
+    with_producer(send, "recall")
+    consume("recall", Listener("recall", 1))
+
+
 class Checker(TransactionChecker):  # type: ignore[misc]  # as above
     def check(self, message: Message) -> TransactionResolution:
         tell_message("tx", "check", message)
@@ -224,7 +240,7 @@ def dead() -> None:
             simple.shutdown()
 
 
-SCENARIOS = (normal, simple, fifo, delay, tx, dead)
+SCENARIOS = (normal, simple, fifo, delay, recall, tx, dead)
 
 
 def run(scenario: Callable[[], None]) -> None:

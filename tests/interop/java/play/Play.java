@@ -46,6 +46,7 @@ public final class Play {
         SCENARIOS.put("long-poll", Pulls::longPoll);
         SCENARIOS.put("lite-subscribe", Pulls::liteSubscribe);
         SCENARIOS.put("lite-assign", Pulls::liteAssign);
+        SCENARIOS.put("light-queues", Light::queues);
         SCENARIOS.put("transaction", Transactions::outcomes);
         SCENARIOS.put("request", Lookups::request);
         SCENARIOS.put("ask", Lookups::ask);

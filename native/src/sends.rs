@@ -1,0 +1,313 @@
+//! Sends like the ones before; the twin of `kernel/python/sends.py`.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::records::CRC_MASK;
+
+const TIME_DIGITS: usize = 13;
+const OPAQUE_DIGITS_MAX: usize = 9;
+pub const PROPERTIES_BYTES_MAX: usize = 32_767;
+
+/// A `SendForm`, as it came.
+struct Form<'py> {
+    head: Bound<'py, PyBytes>,
+    middle: Bound<'py, PyBytes>,
+    id_bytes: usize,
+    rest: Bound<'py, PyBytes>,
+    tail: Bound<'py, PyBytes>,
+    fixed_bytes: usize,
+    magic: Bound<'py, PyBytes>,
+    queue_and_flag: Bound<'py, PyBytes>,
+    sys_flag: Bound<'py, PyBytes>,
+    born_host: Bound<'py, PyBytes>,
+    store_rest: Bound<'py, PyBytes>,
+    topic_field: Bound<'py, PyBytes>,
+    before: Bound<'py, PyBytes>,
+    after: Bound<'py, PyBytes>,
+    tags_code: i64,
+    keys: Vec<Bound<'py, PyAny>>,
+    topic: Bound<'py, PyAny>,
+    answer: Option<[Bound<'py, PyBytes>; 5]>,
+    is_fifo: bool,
+    queue: Bound<'py, PyAny>,
+    places: Option<(usize, usize)>, // among queues and sizes, once a send was taken
+}
+
+pub fn octets_of<'py>(form: &Bound<'py, PyTuple>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
+    Ok(form.get_item(at)?.cast_into::<PyBytes>()?)
+}
+
+impl<'py> Form<'py> {
+    fn new(form: &Bound<'py, PyTuple>) -> PyResult<Self> {
+        let queue = form.get_item(16)?;
+        let pieces = form.get_item(18)?;
+        let answer = if pieces.is_none() {
+            None
+        } else {
+            let pieces = pieces.cast_into::<PyTuple>()?;
+            Some([
+                octets_of(&pieces, 0)?,
+                octets_of(&pieces, 1)?,
+                octets_of(&pieces, 2)?,
+                octets_of(&pieces, 3)?,
+                octets_of(&pieces, 4)?,
+            ])
+        };
+        Ok(Form {
+            head: octets_of(form, 0)?,
+            middle: octets_of(form, 1)?,
+            id_bytes: form.get_item(2)?.extract()?,
+            rest: octets_of(form, 3)?,
+            tail: octets_of(form, 4)?,
+            fixed_bytes: form.get_item(5)?.extract()?,
+            magic: octets_of(form, 6)?,
+            queue_and_flag: octets_of(form, 7)?,
+            sys_flag: octets_of(form, 8)?,
+            born_host: octets_of(form, 9)?,
+            store_rest: octets_of(form, 10)?,
+            topic_field: octets_of(form, 11)?,
+            before: octets_of(form, 12)?,
+            after: octets_of(form, 13)?,
+            tags_code: form.get_item(14)?.extract()?,
+            keys: form.get_item(15)?.try_iter()?.collect::<PyResult<_>>()?,
+            topic: queue.get_item(0)?,
+            is_fifo: form.get_item(17)?.extract()?,
+            queue,
+            answer,
+            places: None,
+        })
+    }
+
+    /// Time, id and number of a header with this head; nothing when the rest differs.
+    fn values<'a>(&self, header: &'a [u8]) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+        let (middle, rest) = (self.middle.as_bytes(), self.rest.as_bytes());
+        let time_at = self.head.as_bytes().len();
+        let time_stop = time_at + TIME_DIGITS;
+        let id_at = time_stop + middle.len();
+        let id_stop = id_at + self.id_bytes;
+        let opaque_at = id_stop + rest.len();
+        if header.len() <= opaque_at
+            || &header[time_stop..id_at] != middle
+            || &header[id_stop..opaque_at] != rest
+        {
+            return None;
+        }
+        let digits = header[opaque_at..].iter().position(|&octet| octet == b',')?;
+        let opaque_stop = opaque_at + digits;
+        if &header[opaque_stop + 1..] != self.tail.as_bytes() {
+            return None;
+        }
+        let time = &header[time_at..time_stop];
+        let unique_id = &header[id_at..id_stop];
+        let opaque = &header[opaque_at..opaque_stop];
+        let are_values = is_number(time)
+            && is_number(opaque)
+            && opaque.len() <= OPAQUE_DIGITS_MAX
+            && !unique_id.is_empty()
+            && unique_id.iter().all(u8::is_ascii_alphanumeric);
+        are_values.then_some((time, unique_id, opaque))
+    }
+}
+
+/// Digits, of which the first is not zero.
+fn is_number(text: &[u8]) -> bool {
+    !text.is_empty() && text[0] != b'0' && text.iter().all(u8::is_ascii_digit)
+}
+
+/// What one queue gets.
+struct Queue<'py> {
+    growth: Bound<'py, PyAny>,
+    stop: i64,
+    units: Vec<u8>,
+    codes: Bound<'py, PyList>,
+}
+
+/// Sizes of records of one topic.
+struct Sizes<'py> {
+    topic: Bound<'py, PyAny>,
+    is_fifo: bool,
+    sizes: Bound<'py, PyList>,
+}
+
+type Grown<'py> = Vec<(Bound<'py, PyAny>, Bound<'py, PyBytes>, Bound<'py, PyList>)>;
+
+#[pyfunction]
+pub fn lay_out_sends<'py>(
+    py: Python<'py>,
+    frames: &Bound<'py, PyList>,
+    start: usize,
+    forms: &Bound<'py, PyDict>,
+    growth_of: &Bound<'py, PyAny>,
+    room: (usize, i64, i64, usize, usize, i64),
+    laid_out: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (head_bytes, mut log_offset, log_stop, record_bytes_max, body_bytes_max, now_ms) = room;
+    let mut known: Vec<Form> = Vec::new();
+    let mut queues: Vec<Queue> = Vec::new();
+    let mut sizes: Vec<Sizes> = Vec::new();
+    let mut records: Vec<u8> = Vec::new();
+    let mut answer: Vec<u8> = Vec::new();
+    let (keys, keyed) = (PyList::empty(py), PyList::empty(py));
+    let (answers, opaques) = (PyList::empty(py), PyList::empty(py));
+    let mut all_bytes = 0;
+    let mut taken = 0;
+    for at in start..frames.len() {
+        let frame = frames.get_item(at)?.cast_into::<PyTuple>()?;
+        let json: i64 = frame.get_borrowed_item(0)?.extract()?;
+        let (header, body) = (octets_of(&frame, 1)?, octets_of(&frame, 2)?);
+        let (header, body) = (header.as_bytes(), body.as_bytes());
+        if json != 0 || body.is_empty() || body.len() > body_bytes_max {
+            break;
+        }
+        let head = &header[..head_bytes.min(header.len())];
+        let place = match known.iter().position(|form| form.head.as_bytes() == head) {
+            Some(place) => place,
+            None => {
+                let Some(form) = forms.get_item(PyBytes::new(py, head))? else { break };
+                known.push(Form::new(form.cast::<PyTuple>()?)?);
+                known.len() - 1
+            }
+        };
+        let form = &mut known[place];
+        let Some((time, unique_id, opaque)) = form.values(header) else { break };
+        let (before, after) = (form.before.as_bytes(), form.after.as_bytes());
+        let properties_bytes = before.len() + unique_id.len() + after.len();
+        let size = form.fixed_bytes + body.len() + properties_bytes;
+        if size > record_bytes_max
+            || log_offset + size as i64 > log_stop
+            || properties_bytes > PROPERTIES_BYTES_MAX
+        {
+            break;
+        }
+        let (queue_at, sizes_at) = match form.places {
+            Some(places) => places,
+            None => {
+                let places = (
+                    queue_place(py, &mut queues, growth_of, &form.queue)?,
+                    sizes_place(py, &mut sizes, &form.topic, form.is_fifo)?,
+                );
+                form.places = Some(places);
+                places
+            }
+        };
+        let queue = &mut queues[queue_at];
+        let born_ms: i64 = time.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+        records.extend_from_slice(&(size as i32).to_be_bytes());
+        records.extend_from_slice(form.magic.as_bytes());
+        records.extend_from_slice(&(crc32fast::hash(body) & CRC_MASK).to_be_bytes());
+        records.extend_from_slice(form.queue_and_flag.as_bytes());
+        records.extend_from_slice(&queue.stop.to_be_bytes());
+        records.extend_from_slice(&log_offset.to_be_bytes());
+        records.extend_from_slice(form.sys_flag.as_bytes());
+        records.extend_from_slice(&born_ms.to_be_bytes());
+        records.extend_from_slice(form.born_host.as_bytes());
+        records.extend_from_slice(&now_ms.to_be_bytes());
+        records.extend_from_slice(form.store_rest.as_bytes());
+        records.extend_from_slice(&(body.len() as i32).to_be_bytes());
+        records.extend_from_slice(body);
+        records.extend_from_slice(form.topic_field.as_bytes());
+        records.extend_from_slice(&(properties_bytes as i16).to_be_bytes());
+        records.extend_from_slice(before);
+        records.extend_from_slice(unique_id);
+        records.extend_from_slice(after);
+        queue.units.extend_from_slice(&log_offset.to_be_bytes());
+        queue.units.extend_from_slice(&(size as i32).to_be_bytes());
+        queue.units.extend_from_slice(&form.tags_code.to_be_bytes());
+        queue.codes.append(form.tags_code)?;
+        sizes[sizes_at].sizes.append(size)?;
+        keys.append(PyString::from_bytes(py, unique_id)?)?;
+        for key in &form.keys {
+            keys.append(key)?;
+        }
+        keyed.append((&form.topic, 1 + form.keys.len(), log_offset, now_ms))?;
+        if let Some(pieces) = &form.answer {
+            write_answer(&mut answer, pieces, log_offset, queue.stop, unique_id, opaque);
+            answers.append(PyBytes::new(py, &answer))?;
+            opaques.append(PyBytes::new(py, opaque))?;
+        }
+        queue.stop += 1;
+        log_offset += size as i64;
+        all_bytes += body.len();
+        taken += 1;
+    }
+    let grown: Grown = queues
+        .into_iter()
+        .map(|queue| (queue.growth, PyBytes::new(py, &queue.units), queue.codes))
+        .collect();
+    let sizes: Vec<_> =
+        sizes.into_iter().map(|each| (each.topic, each.is_fifo, each.sizes)).collect();
+    laid_out.call1((
+        taken,
+        PyBytes::new(py, &records),
+        grown,
+        sizes,
+        keys,
+        keyed,
+        answers,
+        opaques,
+        all_bytes,
+    ))
+}
+
+fn queue_place<'py>(
+    py: Python<'py>,
+    queues: &mut Vec<Queue<'py>>,
+    growth_of: &Bound<'py, PyAny>,
+    queue: &Bound<'py, PyAny>,
+) -> PyResult<usize> {
+    let growth = growth_of.call1((queue,))?;
+    if let Some(place) = queues.iter().position(|each| each.growth.is(&growth)) {
+        return Ok(place);
+    }
+    let stop = growth.getattr("stop")?.extract()?;
+    queues.push(Queue { growth, stop, units: Vec::new(), codes: PyList::empty(py) });
+    Ok(queues.len() - 1)
+}
+
+fn sizes_place<'py>(
+    py: Python<'py>,
+    sizes: &mut Vec<Sizes<'py>>,
+    topic: &Bound<'py, PyAny>,
+    is_fifo: bool,
+) -> PyResult<usize> {
+    for (place, each) in sizes.iter().enumerate() {
+        if each.is_fifo == is_fifo && each.topic.eq(topic)? {
+            return Ok(place);
+        }
+    }
+    sizes.push(Sizes { topic: topic.clone(), is_fifo, sizes: PyList::empty(py) });
+    Ok(sizes.len() - 1)
+}
+
+/// Sixteen digits, as in a message id.
+pub fn write_hex(out: &mut Vec<u8>, log_offset: i64) {
+    for shift in (0..16).rev() {
+        out.push(b"0123456789ABCDEF"[(log_offset >> (shift * 4) & 15) as usize]);
+    }
+}
+
+/// The frame that says where a message is.
+fn write_answer(
+    out: &mut Vec<u8>,
+    pieces: &[Bound<'_, PyBytes>; 5],
+    log_offset: i64,
+    queue_offset: i64,
+    unique_id: &[u8],
+    opaque: &[u8],
+) {
+    out.clear();
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(pieces[0].as_bytes());
+    write_hex(out, log_offset);
+    out.extend_from_slice(pieces[1].as_bytes());
+    out.extend_from_slice(queue_offset.to_string().as_bytes());
+    out.extend_from_slice(pieces[2].as_bytes());
+    out.extend_from_slice(unique_id);
+    out.extend_from_slice(pieces[3].as_bytes());
+    out.extend_from_slice(opaque);
+    out.extend_from_slice(pieces[4].as_bytes());
+    let header_bytes = (out.len() - 8) as u32;
+    out[..4].copy_from_slice(&(header_bytes + 4).to_be_bytes());
+    out[4..8].copy_from_slice(&header_bytes.to_be_bytes());
+}

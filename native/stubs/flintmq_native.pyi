@@ -1,0 +1,49 @@
+# The compiled kernel; each function is explained by its twin in `flintmq.kernel.python`.
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flintmq.kernel.python.batches import BatchForm, BatchRoom, LaidBatch
+from flintmq.kernel.python.frames import CutFrames
+from flintmq.kernel.python.plain_records import Wishes
+from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
+from flintmq.model.host import Host
+from flintmq.model.message import ReceivedMessage
+
+FACE: int
+
+class PanicException(BaseException): ...
+
+def panic_now(reason: str) -> None: ...
+def cut_frames(
+    data: bytes, bytes_max: int, header_bytes_max: int, cut: type[CutFrames], /
+) -> CutFrames: ...
+def hash_keys(
+    records: list[tuple[str, int, int, int]], keys: list[str], /
+) -> tuple[bytes, bytes, bytes]: ...
+def lay_out_batch(
+    body: bytes,
+    form: BatchForm,
+    room: BatchRoom,
+    found_by: Callable[[bytes], tuple[int, list[str]]],
+    laid_batch: type[LaidBatch],
+    /,
+) -> LaidBatch | None: ...
+def lay_out_sends(
+    frames: list[RawFrame],
+    start: int,
+    forms: dict[bytes, SendForm],
+    growth_of: Callable[[tuple[str, int]], Any],
+    room: SendRoom,
+    laid_out: type[LaidOut],
+    /,
+) -> LaidOut: ...
+def read_plain(
+    buffer: bytes,
+    at: int,
+    wishes: Wishes,
+    hosts: Mapping[bytes, Host],
+    message: type[ReceivedMessage],
+    new: object,
+    /,
+) -> tuple[list[ReceivedMessage], int]: ...

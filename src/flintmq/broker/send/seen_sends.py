@@ -1,0 +1,111 @@
+"""What is known of sends that were seen before: headers, properties, and forms for the kernel.
+
+A `FastSender` is one connection: the headers it wrote last, to be tried first.  What a header or
+properties stand for is in `KnownHeader` and `KnownText`; `fast_send` finds it out, keeps it and
+says how long it is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flintmq.broker.requests.peer import Peer
+from flintmq.broker.send.send_answer import SentFrame
+from flintmq.broker.send.send_batch import FOUND_BY
+from flintmq.kernel.python.sends import SendForm
+from flintmq.model import properties as names
+from flintmq.model.java_hash import tags_code
+from flintmq.protocol.headers.send_cut import SendMould
+from flintmq.protocol.records.record_pattern import RecordPattern, packed_host
+from flintmq.store.queues.dispatch import keys_of
+
+MOULDS_MAX = 64
+"""Headers tried first, of one connection."""
+
+
+class FastSender:
+    """A connection, and the headers it wrote last."""
+
+    __slots__ = ("born_host", "forms", "head_bytes", "moulds", "peer", "true_for")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.born_host = packed_host(peer.host)
+        self.moulds: dict[bytes, tuple[SendMould, KnownHeader, KnownText]] = {}
+        self.forms: dict[bytes, SendForm] = {}  # of those that send one message
+        self.head_bytes = 0
+        self.true_for: object = None
+
+    def remember(
+        self, mould: SendMould, known: KnownHeader, text: KnownText, true_for: object
+    ) -> None:
+        """A header was taken; the next one may be like it."""
+        if self.true_for is not true_for or len(self.moulds) >= MOULDS_MAX:
+            self.moulds.clear()
+            self.forms.clear()
+            self.true_for = true_for
+        self.moulds[mould.head] = mould, known, text
+        if not known.is_batch:
+            self.forms[mould.head] = form_of(mould, known, text, self.born_host)
+        self.head_bytes = len(mould.head)
+
+
+class KnownHeader:
+    """A header that was seen before: what it stands for."""
+
+    __slots__ = ("answer", "group", "is_batch", "is_oneway", "pattern")
+
+    def __init__(
+        self,
+        pattern: RecordPattern,
+        answer: SentFrame,
+        group: str,
+        *,
+        is_oneway: bool,
+        is_batch: bool,
+    ) -> None:
+        self.group = group
+        self.pattern = pattern
+        self.answer = answer
+        self.is_oneway = is_oneway
+        self.is_batch = is_batch
+
+
+class KnownText:
+    """Properties that were seen before, around a unique id of ``id_bytes``."""
+
+    __slots__ = ("after", "before", "found_by", "id_bytes", "is_fifo", "keys", "tags_code")
+
+    def __init__(
+        self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.id_bytes = id_bytes
+        self.is_fifo = names.SHARDING_KEY in properties
+        self.tags_code = tags_code(properties.get(names.TAGS))
+        self.keys = keys_of(properties)[1:]
+        self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
+
+
+def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: bytes) -> SendForm:
+    """All that is known of such sends, as the kernel takes it."""
+    pattern = known.pattern
+    magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+    return SendForm(
+        *mould.pieces,
+        pattern.fixed_bytes,
+        magic,
+        queue_and_flag,
+        sys_flag,
+        born_host,
+        store_rest,
+        topic_field,
+        text.before,
+        text.after,
+        text.tags_code,
+        tuple(text.keys),
+        pattern.queue,
+        text.is_fifo,
+        None if known.is_oneway else known.answer.pieces,
+    )

@@ -1,0 +1,1 @@
+"""What differs between versions of pyspark, so that the rest is written for the newest."""

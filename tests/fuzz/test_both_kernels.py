@@ -1,0 +1,213 @@
+"""Both kernels give the same values, errors and bytes for whatever they are fed, and never panic.
+
+Inputs are bytes of real peers and generated ones, as they are, cut, flipped, doubled and joined.
+`make test` tries some thousand of them, `make fuzz` a million.  A failure names its seed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from flintmq.kernel.choice import Kernel
+from flintmq.kernel.face import Loops
+from flintmq.kernel.python.batches import UNIQUE_ID_START, BatchForm, BatchRoom
+from flintmq.kernel.python.plain_records import Wishes
+from flintmq.kernel.python.sends import SendForm, SendRoom
+from flintmq.model.host import Host
+from flintmq.protocol.records.batch import join_batch
+from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
+from flintmq.protocol.records.record_pattern import packed_host, pattern_of
+from support.fuzz import corpus
+from support.fuzz.bending import bent
+from support.kernels import native_module
+
+EXAMPLES = int(os.environ.get("FLINTMQ_FUZZ_EXAMPLES", "1500"))
+SEED = int(os.environ.get("FLINTMQ_FUZZ_SEED", "20260101"))
+
+HOST = Host.parse("10.0.0.1:10911")
+HEAD, MIDDLE = b'{"code":310,"g":"', b'","h":"0","i":"UNIQ_KEY\\u0001'
+REST, TAIL = b'\\u0002WAIT\\u0001true","opaque":', b'"version":399}'
+TIMES = (b"1700000000123", b"0700000000123", b"170000000012x", b"17")
+IDS = (b"0A" * 16, b"7F" * 16, b"0A" * 15 + b"-A", b"0A" * 15)
+ENDINGS = [b"\x02", b"", b"\x02A\x01b", b"\x02\x02"]
+NUMBERS = (b"1", b"999999999", b"9999999999", b"0", b"01", b"", b"1x", b"77")
+
+
+@dataclass
+class Growth:
+    stop: int
+
+
+def record(chance: Random, body_bytes: int, text: bytes, topic: str) -> bytes:
+    pattern = pattern_of(topic, chance.randrange(4), False, HOST.packed, HOST.port, 0, 0, 0)
+    body = chance.randbytes(body_bytes)
+    place = chance.randrange(2**40), chance.randrange(2**40)
+    return pattern.record(body, text, 1_700_000_000_000, packed_host(HOST), *place, 1_700)
+
+
+def page(chance: Random) -> bytes:
+    """Records, most of them alike."""
+    topic = chance.choice(["orders", "t", "żółć"])
+    body_bytes, text = chance.choice([0, 1, 90]), b"A\x01b\x02" * chance.randrange(3)
+    made = [record(chance, body_bytes, text, topic) for _ in range(chance.randrange(30))]
+    if made and chance.random() < 0.5:
+        made.insert(chance.randrange(len(made)), chance.choice(corpus_records()))
+    return b"".join(made)
+
+
+@cache
+def corpus_records() -> list[bytes]:
+    return list(corpus.records())
+
+
+@cache
+def corpus_batches() -> list[bytes]:
+    return list(corpus.batches())
+
+
+@cache
+def corpus_frames() -> list[bytes]:
+    return list(corpus.frames())
+
+
+def for_read_plain(chance: Random) -> tuple[Any, ...]:
+    inputs = [page(chance), *chance.choices(corpus_records(), k=2)]
+    octets = inputs[0] if chance.random() < 0.3 else bent(inputs, chance)
+    delta = chance.choice([0, 0, 5, 2**63 - 1, -(2**63), 2**70])
+    queue_id = chance.choice([None, 3])
+    memo = PropertyMemo({"MIN_OFFSET": "0"})
+    at = chance.choice([0, 0, 0, 1, 100, len(octets), len(octets) + 1])
+    return octets, at, Wishes("broker-a", queue_id, delta, LaterProperties, memo)
+
+
+def for_cut_frames(chance: Random) -> tuple[Any, ...]:
+    inputs = chance.choices(corpus_frames(), k=3)
+    octets = b"".join(inputs) if chance.random() < 0.3 else bent(inputs, chance)
+    return octets, chance.choice([8, 100, 1 << 24]), chance.choice([0, 200, 1 << 19])
+
+
+def form_of(head: bytes, queue_id: int, *, is_oneway: bool, is_fifo: bool) -> SendForm:
+    pattern = pattern_of("orders", queue_id, False, HOST.packed, HOST.port, 0, 0, 0)
+    magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+    answer = None if is_oneway else (b"{a", b"b", b"c%", b"d", b"}")
+    return SendForm(
+        head, MIDDLE, 32, REST, TAIL, pattern.fixed_bytes, magic, queue_and_flag, sys_flag,
+        packed_host(HOST), store_rest, topic_field, b"UNIQ_KEY\x01", b"\x02WAIT\x01true\x02",
+        -5, ("k1", "k2")[:queue_id], pattern.queue, is_fifo, answer,
+    )  # fmt: skip
+
+
+def send_frame(chance: Random) -> tuple[int, bytes, bytes]:
+    wrong = 8 if chance.random() < 0.5 else 1  # of how many values
+    time, unique_id = chance.choice(TIMES[:wrong]), chance.choice(IDS[: max(2, wrong)])
+    number = chance.choice(NUMBERS[: max(2, wrong)])
+    head = chance.choice([HEAD, HEAD.replace(b"310", b"311"), HEAD.replace(b"310", b"312")])
+    header = head + time + MIDDLE + unique_id + REST + number + b"," + TAIL
+    if chance.random() < 0.1:
+        header = bent([header], chance)
+    body = chance.randbytes(chance.choice([1, 50, 50, 0, 300]))
+    return chance.choice([0] * 9 + [1]), header, body
+
+
+def for_lay_out_sends(chance: Random) -> tuple[Any, ...]:
+    frames = [send_frame(chance) for _ in range(chance.randrange(8))]
+    forms = {
+        head: form_of(head, n, is_oneway=chance.random() < 0.3, is_fifo=chance.random() < 0.3)
+        for n, head in enumerate([HEAD, HEAD.replace(b"310", b"311")])
+    }
+    growths = {("orders", n): Growth(chance.randrange(2**40)) for n in range(2)}
+    log_offset = chance.randrange(2**50)
+    log_stop = log_offset + chance.choice([300, 700, 1 << 20])
+    room = SendRoom(len(HEAD), log_offset, log_stop, 500, chance.choice([60, 400]), 1_700)
+    start = chance.choice([0, 0, 1, len(frames), len(frames) + 1])
+    return frames, start, forms, growths.__getitem__, room
+
+
+def for_lay_out_batch(chance: Random) -> tuple[Any, ...]:
+    texts = [
+        UNIQUE_ID_START + chance.randbytes(4).hex().encode() + ending
+        for ending in chance.choice([*([each] for each in ENDINGS), ENDINGS[:2], ENDINGS])
+        for _ in range(chance.randrange(1, 5))
+    ]
+    size = chance.choice([[20], [0, 1, 30]])
+    body = join_batch((chance.randbytes(chance.choice(size)), text, -3) for text in texts)
+    if chance.random() < 0.4:
+        body = bent([body, *corpus_batches()], chance)
+    pattern = pattern_of("orders", 3, False, HOST.packed, HOST.port, 0, 0, 0)
+    magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+    form = BatchForm(
+        pattern.fixed_bytes, magic, queue_and_flag[:4], sys_flag, packed_host(HOST), store_rest,
+        topic_field, "orders", b"WAIT\x01true\x02", 1_700_000_000_000, b"0A00000100002A9F",
+    )  # fmt: skip
+    log_offset = chance.randrange(2**50)
+    log_stop = log_offset + chance.choice([400, 1 << 20, 1 << 20])
+    limits = chance.choice([160, 1 << 16]), chance.choice([0, 120]), chance.choice([700, 1 << 20])
+    room = BatchRoom(log_offset, log_stop, chance.randrange(2**40), *limits, 1_700)
+    keys = ["k", "k2"][: chance.randrange(3)]
+    return body, form, room, lambda rest: (-len(rest), keys)
+
+
+def for_hash_keys(chance: Random) -> tuple[Any, ...]:
+    alphabet = chance.choice(["AB01", "aż😀", "a\ud800\udc00b", "\uffff\U0010ffff"])
+    counts = [chance.randrange(3) for _ in range(chance.randrange(1, 6))]
+    lengths = chance.choice([[16], [0, 1, 40, 130]])
+    keys = ["".join(chance.choices(alphabet, k=chance.choice(lengths))) for _ in range(sum(counts))]
+    if not keys:
+        counts, keys = [1], [""]
+    topics = ["orders", "żółć"]
+    place = chance.randrange(2**62), chance.randrange(2**40)
+    return [(chance.choice(topics), count, *place) for count in counts], keys
+
+
+INPUTS: dict[str, Callable[[Random], tuple[Any, ...]]] = {
+    "cut_frames": for_cut_frames,
+    "hash_keys": for_hash_keys,
+    "lay_out_batch": for_lay_out_batch,
+    "lay_out_sends": for_lay_out_sends,
+    "read_plain": for_read_plain,
+}
+SHARE = len(INPUTS)
+"""`make fuzz` gives each function as many inputs as make a million of all."""
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
+    """What a function gives, or how it fails; the types of values count."""
+    try:
+        value = function(*args)
+    except Exception as error:
+        return "raised", (type(error), str(error))
+    return "gave", shape(value)
+
+
+def shape(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value), [shape(each) for each in value]
+    return type(value), value
+
+
+def test_every_function_of_the_face_is_tried() -> None:
+    assert set(INPUTS) == set(vars(Loops(Kernel(None))))
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_both_kernels_do_the_same(name: str) -> None:
+    native = Kernel(native_module())
+    plain, compiled = (getattr(Loops(kernel), name) for kernel in (Kernel(None), native))
+    chance = Random(f"{SEED}/{name}")
+    done = 0
+
+    for number in range(EXAMPLES * 5 // SHARE):
+        args = INPUTS[name](chance)
+        expected, found = outcome(plain, args), outcome(compiled, args)
+        assert found == expected, f"{name}, seed {SEED}, example {number}: {args}"
+        assert native.name == "native", f"panic: {name}, seed {SEED}, example {number}: {args}"
+        done += expected[0] == "gave"
+
+    assert done > EXAMPLES // SHARE, "hardly any input meant something"
