@@ -13,6 +13,7 @@ Nothing of ``flintmq`` is used: the harness must not share a bug with what it ju
 from __future__ import annotations
 
 import fcntl
+import os
 import random
 import signal
 import socket
@@ -23,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from support.interop.ask import ask
 from support.interop.jvm import compile_java, jars, missing_tools, run_java, start_java
@@ -315,20 +316,20 @@ def free_port() -> int:
     raise RuntimeError("no free port")
 
 
-_reserved: dict[int, IO[bytes]] = {}
-"""The locked files of the ports that were handed out."""
+_reserved: dict[int, int] = {}
+"""Descriptors of the locked files of the ports that were handed out."""
 
 
-def _reserve(port: int) -> IO[bytes] | None:
+def _reserve(port: int) -> int | None:
     """A file that is locked until this process ends; None where another run has locked it."""
     PORT_LOCKS.mkdir(exist_ok=True)
-    file = (PORT_LOCKS / str(port)).open("ab")
+    lock = os.open(PORT_LOCKS / str(port), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(lock)
         return None
-    return file
+    return lock
 
 
 def _is_free(port: int) -> bool:
