@@ -16,7 +16,7 @@ from flintmq import EmbeddedBroker, Message, Producer
 from flintmq.spark import decode, spark_session
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CLICKS = [("ann", "08:30:00"), ("ann", "08:30:40"), ("bob", "08:30:50"), ("ann", "08:35:00")]
+CLICKS = [("ann", "08:30:00"), ("ann", "08:30:40"), ("bob", "08:30:50"), ("cyd", "08:35:00")]
 
 
 class Sessions(StatefulProcessor):
