@@ -197,7 +197,8 @@ def _attached(
     check = (lambda: check_lease(files)) if program.has_ordered else None
     settle = partial(report_verdicts, files) if program.pops else None
     of = SummaryOf(program.config.group, listener_names(program), str(uuid.uuid4()))
-    return attach(frame, sinks, of, check, settle, breaker and breaker.batch_failed)
+    on_error = None if breaker is None else breaker.batch_failed
+    return attach(frame, sinks, of, check, settle, on_error)
 
 
 def _check(
