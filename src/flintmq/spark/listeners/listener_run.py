@@ -155,7 +155,9 @@ def run(
         }
         frame = spark.readStream.format(NAME).options(**options).load()
         frame = observe_outcomes(frame)
-        writer = _attached(frame, sinks, program, files).option("checkpointLocation", checkpoint)
+        writer = _attached(frame, sinks, program, files, breaker).option(
+            "checkpointLocation", checkpoint
+        )
         query = start_query(_triggered(writer, trigger, available_now))
     except BaseException:
         cleanup.close()
@@ -181,13 +183,18 @@ def _triggered(
 
 
 def _attached(
-    frame: DataFrame, sinks: Sequence[Sink], program: Program, files: ControlFiles
+    frame: DataFrame,
+    sinks: Sequence[Sink],
+    program: Program,
+    files: ControlFiles,
+    breaker: CircuitBreaker | None,
 ) -> DataStreamWriter:
     """The writer of a run, with its sinks."""
     check = (lambda: check_lease(files)) if program.has_ordered else None
     settle = partial(report_verdicts, files) if program.pops else None
     of = SummaryOf(program.config.group, listener_names(program), str(uuid.uuid4()))
-    return attach(frame, sinks, of, check, settle)
+    on_error = None if breaker is None else breaker.batch_failed
+    return attach(frame, sinks, of, check, settle, on_error)
 
 
 def _check(
@@ -295,7 +302,8 @@ class Run(WatchedQuery):
                 timeout_s, signals=signals, stop_timeout_s=stop_timeout_s
             )
         except StreamingQueryException as error:
-            found = read_circuit_open(str(error))
+            told = None if self._breaker is None else self._breaker.opened
+            found = read_circuit_open(str(error)) or told
             if found is None:
                 raise
             self._circuit_open = found

@@ -67,6 +67,12 @@ class CircuitBreaker:
         self._names = names
         self._failures_max = failures_max
         self._counts: dict[str, int] = {}
+        self.opened: CircuitOpen | None = None
+        """What a task of a micro-batch that failed said."""
+
+    def batch_failed(self, text: str) -> None:
+        """A micro-batch failed, and Spark says so much of it."""
+        self.opened = read_circuit_open(text) or self.opened
 
     def batch_ended(
         self, calls: Mapping[str, int], raised: Mapping[str, tuple[int, str]]

@@ -65,11 +65,13 @@ def attach(
     of: SummaryOf,
     check: Callable[[], None] | None,
     settle: Callable[[DataFrame], None] | None = None,
+    on_error: Callable[[str], None] | None = None,
 ) -> DataStreamWriter:
     """Have a query write to the sinks.
 
     ``check`` raises if a micro-batch may not be committed; ``settle`` gets its rows, with the
-    columns that sinks do not see, when all listeners have run.
+    columns that sinks do not see, when all listeners have run.  ``on_error`` gets the text of what
+    went wrong, which Spark does not pass on.
     """
     if check is None and settle is None:
         shown = frame.drop(*HIDDEN).writeStream
@@ -78,7 +80,7 @@ def attach(
         if len(sinks) == 1 and isinstance(sinks[0], Mapping) and not _is_summary(sinks[0]):
             kind, options = _split(sinks[0])
             return shown.format(kind).options(**options)
-    return frame.writeStream.foreachBatch(KeptBatch(tuple(sinks), of, check, settle))
+    return frame.writeStream.foreachBatch(KeptBatch(tuple(sinks), of, check, settle, on_error))
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class KeptBatch:
     of: SummaryOf
     check: Callable[[], None] | None
     settle: Callable[[DataFrame], None] | None = None
+    on_error: Callable[[str], None] | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         frame.persist()
@@ -102,6 +105,10 @@ class KeptBatch:
                 self.check()
             if self.settle is not None:
                 self.settle(frame)
+        except Exception as error:
+            if self.on_error is not None:
+                self.on_error(str(error))
+            raise
         finally:
             frame.unpersist()
 
