@@ -143,9 +143,7 @@ def run(
             checkpoint = cleanup.enter_context(made)
         files = ControlFiles(directory)
         spark.dataSource.register(source_of(pack(program), pops=program.pops))
-        breaker = None
-        if failures_max is not None:
-            breaker = CircuitBreaker(app.group, listener_names(program), failures_max)
+        breaker = _breaker(program)
         options: dict[str, str | int] = {
             CONTROL_DIRECTORY: directory,
             MAX_MESSAGES: messages_max,
@@ -172,6 +170,12 @@ def run(
         plot=plot,
         metrics=metrics,
     )
+
+
+def _breaker(program: Program) -> CircuitBreaker | None:
+    if program.failures_max is None:
+        return None
+    return CircuitBreaker(program.config.group, listener_names(program), program.failures_max)
 
 
 def _triggered(
