@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +117,13 @@ def _argument(argument: Any) -> str:
 def _value(option: Any) -> str:
     if option.is_flag:
         return ""
-    kind = option.type_descriptor.annotation
     if option.metavar:
         text = option.metavar
-    elif isinstance(kind, type) and issubclass(kind, Enum):
-        text = "|".join(str(each.value) for each in kind)
+    elif choices := getattr(option.type, "choices", None):
+        text = "|".join(choices)
     else:
-        text = {int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
+        words = {"int": "NUMBER", "float": "NUMBER", "path": "PATH"}
+        text = words.get(option.type.name.removesuffix(" range"), "TEXT")
     return f"`{_cell(text)}`"
 
 
