@@ -27,6 +27,7 @@ def orders(own_broker: EmbeddedBroker) -> EmbeddedBroker:
         for number in range(10):
             tags = "paid" if number % 2 else "cancelled"
             producer.send(Message("orders", b"o-%d" % number, tags=tags))
+        producer.send(Message("videos", b"v-1"))
     return own_broker
 
 
@@ -60,6 +61,7 @@ def test_the_guide_runs_from_its_first_line_to_its_last(
     shown = capsys.readouterr().out
     assert "|keys|" in shown, "the table of the first read"
     assert "|consumed|   10|" in shown, "what became of the orders"
+    assert orders.lag("transcode") == 0, "what was popped is acknowledged"
     assert names["copy"].count() == 10
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 5
     assert orders.lag("billing") == 0

@@ -144,18 +144,14 @@ def run(
         files = ControlFiles(directory)
         spark.dataSource.register(source_of(pack(program), pops=program.pops))
         breaker = _breaker(program)
-        options: dict[str, str | int] = {
-            CONTROL_DIRECTORY: directory,
-            MAX_MESSAGES: messages_max,
-            PARTITIONS: spark.sparkContext.defaultParallelism,
-            SLIM: str(not sinks).lower(),
-            **({} if target_ms is None else {TARGET_MS: target_ms}),
-        }
-        frame = spark.readStream.format(NAME).options(**options).load()
-        frame = observe_outcomes(frame)
-        writer = _attached(frame, sinks, program, files, breaker).option(
-            "checkpointLocation", checkpoint
-        )
+        options: dict[str, str | int] = {CONTROL_DIRECTORY: directory, MAX_MESSAGES: messages_max}
+        options[PARTITIONS] = spark.sparkContext.defaultParallelism
+        options[SLIM] = str(not sinks).lower()
+        if target_ms is not None:
+            options[TARGET_MS] = target_ms
+        frame = observe_outcomes(spark.readStream.format(NAME).options(**options).load())
+        writer = _attached(frame, sinks, program, files, breaker)
+        writer = writer.option("checkpointLocation", checkpoint)
         query = start_query(_triggered(writer, trigger, available_now))
     except BaseException:
         cleanup.close()
