@@ -62,7 +62,7 @@ def run(project: Path, namesrv: str) -> str:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     done = subprocess.run(
-        ["bash", COMMAND, "run"],
+        ["bash", COMMAND, "--conf", "spark.sql.catalogImplementation=hive", "run"],
         check=False,
         capture_output=True,
         text=True,

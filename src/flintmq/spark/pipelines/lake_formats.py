@@ -104,7 +104,7 @@ def package_for(kind: LakeFormat, version: str | None = None) -> str:
             f"has no release for Spark {version}, the newest is for {newest}: "
             f"pip install 'pyspark=={newest}.*', or write parquet"
         )
-        raise InvalidSetting("format", kind, reason)
+        raise InvalidSetting("format", kind.value, reason)
     return known[release]
 
 
@@ -133,7 +133,7 @@ def require_format(spark: SparkSession, kind: LakeFormat) -> None:
             f"the session lacks {package} and its settings: make it by "
             f"spark_session(…, **lake_settings('{kind}'))"
         )
-        raise InvalidSetting("format", kind, reason)
+        raise InvalidSetting("format", kind.value, reason)
 
 
 class LakeTable:
