@@ -84,11 +84,11 @@ def stored(namesrv: str, topic: str) -> int:
         return sum(consumer.max_offset(queue) for queue in consumer.queues(topic))
 
 
-def send_half(namesrv: str, seed: str, before: int) -> None:
+def send_half(namesrv: str, seed: str, before: int, *, timers: bool) -> None:
     """Half of all messages; come back when what was delayed is there too."""
     with Producer("shop", namesrv=namesrv) as producer:
         wait_for_slave(producer)
-        send_rounds(producer, COUNT // 2, seed)
+        send_rounds(producer, COUNT // 2, seed, timers=timers)
         send_rare_kinds(producer, namesrv)
     rounds = before + COUNT // 2 // ROUND
     for topic, each in (("late", LATE), ("timed", TIMED)):
@@ -127,16 +127,16 @@ def read_patiently(namesrv: str, group: str, topic: str, *, commits: bool) -> di
 def test_a_million_messages_of_all_kinds_are_equal_on_both_sides(
     tmp_path: Path, master_is: str, slave_is: str
 ) -> None:
-    began = time.monotonic()
+    began, timers = time.monotonic(), "4.9.7" not in (master_is, slave_is)
     with running_pair(tmp_path, master_is, slave_is, **SETTINGS) as (namesrv, master, slave):
         wait_until("both to register", lambda: len(addresses(namesrv)) == 2, PATIENCE_S)
-        send_half(namesrv, "1", 0)
+        send_half(namesrv, "1", 0, timers=timers)
         wait_until("equal logs", lambda: logs_are_same(master, slave), PATIENCE_S)
         half_s = time.monotonic() - began
 
         master, slave = swap_roles(master, slave)
         wait_until("both to register", lambda: len(addresses(namesrv)) == 2, PATIENCE_S)
-        send_half(namesrv, "2", COUNT // 2 // ROUND)
+        send_half(namesrv, "2", COUNT // 2 // ROUND, timers=timers)
         wait_until("equal logs", lambda: logs_are_same(master, slave), PATIENCE_S)
 
         at = addresses(namesrv)
