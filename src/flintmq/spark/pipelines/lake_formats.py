@@ -182,6 +182,8 @@ class LakeTable:
 
     def writer(self, frame: DataFrame) -> DataStreamWriter:
         """The sink of the format, without checkpoint and trigger."""
+        if self.kind is LakeFormat.ICEBERG:  # it takes columns by their order; new ones are last
+            frame = frame.select(*map(_quoted, self.read().columns))
         writer = frame.writeStream.format(self.kind).outputMode("append")
         if self.kind is LakeFormat.ICEBERG:
             # Rows of a batch are not sorted by partition, so a task keeps a file open for each.
