@@ -89,9 +89,11 @@ class Workers:
 
 
 def send_all(namesrv: str) -> set[bytes]:
-    """Send; the bodies that both brokers have."""
+    """Send, once the slave follows; the bodies that both brokers have."""
     taken = set()
     with Producer("shop", namesrv=namesrv) as producer:
+        first = Message("first", b"first")
+        wait_for(lambda: producer.send(first).status is SendStatus.OK, PATIENCE_S)
         for number in range(MESSAGES):
             body = b"%d" % number
             if producer.send(Message(TOPIC, body)).status is SendStatus.OK:
