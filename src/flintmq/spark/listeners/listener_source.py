@@ -59,8 +59,9 @@ CONTROL_DIRECTORY: Final = "controlDirectory"
 MAX_MESSAGES: Final = "maxMessages"
 TARGET_MS: Final = "targetMs"
 SLIM: Final = "slim"
-TRUE: Final = "true"
 """Whether nobody reads the rows: then they have no columns but what tasks report."""
+
+TRUE: Final = "true"
 PARTITIONS: Final = "partitions"
 
 
