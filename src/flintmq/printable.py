@@ -11,15 +11,25 @@ Invariant: what `printable` returns is one line without controls.
 
 from __future__ import annotations
 
+from typing import Final
 from unicodedata import category
 
 _SPACES = "Zs"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
+REASON_CHARACTERS_MAX: Final = 400
+"""Of a reason that people read beside what was wrong."""
+
 
 def printable(text: str) -> str:
     """One line in which every character can be seen."""
     return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def printable_reason(text: str) -> str:
+    """`printable` for the reason of an error, which may repeat a body: its beginning."""
+    said = printable(text)
+    return said if len(said) <= REASON_CHARACTERS_MAX else said[: REASON_CHARACTERS_MAX - 1] + "…"
 
 
 def printable_lines(text: str) -> str:

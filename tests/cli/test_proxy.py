@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
 
 from flintmq.client.admin import Admin
 from flintmq.embedded.embedded_users import EmbeddedUser, write_users

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 def proxy(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxied]:
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
     behind: Behind = request.param
     if behind is not Behind.OURS:
         skip_without("java", "mvn")

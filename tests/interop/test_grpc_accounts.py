@@ -43,7 +43,7 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+    pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
     directory = tmp_path_factory.mktemp("guarded")
     accounts, audit = directory / "accounts", directory / "audit.jsonl"
     accounts.mkdir()

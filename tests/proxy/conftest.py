@@ -9,7 +9,7 @@ import pytest
 
 from flintmq.embedded.broker import EmbeddedBroker
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
 
 from support.proxy.grpc_client import GrpcClient
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
 
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.net.address import Address

@@ -81,17 +81,6 @@ def test_a_proxy_that_enforces_tls_serves_nobody_without(tmp_path: Path) -> None
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_whoever_comes_past_the_relay_is_not_served(broker: EmbeddedBroker) -> None:
-    def inner(servers: Servers) -> str:
-        assert servers.grpc is not None
-        return str(servers.grpc.proxy._relay.inner)
-
-    with GrpcClient(broker.call(inner)) as client, pytest.raises(grpc.RpcError) as refused:
-        client.call("Heartbeat", new("Heartbeat"))
-
-    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 @pytest.mark.parametrize("call", ["PullMessage", "GetOffset", "SyncLiteSubscription", "Other"])
 def test_calls_that_are_not_served_say_so(broker: EmbeddedBroker, call: str) -> None:
     channel: Any = grpc.insecure_channel(broker.grpc)

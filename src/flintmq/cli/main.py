@@ -61,7 +61,7 @@ PARTS: Final = {
     "consume": CommandPart("flintmq.cli.traffic.consume", "consume", MESSAGES),
     "query": CommandPart("flintmq.cli.traffic.query", "query", MESSAGES),
     "message": CommandPart("flintmq.cli.message_life", "app", MESSAGES),
-    "lake": CommandPart("flintmq.cli.lake", "lake", MESSAGES),
+    "lake": CommandPart("flintmq.cli.lake", "app", MESSAGES),
     "cluster": CommandPart("flintmq.cli.cluster.cluster_commands", "app", INSPECT),
     "topic": CommandPart("flintmq.cli.topic.topic_report_command", "app", INSPECT),
     "group": CommandPart("flintmq.cli.group.group_commands", "app", INSPECT),
@@ -75,7 +75,7 @@ PARTS: Final = {
 }
 """Commands, and groups of commands, by their names."""
 
-ASKING: Final = frozenset({"consume", "lake", "query", "send", "sizing", "tail"})
+ASKING: Final = frozenset({"consume", "query", "send", "sizing", "tail"})
 """Commands that ask a cluster, by whose exit codes they end.  Groups tell theirs themselves."""
 
 CLUSTER_FLAG: Final = "--cluster"

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from flintmq.access.accounts import Accounts
 from flintmq.errors import MissingExtra
-from flintmq.metrics.pages import Source
 from flintmq.net.address import Address
 from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.tls import ServerTls
-from flintmq.proxy.monitoring import proxy_source
 from flintmq.proxy.server_settings import ProxySettings, require_grpc
 
 if TYPE_CHECKING:
     from flintmq.client.engine.client_config import ClientConfig
+    from flintmq.metrics.pages import Source
     from flintmq.proxy.server import ProxyServer
 
 SELF_MADE_DAYS: Final = 3_650
@@ -58,6 +57,8 @@ class GrpcDoor:
     @property
     def source(self) -> Source:
         """What is measured of the proxy."""
+        from flintmq.proxy.monitoring import proxy_source
+
         return proxy_source(self.proxy)
 
     async def stop(self) -> None:

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flintmq.access.accounts import Accounts
 from flintmq.broker.config.broker_config import BrokerConfig
-from flintmq.broker.monitoring.broker_source import broker_source
 from flintmq.broker.server import BrokerServer
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.core.account import Account
@@ -31,9 +31,7 @@ from flintmq.embedded.grpc_door import GrpcDoor, GrpcPlan, open_door
 from flintmq.embedded.movable_clock import MovableClock, MovableTiming
 from flintmq.errors import StoreLocked, Unreachable
 from flintmq.logs import logger
-from flintmq.metrics.pages import MetricsServer, Source, serve_metrics
 from flintmq.nameserver.config import NameServerConfig
-from flintmq.nameserver.monitoring import name_server_source
 from flintmq.nameserver.server import NameServer
 from flintmq.nameserver.settings import Save
 from flintmq.net.address import Address
@@ -41,6 +39,9 @@ from flintmq.net.servers.server import no_gate
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.layout import LOCK_FILE
+
+if TYPE_CHECKING:
+    from flintmq.metrics.pages import MetricsServer, Source
 
 log = logger(__name__)
 
@@ -131,6 +132,8 @@ class Servers:
                 servers._plans[broker.key] = broker
                 await servers.start_broker(broker.key)
             if metrics is not None:
+                from flintmq.metrics.pages import serve_metrics  # most starts do not need it
+
                 servers.metrics = await serve_metrics(metrics, servers._sources())
             if grpc is not None:
                 await servers._open_grpc(grpc)
@@ -282,6 +285,9 @@ class Servers:
                 raise failure
 
     def _sources(self) -> list[Source]:
+        from flintmq.broker.monitoring.broker_source import broker_source
+        from flintmq.nameserver.monitoring import name_server_source
+
         return [
             *(broker_source(broker, node_id=key) for key, broker in self.brokers.items()),
             *map(name_server_source, self.name_servers),

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+KEPT: Final = 4_096
+"""Addresses whose text is kept: servers ask for that of a peer with every request."""
+
+
+@lru_cache(KEPT)
+def _text(packed: bytes) -> str:
+    return str(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +46,7 @@ class Host:
 
     @property
     def ip(self) -> str:
-        return str(IPv6Address(self.packed) if self.is_v6 else IPv4Address(self.packed))
+        return _text(self.packed)
 
     def __str__(self) -> str:
         return f"[{self.ip}]:{self.port}" if self.is_v6 else f"{self.ip}:{self.port}"

@@ -8,5 +8,6 @@
 
 `connection` matches answers to calls.  `codes` has the numbers, `body_limits` how long a body may
 be, `signature` signs a command, `compression` packs the body of a message, `replication` has the
-frames between masters and slaves, `pop` the handles and texts of pop consumption.
+frames between masters and slaves, `pop` the handles and texts of pop consumption, `http2` the
+frames of gRPC.
 """

@@ -13,21 +13,25 @@ Invariant: whatever a handler raises, its call ends with an answer, and the othe
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
 from inspect import isawaitable
 from time import perf_counter
 from typing import Any, Final
 
-import grpc
+from google.protobuf.message import DecodeError
 
-from flintmq.errors import FlintError
+from flintmq.errors import FlintError, RemoteProtocolError
 from flintmq.logs import logger
+from flintmq.net.http2.call_server import GrpcMethod
+from flintmq.net.http2.grpc_call import GrpcCall
+from flintmq.protocol.http2.grpc_form import GrpcStatus
 from flintmq.proxy.caller_rights import TELEMETRY, ProxyAccess
 from flintmq.proxy.calls.client_settings import BadSettings
 from flintmq.proxy.calls.receiving import ReceiveCalls
 from flintmq.proxy.calls.telemetry import Telemetry
 from flintmq.proxy.tables.call_counts import CallCounts
-from flintmq.proxy.wire.caller import Caller, client_id_of, read_metadata
+from flintmq.proxy.wire.caller import Caller, client_id_of
 from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.message_classes import (
     SERVICE,
@@ -56,8 +60,6 @@ RECEIVE: Final = "ReceiveMessage"
 
 Handle = Callable[[Any, Caller], Any]
 """Gives an answer, or something to wait for that does."""
-PeerOf = Callable[[str], str | None]
-"""Who is behind a connection, by what gRPC calls its peer; None for nobody who may be served."""
 
 
 class GrpcHandlers:
@@ -66,109 +68,108 @@ class GrpcHandlers:
     def __init__(
         self,
         access: ProxyAccess,
-        peer_of: PeerOf,
         unary: dict[str, Handle],
         receiving: ReceiveCalls,
         telemetry: Telemetry,
     ) -> None:
         assert set(unary) == set(UNARY)
         self._access = access
-        self._peer_of = peer_of
         self._unary = unary
         self._receiving = receiving
         self._telemetry = telemetry
         self.counts = CallCounts()
 
-    def handlers(self) -> Any:
-        """What a server of grpcio is given."""
-        methods = service_methods()
-        made = {}
-        for name in UNARY:
-            asked, answered = methods[name]
-            made[name] = grpc.unary_unary_rpc_method_handler(
-                self._served(name, answered),
-                request_deserializer=asked.FromString,
-                response_serializer=answered.SerializeToString,
-            )
-        asked, answered = methods[RECEIVE]
-        made[RECEIVE] = grpc.unary_stream_rpc_method_handler(
-            self._receive,
-            request_deserializer=asked.FromString,
-            response_serializer=answered.SerializeToString,
-        )
-        asked, answered = methods[TELEMETRY]
-        made[TELEMETRY] = grpc.stream_stream_rpc_method_handler(
-            self._tell,
-            request_deserializer=asked.FromString,
-            response_serializer=answered.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler(SERVICE, made)
+    def methods(self) -> dict[str, GrpcMethod]:
+        """What a server is given, by path."""
+        served = {name: GrpcMethod(self._served(name)) for name in UNARY}
+        served[RECEIVE] = GrpcMethod(self._receive)
+        served[TELEMETRY] = GrpcMethod(self._tell, takes_many=True)
+        return {f"/{SERVICE}/{name}": method for name, method in served.items()}
 
-    def _served(self, name: str, answered: Any) -> Callable[[Any, Any], Awaitable[Any]]:
-        handle = self._unary[name]
+    def _served(self, name: str) -> Callable[[GrpcCall], Coroutine[Any, Any, None]]:
+        handle, (asked, answered) = self._unary[name], _CLASSES[name]
+        admit, counts, parse = self._access.admit, self.counts, asked.FromString
 
-        async def serve(request: Any, context: Any) -> Any:
+        async def serve(call: GrpcCall) -> None:
             began_s = perf_counter()
+            request = _parsed(parse, call.take())
             try:
-                caller = self._access.admit(name, request, await self._caller(context))
+                caller = admit(name, request, caller_of(call))
                 answer = handle(request, caller)
                 if isawaitable(answer):
                     answer = await answer
             except Exception as error:
                 answer = answered(status=_told(name, error).status)
-            self.counts.answered(name, answer.status.code, perf_counter() - began_s)
-            return answer
+            counts.answered(name, answer.status.code, perf_counter() - began_s)
+            call.finish(answer.SerializeToString())
 
         return serve
 
-    async def _receive(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def _receive(self, call: GrpcCall) -> None:
+        request = _parsed(_CLASSES[RECEIVE][0].FromString, call.take())
         with self.counts.stream(RECEIVE) as counted:
             try:
-                caller = self._access.admit(RECEIVE, request, await self._caller(context))
-                async for answer in self._receiving.receive_message(request, caller):
-                    if answer.HasField("status"):
-                        counted(answer.status.code)
-                    yield answer
+                caller = self._access.admit(RECEIVE, request, caller_of(call))
+                async with aclosing(self._receiving.receive_message(request, caller)) as answers:
+                    async for answer in answers:
+                        if answer.HasField("status"):
+                            counted(answer.status.code)
+                        await call.send(answer.SerializeToString())
             except Exception as error:
                 refused = _told(RECEIVE, error)
                 counted(refused.code)
-                yield ReceiveMessageResponse(status=refused.status)
-                yield self._receiving.delivered_now()
+                await call.send(ReceiveMessageResponse(status=refused.status).SerializeToString())
+                await call.send(self._receiving.delivered_now().SerializeToString())
+            call.end()
 
-    async def _tell(self, commands: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def _tell(self, call: GrpcCall) -> None:
         with self.counts.stream(TELEMETRY) as counted:
             try:
-                caller = self._access.admit(TELEMETRY, None, await self._caller(context))
-                async for command in self._telemetry.telemetry(commands, caller):
-                    yield command
+                caller = self._access.admit(TELEMETRY, None, caller_of(call))
+                told = self._telemetry.telemetry(_commands(call), caller)
+                async with aclosing(told) as commands:
+                    async for command in commands:
+                        await call.send(command.SerializeToString())
                 counted(Code.OK)
             except BadSettings as bad:
                 unserved = bad.is_unserved
                 counted(Code.INTERNAL_SERVER_ERROR if unserved else Code.BAD_REQUEST)
-                code = grpc.StatusCode.INTERNAL if unserved else grpc.StatusCode.INVALID_ARGUMENT
-                await context.abort(code, bad.text)
+                status = GrpcStatus.INTERNAL if unserved else GrpcStatus.INVALID_ARGUMENT
+                call.fail(status, bad.text)
+                return
             except Exception as error:
                 refused = _told(TELEMETRY, error)
                 counted(refused.code)
-                yield TelemetryCommand(status=refused.status)
+                await call.send(TelemetryCommand(status=refused.status).SerializeToString())
+            call.end()
 
-    async def _caller(self, context: Any) -> Caller:
-        peer = self._peer_of(context.peer())
-        if peer is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "use the address of the proxy")
-        metadata = read_metadata(context.invocation_metadata() or ())
-        left_s = context.time_remaining()
-        deadline_ms = None if left_s is None else max(0, int(left_s * 1000))
-        assert peer is not None
-        return Caller(client_id_of(metadata), peer, deadline_ms, metadata)
+
+_CLASSES: Final = service_methods()
+
+
+def caller_of(call: GrpcCall) -> Caller:
+    """Who makes a call; `StatusRefusal` where it does not say so."""
+    metadata = call.metadata
+    return Caller(client_id_of(metadata), call.peer, call.left_ms, metadata)
+
+
+async def _commands(call: GrpcCall) -> AsyncIterator[Any]:
+    parse = _CLASSES[TELEMETRY][0].FromString
+    async for message in call.messages():
+        yield _parsed(parse, message)
+
+
+def _parsed(parse: Callable[[bytes], Any], message: bytes) -> Any:
+    try:
+        return parse(message)
+    except DecodeError:
+        raise RemoteProtocolError("Exception deserializing request!") from None
 
 
 def _told(name: str, error: Exception) -> StatusRefusal:
     """What a client is told of an error; a fault of ours is logged as well."""
     if isinstance(error, StatusRefusal):
         return error
-    if isinstance(error, grpc.aio.AbortError):
-        raise error
     if isinstance(error, FlintError):
         return refusal_of(error)
     log.error("%s failed", name, exc_info=error)

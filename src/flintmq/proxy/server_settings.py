@@ -1,4 +1,4 @@
-"""How a proxy is to run.  This may be imported without grpcio."""
+"""How a proxy is to run.  This may be imported without protobuf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from flintmq.errors import MissingExtra
 from flintmq.net.address import Address
-from flintmq.net.servers.relay import RelayLimits
+from flintmq.net.servers.mixed_listener import ListenerLimits
 from flintmq.net.tls import ServerTls
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ProxyLimits:
     streams_max: int = 1_000
     """Calls at once on one connection."""
     metadata_bytes_max: int = 16 * 1024
-    relay: RelayLimits = field(default_factory=RelayLimits)
+    listener: ListenerLimits = field(default_factory=ListenerLimits)
     stop_s: float = 3.0
     """How long calls may take to end when the proxy stops."""
 
@@ -51,7 +51,5 @@ def require_grpc() -> None:
     """Raise `MissingExtra` unless everything is installed that a proxy needs."""
     try:
         import google.protobuf  # noqa: F401
-        import grpc  # noqa: F401
-    except ImportError as error:
-        package = "protobuf" if (error.name or "").startswith("google") else "grpcio"
-        raise MissingExtra(package, "grpc") from None
+    except ImportError:
+        raise MissingExtra("protobuf", "grpc") from None

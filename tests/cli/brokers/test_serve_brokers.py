@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -18,10 +20,16 @@ from typer.testing import CliRunner
 from flintmq import FlintError, LitePullConsumer, Message, Producer
 from flintmq.cli.all_commands import app
 from flintmq.cli.broker import choose
-from flintmq.cli.brokers.broker_group import RESTART_MAX_S, BrokerGroup, restart_wait_s
+from flintmq.cli.brokers.broker_group import (
+    RESTART_MAX_S,
+    BrokerGroup,
+    BrokerMember,
+    restart_wait_s,
+)
 from flintmq.cli.brokers.broker_shares import broker_shares
-from flintmq.cli.brokers.child_lines import BrokerReady, ChildPlan
+from flintmq.cli.brokers.child_lines import BrokerReady, ChildPlan, TopicMade, line_of
 from flintmq.cli.shared.server_process import LogLevel
+from flintmq.protocol.bodies.topic import TopicConfig
 from support.cli.asking import Ended, Shell
 from support.cli.serving import ANYWHERE, ending, failing, running
 from support.embedded.asking import cluster, route, send
@@ -235,6 +243,32 @@ def test_a_group_is_ready_once_every_broker_is(tmp_path: Path) -> None:
 
     assert before == ["broker-a does not run", "broker-b does not run"]
     assert group.source().why_not_ready() == []
+
+
+def test_what_a_broker_was_told_before_it_ended_is_told_again(tmp_path: Path) -> None:
+    """It may have ended before it read that."""
+    heard = asyncio.run(told_to_one_that_ends(tmp_path))
+
+    assert heard == [line_of(TopicMade(TopicConfig(topic_name="orders")))] * 2
+
+
+async def told_to_one_that_ends(tmp_path: Path) -> list[bytes]:
+    chosen = choose(
+        data=tmp_path, listen=ANYWHERE, name=None, flush=None, advertise=None, file=None
+    )
+    (share,) = broker_shares(chosen, 1)
+    plan = ChildPlan(share, (), None, None, None, LogLevel.INFO)
+    member = BrokerMember(plan, lambda member, told: None, asyncio.Event())
+    heard: list[bytes] = []
+    process = SimpleNamespace(stdin=SimpleNamespace(write=heard.append))
+    ready = BrokerReady("127.0.0.1:1", "127.0.0.1:1")
+    member.process, member.ready = process, ready  # type: ignore[assignment]
+
+    member.have(TopicConfig(topic_name="orders"))
+    member.ready = None
+    member.ended()
+    member.take(ready)
+    return heard
 
 
 def nodes_of(found: Scrape) -> set[str]:

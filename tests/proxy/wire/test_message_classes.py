@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import pytest
 
-pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[grpc]'")
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'flintmq[dev]'")
 
 from google.protobuf import descriptor_pool
 

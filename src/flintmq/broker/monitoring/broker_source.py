@@ -47,6 +47,7 @@ def broker_source(server: Watched, node_id: str | None = None) -> Source:
     """
     if server.engine.calls is None:
         server.engine.calls = RequestTimes(server.now_ms, processors())
+        server.engine.pulls.calls = server.engine.calls
     times, state = server.engine.calls, server.state
 
     def samples() -> Work:

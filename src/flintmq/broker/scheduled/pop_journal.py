@@ -213,6 +213,14 @@ class PopJournal:
             return True
         return False
 
+    def past_own(self, offset: QueueOffset, stop: int) -> QueueOffset:
+        """The first offset from here on whose record was not written here; asked once."""
+        own = self._own
+        while offset in own and offset < stop:
+            own.discard(offset)
+            offset = QueueOffset(offset + 1)
+        return offset
+
     def read_revive_topic(self, state: BrokerTables) -> None:
         """Take what a RocketMQ broker left in the revive topic."""
         if self._is_read:

@@ -267,17 +267,18 @@ class Timers:
             if self._journal is not None:
                 self._journal.read_revive_topic(state)
         self._next = max(self._next, state.log.min_offset(TIMER_TOPIC, 0))
+        if self._journal is not None:
+            self._next = self._journal.past_own(self._next, stop)
         left = READ_RECORDS
         while left and self._next < stop:
-            units = state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)
+            if not (units := state.log.lookup.entries(TIMER_TOPIC, 0, self._next, left)):
+                break
             for unit in units:
                 if self._journal is None or not self._journal.is_own(self._next):
                     record = record_of(state, unit, TIMER_TOPIC, 0, self._next)
                     self._schedule_record(state, record, self._next)
                 self._next = QueueOffset(self._next + 1)
             left -= len(units)
-            if not units:
-                break
         if self.is_ready and not was_ready and self._journal is not None:
             self._journal.settle(state)
 

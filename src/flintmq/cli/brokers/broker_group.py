@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -54,6 +55,9 @@ STOP_S: Final = 23.0
 
 TOPICS_WAITING_MAX: Final = 10_000
 """Topics kept for a broker that does not run; a message to it makes the rest."""
+
+TOLD_AGAIN_S: Final = 5.0
+"""Topics told so shortly before a broker ended are told again: it may not have heard of them."""
 
 CHILD_MODULE: Final = "flintmq.cli.brokers.broker_child"
 
@@ -139,6 +143,7 @@ class BrokerMember:
         self._stopping = stopping
         self._was_ready = asyncio.Event()
         self._topics: dict[str, TopicConfig] = {}  # to be told when it is ready
+        self._told: deque[tuple[float, TopicConfig]] = deque(maxlen=TOPICS_WAITING_MAX)
         self._life: asyncio.Task[int] | None = None
 
     async def begin(self) -> None:
@@ -213,17 +218,19 @@ class BrokerMember:
             process.stdin.close()
         try:
             while line := await process.stdout.readline():
-                self._take(read_line(line))
+                self.take(read_line(line))
         except (msgspec.MsgspecError, ValueError):
             log.exception("%s: a line that cannot be read", self.name)
             process.kill()
         finally:
             self.ready = None
+            self.ended()
         code = await process.wait()
         self.process = None
         return code
 
-    def _take(self, told: ChildLine) -> None:
+    def take(self, told: ChildLine) -> None:
+        """It said something."""
         if isinstance(told, BrokerReady):
             self.ready = told
             self._plan = _same_ports(self._plan, told)
@@ -233,9 +240,18 @@ class BrokerMember:
             self._was_ready.set()
         self._heard(self, told)
 
+    def ended(self) -> None:
+        """Its process ended: what it was told last waits for the next start."""
+        since_s = asyncio.get_running_loop().time() - TOLD_AGAIN_S
+        for told_s, topic in self._told:
+            if told_s >= since_s:
+                self.have(topic)
+        self._told.clear()
+
     def _tell(self, topic: TopicConfig) -> None:
         assert self.process is not None
         assert self.process.stdin is not None
+        self._told.append((asyncio.get_running_loop().time(), topic))
         self.process.stdin.write(line_of(TopicMade(topic)))
 
 

@@ -17,7 +17,7 @@ Invariant: the first answer of a stream is its status, the last one the time of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -107,7 +107,7 @@ class ReceiveCalls:
         """Receives that wait are answered now; none waits from here on."""
         self._stopping.set()
 
-    async def receive_message(self, request: Any, caller: Caller) -> AsyncIterator[Any]:
+    async def receive_message(self, request: Any, caller: Caller) -> AsyncGenerator[Any, None]:
         topic = topic_of(request.message_queue.topic)
         group = group_of(request.group)
         invisible_ms = invisible_time(request)

@@ -10,7 +10,7 @@ when the proxy stops, and with an error for settings that cannot be used.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from secrets import token_hex
 from typing import Any, Final
 
@@ -72,7 +72,9 @@ class Telemetry:
 
     # Calls
 
-    async def telemetry(self, commands: AsyncIterator[Any], caller: Caller) -> AsyncIterator[Any]:
+    async def telemetry(
+        self, commands: AsyncIterator[Any], caller: Caller
+    ) -> AsyncGenerator[Any, None]:
         """Serve one stream; raises `BadSettings` for settings that end it."""
         outbox = TelemetryOutbox()
         reading = asyncio.ensure_future(self._read(commands, caller, outbox))

@@ -7,7 +7,7 @@ versions are only shown to people.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,15 +53,6 @@ class Caller:
     @property
     def ip(self) -> str:
         return self.peer.rpartition(":")[0].strip("[]")
-
-
-def read_metadata(pairs: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
-    """Metadata as text; the first of several values counts."""
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if isinstance(value, str):
-            found.setdefault(name, value)
-    return found
 
 
 def client_id_of(metadata: Mapping[str, str]) -> str:

@@ -1,16 +1,11 @@
-"""A listener that carries bytes to another listener of the same process, TLS taken off.
+"""A listener that takes peers with and without TLS on one port.
 
     peer ─► first byte ─┬─ 0x16 ─► TLS handshake ─┐
-                        └─ else ──────────────────┴─► inner listener, on loopback
+                        └─ else ──────────────────┴─► protocol of the owner
 
-It is for servers that cannot take plain and encrypted peers on one port themselves.  What the bytes
-mean is theirs.  A side that reads slowly stops the other one from being read, so a connection holds
-no more than the buffers of its two sockets.
+What the bytes mean is for the protocol that the owner gives each connection.
 
-The inner listener sees only loopback: `peer_of` tells who is behind a connection to it.  Whoever
-connects to it past the relay is behind nobody, and is for the inner server to refuse.
-
-Invariant: a connection counts from its accept to its close, and both of its sides end together.
+Invariant: a connection counts from its accept to its close.
 """
 
 from __future__ import annotations
@@ -18,16 +13,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from flintmq.errors import FlintError, InvalidSetting
+from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
-from flintmq.net.limits import LINGER_MS
 from flintmq.net.reasons import why, why_not_admitted
-from flintmq.net.servers.streams import first_byte, open_stream, send_at_once
+from flintmq.net.servers.streams import first_byte
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 from flintmq.net.watched_tls import WatchedTls
 
@@ -42,71 +37,40 @@ TLS_WATCH_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class RelayLimits:
+class ListenerLimits:
     connections_max: int = 10_000
     handshake_ms: int = 10_000
     """Within this time a peer must send its first byte and end its TLS handshake."""
 
 
-class _Side(asyncio.Protocol):
-    """One of the two connections that carry the same bytes."""
+class ServedProtocol(Protocol):
+    """What the owner gives a connection."""
 
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.other: _Side
-        self.ended = asyncio.get_running_loop().create_future()
-        self._early: list[bytes] = []  # what came before this side was connected
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done once the connection is closed."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        send_at_once(transport)
-        for data in self._early:
-            self.write(data)
-        self._early.clear()
-
-    def write(self, data: bytes) -> None:
-        """Send what the other side got."""
-        if self.transport is None:
-            self._early.append(data)  # greetings of a server: some hundred bytes
-        elif not self.transport.is_closing():
-            self.transport.write(data)
-
-    def data_received(self, data: bytes) -> None:
-        self.other.write(data)
-
-    def pause_writing(self) -> None:
-        other = self.other.transport
-        if other is not None and not other.is_closing():
-            other.pause_reading()
-
-    def resume_writing(self) -> None:
-        other = self.other.transport
-        if other is not None and not other.is_closing():
-            other.resume_reading()
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
-        if self.other.transport is not None:
-            self.other.transport.close()
+    def abort(self, reason: str) -> None: ...
 
 
-class Relay:
-    """A listening socket before an inner one.  `relay_to` makes one."""
+Make = Callable[[str], ServedProtocol]
+"""Gives a connection its protocol, by who is at the other end; it is an `asyncio.Protocol`."""
+
+
+class MixedListener:
+    """A listening socket and its connections.  `listen_mixed` makes one."""
 
     def __init__(
-        self, listener: socket.socket, tls: ServerTls | None, alpn: str, limits: RelayLimits
+        self, listener: socket.socket, tls: ServerTls | None, alpn: str, limits: ListenerLimits
     ) -> None:
         self.address = Address(*listener.getsockname()[:2])
         """Where it really listens, when port 0 was asked for."""
-        self.inner: Address | None = None
-        """Where the bytes go; until that is known, nobody is accepted."""
         self._listener = listener
         self._mode = TlsMode.OFF if tls is None else tls.mode
         self._tls = None if tls is None else WatchedTls(tls)
         self._alpn = alpn
         self._limits = limits
-        self._peers: dict[int, str] = {}
+        self._make: Make
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
 
@@ -114,13 +78,9 @@ class Relay:
     def connection_count(self) -> int:
         return len(self._tasks)
 
-    def peer_of(self, port: int) -> str | None:
-        """Who is behind a connection that comes to the inner listener from a port of loopback."""
-        return self._peers.get(port)
-
-    def open(self, inner: Address) -> None:
+    def open(self, make: Make) -> None:
         """Accept from now on."""
-        self.inner = inner
+        self._make = make
         self._loops.append(asyncio.ensure_future(self._accept()))
         if self._tls is not None:
             self._loops.append(asyncio.ensure_future(self._watch(self._tls)))
@@ -133,6 +93,7 @@ class Relay:
     async def stop(self) -> None:
         """Accept no more, and cut what is open."""
         self.stop_accepting()
+        await asyncio.sleep(0)  # one that was cancelled before its begin would close nothing
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
@@ -163,32 +124,26 @@ class Relay:
             tls.take_changes()
 
     async def _serve(self, accepted: socket.socket, peer: str) -> None:
-        assert self.inner is not None
-        inside, outside, port = _Side(), _Side(), 0
-        inside.other, outside.other = outside, inside
         loop, is_ours = asyncio.get_running_loop(), True
+        protocol: ServedProtocol | None = None
         try:
             accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(self._limits.handshake_ms / 1000):
                 context = await self._choose(accepted)
-                await open_stream(self.inner, lambda: inside, self._limits.handshake_ms)
-                assert inside.transport is not None
-                port = inside.transport.get_extra_info("sockname")[1]
-                self._peers[port] = peer
+                made = protocol = self._make(peer)
                 is_ours = False
-                await loop.connect_accepted_socket(lambda: outside, accepted, ssl=context)
-            await asyncio.wait({inside.ended, outside.ended}, return_when=asyncio.FIRST_COMPLETED)
-        except (OSError, FlintError) as error:
-            said = why_not_admitted(error) if isinstance(error, OSError) else str(error)
-            log.info("%s: not admitted: %s", peer, said)
+                await loop.connect_accepted_socket(
+                    lambda: cast(asyncio.Protocol, made), accepted, ssl=context
+                )
+            await asyncio.shield(made.ended)
+        except OSError as error:
+            log.info("%s: not admitted: %s", peer, why_not_admitted(error))
         finally:
-            self._peers.pop(port, None)
             if is_ours:
                 accepted.close()
-            for side in (inside, outside):
-                if side.transport is not None:
-                    side.transport.close()
-                    loop.call_later(LINGER_MS / 1000, side.transport.abort)
+            if protocol is not None and not protocol.ended.done():
+                protocol.abort("it was not admitted, or the listener was stopped")
 
     async def _choose(self, accepted: socket.socket) -> ssl.SSLContext | None:
         """The TLS context to go on with, or None for a plain connection."""
@@ -204,14 +159,14 @@ class Relay:
         return None
 
 
-def listen_for_relay(
+def listen_mixed(
     listen: Address,
     *,
     tls: ServerTls | None,
     alpn: str,
-    limits: RelayLimits | None = None,
-) -> Relay:
-    """Take an address; nobody is accepted before `Relay.open`."""
+    limits: ListenerLimits | None = None,
+) -> MixedListener:
+    """Take an address; nobody is accepted before `MixedListener.open`."""
     try:
         listener = socket.create_server(
             (listen.host, listen.port),
@@ -222,7 +177,7 @@ def listen_for_relay(
         raise InvalidSetting("listen address", str(listen), why(error)) from None
     listener.setblocking(False)
     try:
-        return Relay(listener, tls, alpn, limits or RelayLimits())
+        return MixedListener(listener, tls, alpn, limits or ListenerLimits())
     except BaseException:
         listener.close()
         raise

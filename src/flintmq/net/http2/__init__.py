@@ -1,0 +1,1 @@
+"""gRPC served on asyncio: connections of HTTP/2, the calls on them, and the server of both."""
