@@ -8,8 +8,11 @@
 
 mod batches;
 mod bytes;
+mod columns;
 mod frames;
 mod hashes;
+mod pulls;
+mod produce;
 mod records;
 mod sends;
 
@@ -17,7 +20,7 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 
 /// The version of the functions between both languages; `flintmq.kernel.choice` has the same.
-const FACE: u32 = 1;
+const FACE: u32 = 2;
 
 /// For the test of what happens then.
 #[pyfunction]
@@ -31,8 +34,11 @@ fn flintmq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PanicException", module.py().get_type::<PanicException>())?;
     module.add_function(wrap_pyfunction!(panic_now, module)?)?;
     module.add_function(wrap_pyfunction!(batches::lay_out_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::lay_out_columns, module)?)?;
     module.add_function(wrap_pyfunction!(frames::cut_frames, module)?)?;
     module.add_function(wrap_pyfunction!(hashes::hash_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(pulls::find_records, module)?)?;
+    module.add_function(wrap_pyfunction!(produce::lay_out_entries, module)?)?;
     module.add_function(wrap_pyfunction!(records::read_plain, module)?)?;
     module.add_function(wrap_pyfunction!(sends::lay_out_sends, module)?)?;
     Ok(())

@@ -5,6 +5,7 @@ from typing import Any
 
 from flintmq.kernel.python.batches import BatchForm, BatchRoom, LaidBatch
 from flintmq.kernel.python.frames import CutFrames
+from flintmq.kernel.python.plain_columns import ColumnWishes, LaidColumns, RawPage
 from flintmq.kernel.python.plain_records import Wishes
 from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
 from flintmq.model.host import Host
@@ -29,6 +30,7 @@ def lay_out_batch(
     laid_batch: type[LaidBatch],
     /,
 ) -> LaidBatch | None: ...
+def lay_out_columns(pages: list[RawPage], wishes: ColumnWishes, /) -> LaidColumns | None: ...
 def lay_out_sends(
     frames: list[RawFrame],
     start: int,

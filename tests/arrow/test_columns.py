@@ -57,6 +57,8 @@ from support.record_examples import (
 )
 from support.spark.pages import QUEUE, page_of
 
+pytestmark = pytest.mark.usefixtures("each_kernel")
+
 PART = ReadPart(Span(QUEUE, QueueOffset(0), QueueOffset(100)), "127.0.0.1:10911", 7)
 RAW = Shape(properties=Properties.RAW)
 MAP = Shape(properties=Properties.MAP)

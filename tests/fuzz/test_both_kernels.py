@@ -17,13 +17,17 @@ import pytest
 
 from flintmq.kernel.choice import Kernel
 from flintmq.kernel.face import Loops
+from flintmq.kernel.layout import field_span
 from flintmq.kernel.python.batches import UNIQUE_ID_START, BatchForm, BatchRoom
+from flintmq.kernel.python.plain_columns import ColumnWishes
 from flintmq.kernel.python.plain_records import Wishes
 from flintmq.kernel.python.sends import SendForm, SendRoom
 from flintmq.model.host import Host
+from flintmq.model.message import Message
 from flintmq.protocol.records.batch import join_batch
 from flintmq.protocol.records.lazy_properties import LaterProperties, PropertyMemo
 from flintmq.protocol.records.record_pattern import packed_host, pattern_of
+from flintmq.store.files.layout import UNIT_STRUCT
 from support.fuzz import corpus
 from support.fuzz.bending import bent
 from support.kernels import native_module
@@ -154,6 +158,61 @@ def for_lay_out_batch(chance: Random) -> tuple[Any, ...]:
     return body, form, room, lambda rest: (-len(rest), keys)
 
 
+def for_lay_out_columns(chance: Random) -> tuple[Any, ...]:
+    """Pages of one queue or of several, of which at most one is unusual."""
+    pieces = [
+        b"KEYS\x01a b\x02",
+        b"TAGS\x01t\x02",
+        b"KEYS\x01\x02",
+        b"KEYS\x01z",
+        b"\x02\x01",
+        b"K",
+    ]
+    pages = []
+    for _ in range(chance.randrange(4)):
+        octets = b"".join(
+            record(chance, chance.choice([0, 1, 90]), b"".join(chance.choices(pieces, k=k)), "t")
+            for k in chance.choices(range(5), k=chance.randrange(20))
+        )
+        low, high = chance.choice([(-(2**63), 2**63 - 1), (0, 2**39), (2**39, 2**40), (5, 5)])
+        delta = chance.choice([0, 0, 7, 2**63 - 1, -(2**63)])
+        pages.append((octets, low, high, delta))
+    if pages and chance.random() < 0.5:
+        number = chance.randrange(len(pages))
+        inputs = [pages[number][0], *chance.choices(corpus_records(), k=2)]
+        pages[number] = (bent(inputs, chance), *pages[number][1:])
+    fields = chance.sample(["queue_offset", "store_ms", "flag", "sys_flag", "born_ms"], 3)
+    spans = tuple((start, stop - start) for start, stop in map(field_span, fields))
+    names = tuple(chance.sample([b"KEYS", b"TAGS", b"UNIQ_KEY"], chance.randrange(4)))
+    switches = [chance.random() < 0.7 for _ in range(3)]
+    return pages, ColumnWishes(spans, names, *switches)
+
+
+def for_lay_out_entries(chance: Random) -> tuple[Any, ...]:
+    odd = chance.random() < 0.3
+    usual: dict[str, Any] = {
+        "tags": chance.choice([None, "paid", "żółć"]),
+        "flag": chance.choice([0, -7]),
+    }
+    others: list[dict[str, Any]] = [
+        {"keys": ["k"]}, {"properties": {"a": "b"}}, {"delay_level": 1}, {"delay_ms": 5},
+        {"deliver_at_ms": 9}, {"wait_stored": False}, {"tags": "x"}, {"flag": 5}, {},
+    ]  # fmt: skip
+    messages = [
+        Message(
+            chance.choice(["orders"] * 9 + ["bills"]) if odd else "orders",
+            chance.randbytes(chance.choice([1, 40, 40, 300])),
+            **(usual | chance.choice(others) if odd and chance.random() < 0.1 else usual),
+        )
+        for _ in range(chance.randrange(20))
+    ]
+    ids = [chance.randbytes(chance.choice([16, 16, 3])).hex() for _ in messages]
+    if odd and chance.random() < 0.1:
+        ids.append(chance.choice(["\udfff", "x"]))
+    room = chance.choice([1 << 20, 400]), chance.choice([1 << 20, 1 << 20, 2_000])
+    return messages, ids, chance.choice(["", "ns", "\ud800"] if odd else ["", "ns"]), *room
+
+
 def for_hash_keys(chance: Random) -> tuple[Any, ...]:
     alphabet = chance.choice(["AB01", "aż😀", "a\ud800\udc00b", "\uffff\U0010ffff"])
     counts = [chance.randrange(3) for _ in range(chance.randrange(1, 6))]
@@ -166,10 +225,38 @@ def for_hash_keys(chance: Random) -> tuple[Any, ...]:
     return [(chance.choice(topics), count, *place) for count in counts], keys
 
 
+def for_find_records(chance: Random) -> tuple[Any, ...]:
+    """A file of the log with records of a queue and of others, and units of some of them."""
+    pattern = pattern_of("orders", 1, chance.random() < 0.2, HOST.packed, HOST.port, 0, 0, 0)
+    host = packed_host(Host.parse("[::1]:9") if pattern.fixed_bytes > 104 else HOST)
+    low, first = chance.choice([0, 1 << 30]), chance.randrange(2**40)
+    log, units = bytearray(), bytearray()
+    sizes = chance.choice([[40], [0, 40, 41]])
+    for number in range(chance.choice([1, 5, 32, 140])):
+        if chance.random() < 0.2:
+            log += chance.randbytes(chance.choice([1, 30]))
+        place = first + number - (chance.random() < 0.02), low + len(log)
+        body = bytes(chance.choice(sizes))
+        octets = pattern.record(body, b"A\x01b\x02", 1_700, host, *place, 1_700)
+        units += UNIT_STRUCT.pack(low + len(log), len(octets), -5)
+        log += octets
+    file = bent([bytes(log)], chance) if chance.random() < 0.3 else bytes(log)
+    read = bent([bytes(units)], chance) if chance.random() < 0.3 else bytes(units)
+    high = low + chance.choice([len(log), len(log), len(log) + 50, len(log) // 2, 0])
+    log_from = chance.choice([0, 0, low, low + len(log) // 2])
+    bytes_max = chance.choice([1 << 20, 1 << 20, 3_000, len(log), 0, -1])
+    topic = chance.choice([b"\x06orders", b"\x06orders", b"\x05order", b"\x06orderz"])
+    queue_id = chance.choice([1, 1, 1, 2])
+    return read, first, memoryview(file), low, high, log_from, bytes_max, queue_id, topic
+
+
 INPUTS: dict[str, Callable[[Random], tuple[Any, ...]]] = {
     "cut_frames": for_cut_frames,
+    "find_records": for_find_records,
     "hash_keys": for_hash_keys,
     "lay_out_batch": for_lay_out_batch,
+    "lay_out_columns": for_lay_out_columns,
+    "lay_out_entries": for_lay_out_entries,
     "lay_out_sends": for_lay_out_sends,
     "read_plain": for_read_plain,
 }

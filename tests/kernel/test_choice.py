@@ -75,6 +75,28 @@ def test_a_compiled_kernel_of_another_version_is_not_used(
         choice.load("native")
 
 
+def test_a_compiled_kernel_without_a_function_is_not_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def known() -> str:
+        return "plain"
+
+    def newer() -> str:
+        return "plain"
+
+    kernel = choice.Kernel(module_of(known=lambda: "compiled"))
+    chosen = kernel.choose(known)
+    assert chosen() == "compiled"
+
+    with caplog.at_level(logging.WARNING):
+        assert kernel.choose(newer)() == "plain"
+    assert chosen() == "plain"
+    assert kernel.name == "python"
+    assert "it has no newer" in caplog.text
+    with pytest.raises(InvalidSetting, match="it has no newer"):
+        choice.Kernel(module_of(), "native").choose(newer)
+
+
 def test_a_panic_is_logged_once_and_plain_python_takes_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

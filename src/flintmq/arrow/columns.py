@@ -1,6 +1,8 @@
 """Pages of queues as Arrow batches, with no Python object per message.
 
-    pages ─► join small ones ─► `page_rows` ─► cut ─► one array per column ─► RecordBatch
+    pages ─► join small ones ─┬─ all plain ─► the compiled kernel ──────┬─► one array per column
+                              └─ else, or no compiled kernel ─► `page_rows` ─► cut ─┘      │
+                                                                              RecordBatch ◄┘
 
 Only the columns that are asked for are made, and of the properties only those that a column
 needs are looked for.  What is the same in every row is made once.
@@ -24,34 +26,28 @@ frame is `MalformedRecord`.  Every batch has the schema of `arrow_schema`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flintmq.arrow.bad_records import BadRecords
-from flintmq.arrow.byte_spans import binary_column, number_column, text_column, time_column
+from flintmq.arrow.byte_spans import text_column
+from flintmq.arrow.column_makers import MAKERS, NEEDS, RowSource, Source
 from flintmq.arrow.page_rows import Rows, rows_of
-from flintmq.arrow.property_columns import (
-    first_keys,
-    headers,
-    key_lists,
-    message_ids,
-    property_maps,
-)
+from flintmq.arrow.plain_pages import PlainPages
 from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.arrow.schema import Shape, arrow_schema
 from flintmq.core.reading.read_span import EVERYTHING, Page, Wanted
 from flintmq.kernel.layout import RECORD_BYTES_MIN
 from flintmq.model.bad_record import BadRecord
 from flintmq.model.group import without_namespace
-from flintmq.model.properties import KEYS, TAGS, UNIQ_KEY
+from flintmq.model.properties import TAGS
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.records.property_scan import Spans, property_spans
-from flintmq.protocol.records.record_scan import RecordColumns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -70,70 +66,6 @@ _CONSTANT: Final = frozenset({"topic", "broker", "queue_id", "partition", "times
 
 LOG_APPEND_TIME: Final = 1
 """Kafka's word for a time that the broker gave."""
-
-
-class _RowSource(NamedTuple):
-    """What columns are made of: rows, and where the properties are that somebody needs."""
-
-    rows: Rows
-    found: Mapping[str, Spans]
-
-    @property
-    def records(self) -> RecordColumns:
-        return self.rows.records
-
-    def part(self, start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pa.BinaryArray:
-        return binary_column(self.records.buffer, start, length)
-
-    def bodies(self) -> pa.BinaryArray:
-        if self.rows.bodies is not None:
-            return self.rows.bodies
-        return self.part(self.records.body_start, self.records.body_length)
-
-    def strings(self) -> pa.BinaryArray:
-        return self.part(self.records.properties_start, self.records.properties_length)
-
-    def values(self, name: str) -> pa.BinaryArray:
-        return self.part(*self.found[name])
-
-
-_Make: TypeAlias = Callable[[_RowSource, pa.DataType], pa.Array]
-
-_NEEDS: Final = {"message_id": UNIQ_KEY, "tags": TAGS, "keys": KEYS, "key": KEYS}
-"""The columns that are made of one property."""
-
-
-def _bad_records(of: _RowSource, kind: pa.DataType) -> pa.Array:
-    bad = of.rows.bad
-    if bad is None:
-        return pa.nulls(len(of.rows), kind)
-    told = [None if one is None else {"reason": one.reason, "raw": one.raw} for one in bad]
-    return pa.array(told, kind)
-
-
-def _properties(of: _RowSource, kind: pa.DataType) -> pa.Array:
-    return property_maps(kind, of.strings()) if pa.types.is_map(kind) else of.strings()
-
-
-_MAKERS: Final[Mapping[str, _Make]] = {
-    "queue_offset": lambda of, kind: number_column(kind, of.records.queue_offset),
-    "message_id": lambda of, _: message_ids(of.records, text_column(of.values(UNIQ_KEY))),
-    "tags": lambda of, _: text_column(of.values(TAGS)),
-    "keys": lambda of, kind: key_lists(kind, of.values(KEYS)),
-    "body": lambda of, _: of.bodies(),
-    "flag": lambda of, kind: number_column(kind, of.records.flag),
-    "sys_flag": lambda of, kind: number_column(kind, of.records.sys_flag),
-    "born_time": lambda of, kind: time_column(kind, of.records.born_ms),
-    "store_time": lambda of, kind: time_column(kind, of.records.store_ms),
-    "reconsume_times": lambda of, kind: number_column(kind, of.records.reconsume_times),
-    "properties": _properties,
-    "key": lambda of, _: first_keys(of.values(KEYS)),
-    "value": lambda of, _: of.bodies(),
-    "offset": lambda of, kind: number_column(kind, of.records.queue_offset),
-    "timestamp": lambda of, kind: time_column(kind, of.records.store_ms),
-    "headers": lambda of, kind: headers(kind, of.strings()),
-    "bad_record": _bad_records,
-}
 
 
 class Columns:
@@ -164,7 +96,7 @@ class Columns:
         self._record_bytes = RECORD_BYTES_MIN
         tags = wanted.tag_test()
         self._tags = pa.array(sorted(tags.tags), pa.string()) if tags and tags.tags else None
-        needed = {_NEEDS[name] for name in self._schema.names if name in _NEEDS}
+        needed = {NEEDS[name] for name in self._schema.names if name in NEEDS}
         self._needed = sorted(needed if self._tags is None else needed | {TAGS})
         self._constant = {
             part.span.queue: {
@@ -178,6 +110,9 @@ class Columns:
         }
         self._same: dict[str, pa.Array] = {}
         self._same_queue: QueueRef | None = None
+        self._plain = PlainPages(
+            [field.name for field in self._schema], self._needed, verify_crc=verify_crc
+        )
 
     def batches(self, page: Page) -> Iterator[pa.RecordBatch]:
         """The rows of one page."""
@@ -204,6 +139,16 @@ class Columns:
         yield from self._convert(waiting)
 
     def _convert(self, pages: Sequence[Page]) -> Iterator[pa.RecordBatch]:
+        source = self._plain.source(pages, self._rows_max, BATCH_BYTES)
+        if source is not None:
+            self._record_bytes = source.size_bytes // max(1, source.row_count)
+            if source.row_count:
+                batch = self._made(source)
+                if self._tags is not None:
+                    batch = batch.filter(_has_tag(source, self._tags))
+                if batch.num_rows:
+                    yield batch
+            return
         for rows in rows_of(pages, verify_crc=self._verify_crc):
             if len(rows):
                 self._record_bytes = len(rows.records.buffer) // len(rows)
@@ -214,21 +159,24 @@ class Columns:
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         spans = property_spans(rows.records, *self._needed)
-        source = _RowSource(rows, dict(zip(self._needed, spans, strict=True)))
+        source = RowSource(rows, dict(zip(self._needed, spans, strict=True)))
         if self._tags is not None:
             source = _with_tags(source, self._tags)
         if source.rows.bad is not None:
             source = self._with_rule(source, source.rows.bad)
-        constant = self._constants(source.rows)
+        return self._made(source)
+
+    def _made(self, source: Source) -> pa.RecordBatch:
+        constant = self._constants(source)
         columns = [
             constant[field.name]
             if field.name in constant
-            else _MAKERS[field.name](source, field.type)
+            else MAKERS[field.name](source, field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _with_rule(self, source: _RowSource, bad: Sequence[BadRecord | None]) -> _RowSource:
+    def _with_rule(self, source: RowSource, bad: Sequence[BadRecord | None]) -> RowSource:
         """Only the rows that the rule for bad records leaves."""
         rows, apply_rule = source.rows, self._bad_records.apply_rule
         place = repeat(0) if rows.place is None else rows.place.tolist()
@@ -242,13 +190,13 @@ class Columns:
         )
         return _only(source, stays)
 
-    def _constants(self, rows: Rows) -> dict[str, pa.Array]:
+    def _constants(self, source: Source) -> dict[str, pa.Array]:
         """The columns that are the same in all rows of a queue."""
-        if rows.place is None:
-            same = self._same_of(rows.queues[0])
-            return {name: column.slice(0, len(rows)) for name, column in same.items()}
-        place = pa.array(rows.place)
-        each = [self._constant[queue] for queue in rows.queues]
+        if source.place is None:
+            same = self._same_of(source.queues[0])
+            return {name: column.slice(0, source.row_count) for name, column in same.items()}
+        place = pa.array(source.place)
+        each = [self._constant[queue] for queue in source.queues]
         return {
             field.name: pa.array([one[field.name] for one in each], field.type).take(place)
             for field in self._schema
@@ -268,20 +216,23 @@ class Columns:
         return self._same
 
 
-def _with_tags(source: _RowSource, tags: pa.StringArray) -> _RowSource:
+def _with_tags(source: RowSource, tags: pa.StringArray) -> RowSource:
     """Only the rows with one of these tags."""
-    matches = pc.is_in(text_column(source.values(TAGS)), tags).to_numpy(zero_copy_only=False)
-    return _only(source, matches)
+    return _only(source, _has_tag(source, tags).to_numpy(zero_copy_only=False))
 
 
-def _only(source: _RowSource, chosen: npt.NDArray[np.bool_]) -> _RowSource:
+def _has_tag(source: Source, tags: pa.StringArray) -> pa.BooleanArray:
+    return pc.is_in(text_column(source.values(TAGS)), tags)
+
+
+def _only(source: RowSource, chosen: npt.NDArray[np.bool_]) -> RowSource:
     """Only the chosen rows."""
     if chosen.all():
         return source
     found = {
         name: Spans(start[chosen], length[chosen]) for name, (start, length) in source.found.items()
     }
-    return _RowSource(source.rows.only(chosen), found)
+    return RowSource(source.rows.only(chosen), found)
 
 
 def _cuts(rows: Rows, rows_max: int) -> Iterator[Rows]:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from flintmq.access.needs import ADMINISTRATIVE
 from flintmq.broker.admin.account_admin import PROCESSORS as ACCOUNTS
+from flintmq.broker.consume.fast_pull import FastPuller
 from flintmq.broker.engine import BrokerEngine
 from flintmq.broker.failures import unsupported
 from flintmq.broker.processor_table import processors
@@ -92,18 +93,15 @@ class BrokerSession:
         self._read = request_reader(pulls=pulls, accounts=accounts, admin=admin_at is None).read
         self._peer = Peer(channel.peer)
         self._sender = FastSender(self._peer)
+        self._pulls = pulls
+        self._puller = FastPuller(self._peer)
         owner.joined(self._peer, channel)
 
     def frames(self, frames: list[Frame]) -> None:
         engine, now_ms = self._engine, self._owner.now_ms()
         self._peer.user = self._channel.user
         if len(frames) == 1 and frames[0][1].startswith(_PULL):
-            self._serve(frames[0], now_ms)
-            took_ms = self._owner.now_ms() - now_ms
-            if took_ms > engine.state.pull_ms_max:
-                engine.state.pull_ms_max = took_ms
-            if engine.has_news:
-                self._owner.turn_is_due()
+            self._serve_pull(frames[0], now_ms)
             return
         self._owner.turn_is_due()
         has_time = self._channel.has_time
@@ -124,7 +122,7 @@ class BrokerSession:
                     return
                 frame = frames[served]
                 served += 1
-                if not take(frame, sender, group, now_ms):
+                if not take(frame, sender, group, now_ms) and not self._pull(frame, now_ms):
                     self._serve(frame, now_ms)
                     if not has_time():
                         self._channel.later(frames[served:])
@@ -132,6 +130,28 @@ class BrokerSession:
         finally:
             if group.stop:
                 engine.park(group, now_ms)
+
+    def _serve_pull(self, frame: Frame, now_ms: int) -> None:
+        """Serve a pull that came alone: a turn is due only if it changed something."""
+        engine = self._engine
+        is_quick = self._pull(frame, now_ms)
+        if not is_quick:
+            self._serve(frame, now_ms)
+        took_ms = self._owner.now_ms() - now_ms
+        if took_ms > engine.state.pull_ms_max:
+            engine.state.pull_ms_max = took_ms
+        if not is_quick and engine.has_news:
+            self._owner.turn_is_due()
+
+    def _pull(self, frame: Frame, now_ms: int) -> bool:
+        """Answer a pull that is like one before; else `_serve` has to."""
+        if not self._pulls or not frame[1].startswith(_PULL):
+            return False
+        answer = self._engine.pulls.answer(frame, self._puller, now_ms)
+        if answer is None:
+            return False
+        self._channel.write(answer)
+        return True
 
     def _serve(self, frame: Frame, now_ms: int) -> None:
         try:
@@ -142,6 +162,8 @@ class BrokerSession:
         if isinstance(request, TypedRequest):
             self._engine.serve(request, self._peer, now_ms)
             self._engine.quick.learn(frame, request, self._sender)
+            if request.code == RequestCode.PULL_MESSAGE:
+                self._engine.pulls.learn(frame, request, self._puller)
         elif request.is_answer:
             self._channel.answered(request)
         elif not request.is_oneway:

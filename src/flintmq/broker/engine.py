@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from flintmq.broker.consume.client_requests import connection_lost, tell_late
+from flintmq.broker.consume.fast_pull import QuickPulls
 from flintmq.broker.consume.held_requests import AT_LAST, PASSES
 from flintmq.broker.consume.pull import pull_again
 from flintmq.broker.counters.call_times import RequestTimes
@@ -53,6 +54,7 @@ class BrokerEngine:
         self._port = port
         self._processors: Mapping[int, Processor] = processors()
         self.quick = QuickSends(state)
+        self.pulls = QuickPulls(state)
         self.calls: RequestTimes | None = None
         """How long requests take; None where no metrics are served."""
         self._unwritten: list[AnyParked] = []
@@ -83,7 +85,7 @@ class BrokerEngine:
             self.deadlines_moved = True
         topics, names = self.state.topics, self.state.names
         version = topics.version
-        names.maker, names.now_ms = peer.host.ip, now_ms
+        names.maker, names.now_ms = peer.ip, now_ms
         try:
             outcome = processor(request, self.state, peer, now_ms)
         except Exception as error:
@@ -146,7 +148,8 @@ class BrokerEngine:
         return (
             bool(self._unwritten or state.after_write or self._unannounced or state.topics.changed)
             or state.log.has_turn
-            or any(held.has_woken for held in self._holds)
+            or state.held_pops.has_woken
+            or state.held_notices.has_woken
         )
 
     @property

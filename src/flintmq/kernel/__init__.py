@@ -9,5 +9,6 @@ The compiled implementation is the module `flintmq_native`, written in Rust in `
 optional.  A function of it takes what its twin in `python` takes, and gives the same values, the
 same errors and the same bytes; the tests hold both together.
 
-Invariant: nothing outside this package knows which implementation runs.
+Invariant: nothing outside this package knows which implementation runs, but for
+`flintmq.arrow.plain_pages`, which has a quicker way than the plain loop.
 """

@@ -29,7 +29,7 @@ PYTHON: Final = "python"
 NATIVE: Final = "native"
 MODULE: Final = "flintmq_native"
 
-FACE: Final = 1
+FACE: Final = 2
 """The version of the functions between both; that of an installed module must be the same."""
 
 
@@ -66,18 +66,27 @@ def load(wanted: str | None) -> ModuleType | None:
         return None
     if found.FACE == FACE:
         return found
-    reason = f"{MODULE} is of another version (face {found.FACE}, not {FACE}): run make native"
-    if wanted == NATIVE:
-        raise InvalidSetting(VARIABLE, NATIVE, reason)
-    log.warning("the kernel is plain Python: %s", reason)
+    _is_other(wanted, f"face {found.FACE}, not {FACE}")
     return None
 
 
-class Kernel:
-    """The implementation in use.  ``native`` is the compiled module, if there is one."""
+def _is_other(wanted: str | None, difference: str) -> None:
+    """The compiled module does not fit: an error for who asked for it, a warning for all others."""
+    reason = f"{MODULE} is of another version ({difference}): run make native"
+    if wanted == NATIVE:
+        raise InvalidSetting(VARIABLE, NATIVE, reason)
+    log.warning("the kernel is plain Python: %s", reason)
 
-    def __init__(self, native: ModuleType | None) -> None:
+
+class Kernel:
+    """The implementation in use.  ``native`` is the compiled module, if there is one.
+
+    One without a function that is chosen is of another version, and is used for no other either.
+    """
+
+    def __init__(self, native: ModuleType | None, wanted: str | None = None) -> None:
         self._native = native
+        self._wanted = wanted
         self._panic: type[BaseException] = native.PanicException if native else KernelPanicked
 
     @property
@@ -89,7 +98,11 @@ class Kernel:
         if self._native is None:
             return plain
         name = plain.__name__
-        compiled = getattr(self._native, name)
+        compiled = getattr(self._native, name, None)
+        if compiled is None:
+            self._native = None
+            _is_other(self._wanted, f"it has no {name}")
+            return plain
 
         def call(*args: object) -> object:
             if self._native is not None:
@@ -108,4 +121,4 @@ class Kernel:
             log.error("%s: please report it; this process goes on in plain Python", error)
 
 
-kernel: Final = Kernel(load(environ.get(VARIABLE)))
+kernel: Final = Kernel(load(environ.get(VARIABLE)), environ.get(VARIABLE))

@@ -5,11 +5,21 @@ Callers use them as ``loops.read_plain(…)``, so that a test can put either in 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flintmq.kernel.choice import Kernel, kernel
-from flintmq.kernel.python import batches, frames, key_hashes, plain_records, sends
+from flintmq.kernel.python import batches, frames, key_hashes, plain_records, pulls, sends
 from flintmq.model.message import ReceivedMessage
+
+if TYPE_CHECKING:
+    from flintmq.kernel.python.plain_columns import ColumnWishes, LaidColumns, RawPage
+
+
+def lay_out_columns(pages: list[RawPage], wishes: ColumnWishes) -> LaidColumns | None:
+    """`plain_columns.lay_out_columns`, loaded when it is called: servers do without."""
+    from flintmq.kernel.python import plain_columns
+
+    return plain_columns.lay_out_columns(pages, wishes)
 
 
 class Loops:
@@ -23,6 +33,9 @@ class Loops:
         self.cut_frames = choose(frames.cut_frames, frames.CutFrames)
         self.hash_keys = choose(key_hashes.hash_keys)
         self.lay_out_batch = choose(batches.lay_out_batch, batches.LaidBatch)
+        self.find_records = choose(pulls.find_records)
+        self.lay_out_columns = choose(lay_out_columns)
+        self.lay_out_entries = choose(batches.lay_out_entries)
         self.lay_out_sends = choose(sends.lay_out_sends, sends.LaidOut)
 
 

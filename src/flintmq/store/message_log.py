@@ -98,22 +98,16 @@ class MessageLog:
         self._dispatch = parts.dispatch
         self._lock = lock
         self._commit = GroupCommit(parts.disk, LogOffset(0))
-        self._reader = QueueReader(
-            parts.log,
-            config.queue_file_bytes,
-            config.scan_bytes_max,
-            in_memory_bytes,
-            config.transfer,
-        )
+        sizes = config.queue_file_bytes, config.scan_bytes_max, in_memory_bytes
+        self._reader = QueueReader(parts.log, *sizes, config.transfer)
         self._record_bytes_max = config.record_bytes_max
         self._is_checked = config.record_checksums
         self._health = Health(parts.disk, parts.directory)
         self._over_full: DiskFailed | None = None
         self._mending = Mending(parts, self._commit, self._health)
         self._round = SyncRound(parts)
-        self.plain = PlainAppend(
-            parts.log, parts.dispatch, config, TURN_BYTES_MAX, self._require_room
-        )
+        ends = TURN_BYTES_MAX, self._require_room
+        self.plain = PlainAppend(parts.log, parts.dispatch, config, *ends)
         self.raw = RawLog(parts, self._require_room)
         self.lookup = Lookup(parts.log, parts.queues, parts.index, in_memory_bytes)
         self.extent = StoreExtent(parts)
@@ -352,10 +346,7 @@ class MessageLog:
         wanted: Selection = EVERYTHING,
         limits: TransferLimits | None = None,
     ) -> ReadResult:
-        """Records of a queue from ``offset`` on; see `queue_reader`.
-
-        ``limits`` replaces those of the configuration for readers that take more at once.
-        """
+        """Records of a queue from ``offset`` on; ``limits`` replaces those of the configuration."""
         queue = self._queues.find(topic, queue_id)
         if queue is None and topic in self._queues.batch_topics:
             batches = self._queues.find_batch(topic, queue_id)
@@ -369,6 +360,15 @@ class MessageLog:
             wanted=wanted,
             limits=limits,
         )
+
+    def read_few(
+        self, topic: str, queue_id: int, offset: int, count_max: int, bytes_max: int
+    ) -> ReadResult | None:
+        """The same for a usual pull of everything; None for whatever `read` has to look at."""
+        queue, limits = self._queues.find(topic, queue_id), self.config.transfer
+        most = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
+        place = QueueOffset(offset)
+        return None if queue is None else self._reader.read_few(queue, place, *most)
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         queue = self._queues.find_any(topic, queue_id)

@@ -108,13 +108,19 @@ def test_limits_end_both_reads_at_the_same_place(
 @pytest.mark.parametrize(
     "sizes", [[SIZE, SIZE + 1] * 16, [*[SIZE] * 31, SIZE + 8], [SIZE + 8, *[SIZE] * 31]]
 )
-def test_records_of_other_sizes_are_read_one_by_one(
-    tmp_path: Path, judged: list[int], sizes: list[int]
+def test_records_of_other_sizes_are_checked_at_once_too(
+    tmp_path: Path,
+    one_by_one: Callable[..., tuple[object, ...]],
+    judged: list[int],
+    sizes: list[int],
 ) -> None:
     log = filled(tmp_path, sizes)
 
-    assert outcome(log)[2] == 32
-    assert judged
+    found = outcome(log)
+
+    assert not judged
+    assert found[2] == 32
+    assert found == one_by_one(log)
 
 
 def test_records_of_another_queue_between_them_are_not_given(

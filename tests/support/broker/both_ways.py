@@ -59,6 +59,15 @@ class Line(Surroundings):
             self.taken += taken
             return taken
 
+        pulls = self.world.engine.pulls
+        answer_pull = pulls.answer
+
+        def count_pull(*arguments: Any) -> Any:
+            answer = answer_pull(*arguments) if quick else None
+            self.taken += answer is not None
+            return answer
+
+        pulls.answer = count_pull  # type: ignore[method-assign, assignment]
         sends.store = count  # type: ignore[method-assign, assignment]
         sends.store_all = count_all  # type: ignore[method-assign, assignment]
 
@@ -118,6 +127,25 @@ def send(number: int, properties: str = PLAIN, body: bytes = b"hello", **fields:
         "version": version,
     }
     return 0, json.dumps(header, separators=(",", ":")).encode(), body
+
+
+def pull(number: int, **fields: Any) -> Frame:
+    """A pull as the Java client writes it; the group's wish is in it."""
+    given = {
+        "queueId": "1", "maxMsgNums": "32", "sysFlag": "5", "suspendTimeoutMillis": "15000",
+        "commitOffset": "0", "topic": "orders", "queueOffset": "0", "expressionType": "TAG",
+        "subVersion": "0", "subscription": "*", "consumerGroup": "readers",
+    } | {name: str(value) for name, value in fields.items()}  # fmt: skip
+    header = {
+        "code": 11,
+        "extFields": given,
+        "flag": 0,
+        "language": "JAVA",
+        "opaque": number,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": 479,
+    }
+    return 0, json.dumps(header, separators=(",", ":")).encode(), b""
 
 
 def play_both_ways(

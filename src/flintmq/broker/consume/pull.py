@@ -22,6 +22,7 @@ from msgspec import Raw
 from flintmq.access.quotas import QuotaUse
 from flintmq.broker.consume.pull_checks import admit
 from flintmq.broker.consume.pull_quota import over_quota
+from flintmq.broker.requests.answers import answer_template
 from flintmq.broker.requests.hooks import Pulled, run_hooks
 from flintmq.broker.requests.outcome import SUCCESS, Answer, Hold, Outcome, Refusal
 from flintmq.broker.requests.peer import Peer
@@ -36,6 +37,7 @@ from flintmq.model.sys_flag import BORN_HOST_V6
 from flintmq.model.topic import OFFSET_MOVED_TOPIC
 from flintmq.protocol.bodies.group import GroupConfig
 from flintmq.protocol.bodies.offset import OffsetMovedEvent
+from flintmq.protocol.bodies.topic import TopicConfig
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.headers.pull import PullFlag, PullMessage
 from flintmq.protocol.typed_request import TypedRequest
@@ -103,6 +105,8 @@ _HEADER: Final = (
     b'{"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
     b'"topicSysFlag":"%d","groupSysFlag":"%d"}'
 )
+
+_TEMPLATE: Final = _HEADER.replace(b"%d", b"%b")
 
 _PLACE = record_struct("log_offset", "sys_flag")
 _STORE_MS = record_struct("store_ms", start=STORE_MS_AT)
@@ -205,18 +209,13 @@ def _limited(
 
 
 def _read(state: BrokerState, header: PullMessage, wanted: Selection) -> ReadResult:
-    config = state.config
-    count_max, bytes_max = header.max_msg_nums, header.max_msg_bytes
+    usual = usual_limits(state, header)
     limits = None
-    if bytes_max is None or bytes_max <= 0:
-        bytes_max = READ_BYTES_MAX
-        count_max = min(count_max, config.pull_count_max)
-    elif bytes_max > USUAL_BYTES and count_max > config.pull_count_max:
-        limits = _LARGE
-        count_max = min(count_max, config.large_pull_count_max)
+    if usual is not None:
+        count_max, bytes_max = usual
     else:
-        bytes_max = max(bytes_max, ANSWER_BYTES_MIN)
-        count_max = min(count_max, config.pull_count_max)
+        limits, bytes_max = _LARGE, header.max_msg_bytes or 0
+        count_max = min(header.max_msg_nums, state.config.large_pull_count_max)
     if header.max_msg_nums > count_max and limits is None and header.topic in state.log.batched:
         count_max = header.max_msg_nums  # the store ends with the batch that reaches its limit
     return state.log.read(
@@ -228,6 +227,29 @@ def _read(state: BrokerState, header: PullMessage, wanted: Selection) -> ReadRes
         wanted=wanted,
         limits=limits,
     )
+
+
+def usual_limits(state: BrokerState, header: PullMessage) -> tuple[int, int] | None:
+    """Records and bytes that a pull may get; nothing for one that may get more than usual."""
+    count_max, bytes_max = header.max_msg_nums, header.max_msg_bytes
+    pull_count_max = state.config.pull_count_max
+    if bytes_max is None or bytes_max <= 0:
+        bytes_max = READ_BYTES_MAX
+    elif bytes_max > USUAL_BYTES and count_max > pull_count_max:
+        return None
+    return min(count_max, pull_count_max), max(bytes_max, ANSWER_BYTES_MIN)
+
+
+def found_template(state: BrokerState, group: GroupConfig, topic: TopicConfig) -> bytes:
+    """The header of an answer to a pull that found something, of which a slave need know nothing.
+
+    It has holes for the next, the smallest and the largest offset and for the opaque number.
+    """
+    suggested = group.broker_id if state.config.slave_read else 0
+    flags = topic.topic_sys_flag, group.group_sys_flag or 0
+    fixed = [b"%d" % number for number in (suggested, *flags)]
+    hole = b"%d"
+    return answer_template(_TEMPLATE % (fixed[0], hole, hole, hole, fixed[1], fixed[2]), "FOUND")
 
 
 def _reset_to(offset: QueueOffset, state: BrokerState, header: PullMessage) -> ReadResult:

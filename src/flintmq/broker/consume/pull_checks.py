@@ -60,7 +60,7 @@ def admit(
     if header.sys_flag & _SUBSCRIPTION:
         wanted = _wanted_by_request(header, state, peer, now_ms)
     else:
-        wanted = _wanted_by_group(header, group, state)
+        wanted = wanted_by_group(header, group, state)
     return group, topic, wanted
 
 
@@ -135,7 +135,8 @@ def _wanted_by_request(
         raise _not_parsed(error) from None
 
 
-def _wanted_by_group(header: PullMessage, group: GroupConfig, state: BrokerState) -> Selection:
+def wanted_by_group(header: PullMessage, group: GroupConfig, state: BrokerState) -> Selection:
+    """What the members of the group subscribe to.  Raises `Refusal`."""
     name, topic = header.consumer_group, header.topic
     members = state.clients.consumer_group(name)
     if members is None:

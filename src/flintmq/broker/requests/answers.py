@@ -53,9 +53,19 @@ def _encode(opaque: int, answer: Answer) -> list[Chunk]:
     head = _HEAD % (answer.code, fields, opaque, note)
     if isinstance(body, bytes):
         return [frame_prefix(_JSON, head, len(body)) + body]
-    body_bytes = sum(map(len, body))
+    return with_body(head, body, sum(map(len, body)))
+
+
+def with_body(head: bytes, body: list[memoryview], body_bytes: int) -> list[Chunk]:
+    """A frame of a header and views of ``body_bytes`` in all."""
     prefix = frame_prefix(_JSON, head, body_bytes)
     return [prefix, *body] if body_bytes > JOINED_BYTES_MAX else [b"".join((prefix, *body))]
+
+
+def answer_template(fields: bytes, remark: str) -> bytes:
+    """The header of an answer that is a success, with the holes of ``fields`` and the number's."""
+    holes = _HEAD.replace(b'"opaque":%d', b'"opaque":%b')
+    return holes % (ResponseCode.SUCCESS, b',"extFields":' + fields, b"%d", _remark_field(remark))
 
 
 def _remark_field(remark: str) -> bytes:

@@ -13,12 +13,13 @@ from flintmq.model.host import Host
 class Peer:
     """One connection.  Compared by identity."""
 
-    __slots__ = ("address", "host", "user")
+    __slots__ = ("address", "host", "ip", "user")
 
     def __init__(self, address: str) -> None:
         self.address = address
         """``ip:port`` of the other end."""
         self.host = Host.parse(address)
+        self.ip = self.host.ip
         self.user: User | None = None
         """Who signed the request that is served; None where access control asks nobody."""
 

@@ -47,7 +47,7 @@ from flintmq.protocol.records.record_pattern import pattern_of
 from flintmq.protocol.typed_request import RequestReader, TypedRequest
 from flintmq.store.files.store_config import Flush
 
-HEADERS_MAX = 4_096
+HEADERS_MAX = 16_384
 """Headers known at once; about 2 KB each.  One producer has one for each queue it sends to."""
 
 TEXTS_MAX = 1_024

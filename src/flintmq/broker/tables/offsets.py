@@ -140,6 +140,11 @@ class Offsets:
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and self._reset(group, topic, queue_id) is not None
 
+    @property
+    def has_resets(self) -> bool:
+        """Whether any queue has a pending reset."""
+        return bool(self._resets)
+
     def take_reset(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
         """The pending reset of a queue, once."""
         resets = self._resets.get((topic, group)) if self._resets else None

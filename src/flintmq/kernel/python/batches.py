@@ -20,6 +20,8 @@ from typing import Any, Final, NamedTuple
 from flintmq.kernel.checksum import crc32
 from flintmq.kernel.layout import CRC_MASK
 from flintmq.kernel.python.sends import PROPERTIES_BYTES_MAX
+from flintmq.model import properties as names
+from flintmq.model.message import Message
 
 ENTRIES_MAX: Final = 262_144
 SHAPES_MAX: Final = 1_024
@@ -33,6 +35,8 @@ SEPARATOR: Final = b"\x02"
 _unpack_head = Struct(">i8xii").unpack_from
 _unpack_short = Struct(">h").unpack_from
 _LENGTH = Struct(">h").pack
+_ENTRY_HEAD = Struct(">iIIii").pack
+_ID_BYTES: Final = len(UNIQUE_ID_START)
 _TIME = Struct(">q").pack
 _UNIT = Struct(">qiq").pack
 
@@ -217,3 +221,69 @@ def _unpack_alike(body_bytes: int, properties_bytes: int) -> Callable[[bytes], I
 def _pack(alike_bytes: int) -> Callable[..., bytes]:
     """Writes a record up to its body; ``alike_bytes`` are from the system flag to its size."""
     return Struct(f">i4sI4siqq{alike_bytes}si").pack
+
+
+def lay_out_entries(
+    messages: list[Message],
+    unique_ids: list[str],
+    instance_id: str,
+    body_bytes_max: int,
+    batch_bytes_max: int,
+) -> bytes | None:
+    """The body of one batch to send, with all these messages; None where they are not plain.
+
+    Plain are messages of one topic without keys, properties of their own and a delay, that all wait
+    for the store or all do not, and that fit one batch.
+    """
+    if not messages or len(messages) != len(unique_ids) or len(messages) > ENTRIES_MAX:
+        return None
+    topic, waits = messages[0].topic, bool(messages[0].wait_stored)
+    parts: list[bytes] = []
+    tags: str | None = ""  # of the message before, and what came of them: most have the same
+    tail = b""
+    shape, head, middle = (-1, 0, 0), b"", b""
+    left_bytes = batch_bytes_max
+    try:
+        for message, unique_id in zip(messages, unique_ids, strict=True):
+            if message.keys or message.properties or not _may_share(message, topic, waits):
+                return None
+            if not tail or message.tags != tags:
+                tags = message.tags
+                tail = _tail(tags, instance_id, waits=waits)
+            octets, body, flag = unique_id.encode(), message.body, message.flag
+            properties_bytes = _ID_BYTES + len(octets) + len(tail)
+            own = len(body), properties_bytes, flag
+            if own != shape:
+                size_bytes = ENTRY_BYTES_MIN + len(body) + properties_bytes
+                if len(body) > body_bytes_max or properties_bytes > PROPERTIES_BYTES_MAX:
+                    return None
+                head = _ENTRY_HEAD(size_bytes, 0, 0, flag, len(body))
+                middle = _LENGTH(properties_bytes) + UNIQUE_ID_START
+                shape = own
+            left_bytes -= ENTRY_BYTES_MIN + len(body) + properties_bytes
+            if left_bytes < 0:
+                return None
+            parts += (head, body, middle, octets, tail)
+    except UnicodeEncodeError:
+        return None
+    return b"".join(parts)
+
+
+def _may_share(message: Message, topic: str, waits: bool) -> bool:
+    return (
+        message.topic == topic
+        and bool(message.wait_stored) is waits
+        and not message.delay_level
+        and message.delay_ms is None
+        and message.deliver_at_ms is None
+    )
+
+
+def _tail(tags: str | None, instance_id: str, *, waits: bool) -> bytes:
+    """The properties behind the unique id."""
+    text = f"\x02{names.WAIT}\x01{'true' if waits else 'false'}\x02"
+    if tags is not None:
+        text += f"{names.TAGS}\x01{tags}\x02"
+    if instance_id:
+        text += f"{names.INSTANCE_ID}\x01{instance_id}\x02"
+    return text.encode()

@@ -22,13 +22,12 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import msgspec
-import numpy as np
 
 from flintmq.kernel.layout import BODY_AT, RECORD_BYTES_MIN, record_struct
 from flintmq.model.light_queue import is_light
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.record import Version
-from flintmq.store.files.layout import UNIT, UNIT_BYTES, UNIT_STRUCT
+from flintmq.store.files.layout import UNIT_BYTES, UNIT_STRUCT
 from flintmq.store.files.store_config import TransferLimits
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.consume_queue import ConsumeQueue
@@ -127,25 +126,17 @@ class QueueReader:
             count_max = max(1, min(limits.memory_count, count_max))
             return self._read_light(queue, offset, count_max, bytes_max, wanted)
         in_memory = min(limits.memory_bytes, bytes_max), min(limits.memory_count, count_max)
-        octets = None
-        if wanted is EVERYTHING and 0 < in_memory[1] <= FEW_MAX:
-            octets = queue.octets(offset, in_memory[1])
-            views = self._alike(queue, offset, octets, in_memory[0])
-            if views:
-                count, size_bytes = len(octets) // UNIT_BYTES, sum(map(len, views))
-                after, found = QueueOffset(offset + count), GetStatus.FOUND
-                return ReadResult(found, after, first, last, views, count, size_bytes, False)
+        if wanted is EVERYTHING and (found := self.read_few(queue, offset, *in_memory)):
+            return found
         file_stop = offset - offset % self._units_per_file + self._units_per_file
         units_max = max(self._scan_units_max, count_max)
         if wanted.cost > 1:
             units_max = max(units_max // wanted.cost, SCAN_UNITS_MIN)
         stop = QueueOffset(min(last, file_stop, offset + units_max))
-        if octets is None:
-            chunk = CHUNK_UNITS
-            if not wanted.looks_at_units and count_max < chunk:
-                chunk = max(count_max, 1)
-            octets = queue.octets(offset, min(chunk, stop - offset))
-        units = np.frombuffer(octets, UNIT, len(octets) // UNIT_BYTES)
+        chunk = CHUNK_UNITS
+        if not wanted.looks_at_units and count_max < chunk:
+            chunk = max(count_max, 1)
+        units = queue.units(offset, min(chunk, stop - offset))
         if not len(units):
             return nothing(GetStatus.OFFSET_FOUND_NULL, file_stop, first, last)
         memory_from = self.log.end_offset - self.in_memory_bytes
@@ -173,6 +164,39 @@ class QueueReader:
             batch.size_bytes,
             memory_from > 0 and batch.last_log_offset(queue, stop) < memory_from,
         )
+
+    def read_few(
+        self, queue: ConsumeQueue, offset: QueueOffset, bytes_max: int, count_max: int
+    ) -> ReadResult | None:
+        """What `read` gives of everything, if it is a few sound records in memory, and else None.
+
+        The limits of the configuration are for the caller, and so are light queues.
+        """
+        first, last, log = queue.min_offset, queue.max_offset, self.log
+        if not first <= offset < last or not 0 < count_max <= FEW_MAX:
+            return None
+        units = queue.octets(offset, count_max)
+        count = len(units) // UNIT_BYTES
+        segment = log.segment_at(UNIT_STRUCT.unpack_from(units)[0]) if count else None
+        if segment is None:
+            return None
+        end, view = log.end_offset, segment.view
+        taken, spans = leading_spans(
+            units,
+            offset,
+            view,
+            segment.start,
+            min(segment.stop, end),
+            log_from=end - self.in_memory_bytes,
+            bytes_max=bytes_max,
+            queue_id=queue.queue_id,
+            topic=topic_field(queue.topic),
+        )
+        if taken < count:
+            return None
+        views = [view[start:stop] for start, stop in spans]
+        after, size_bytes = QueueOffset(offset + count), sum(map(len, views))
+        return ReadResult(GetStatus.FOUND, after, first, last, views, count, size_bytes, False)
 
     def _read_light(
         self,
@@ -202,31 +226,6 @@ class QueueReader:
         if views:
             status = GetStatus.FOUND
         return ReadResult(status, stop, first, last, views, len(views), size_bytes, False)
-
-    def _alike(
-        self, queue: ConsumeQueue, offset: QueueOffset, units: bytes, bytes_max: int
-    ) -> list[memoryview]:
-        """The records of a few units, if all are in memory and can be checked together."""
-        if len(units) < UNIT_BYTES:
-            return []
-        log, log_offset = self.log, UNIT_STRUCT.unpack_from(units)[0]
-        segment = log.segment_at(log_offset)
-        end = log.end_offset
-        if segment is None:
-            return []
-        view = segment.view
-        _, spans = leading_spans(
-            units,
-            offset,
-            view,
-            segment.start,
-            min(segment.stop, end),
-            log_from=end - self.in_memory_bytes,
-            bytes_max=bytes_max,
-            queue_id=queue.queue_id,
-            topic=topic_field(queue.topic),
-        )
-        return [view[start:stop] for start, stop in spans]
 
 
 class _Batch:

@@ -8,8 +8,8 @@ Bodies and properties are not read.
                       offset there in a property
     is_own_record     one record by its identity alone: not its magic, not its topic
     lead_to_records   many units, the whole rule, with numpy: a mask
-    leading_spans     the first units of a read, and where their records lie: by struct for a few
-                      records of one shape, by numpy for more
+    leading_spans     the first units of a read, and where their records lie: by the kernel, or by
+                      numpy for many records where the kernel is plain
 
 One loop has the rule inline, `fill` of `queue_reader`: a call for every record would make a pull
 of records of different sizes an eighth slower.
@@ -20,14 +20,14 @@ Invariant: what `lead_to_records` and `leading_spans` accept, that loop accepts 
 
 from __future__ import annotations
 
-import struct
 from functools import lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
 from flintmq.errors import MalformedRecord
+from flintmq.kernel.choice import PYTHON, kernel
+from flintmq.kernel.face import loops
 from flintmq.kernel.layout import (
     BODY_AT,
     BODY_LENGTH_AT,
@@ -38,9 +38,9 @@ from flintmq.kernel.layout import (
     V6_BITS,
     V6_BYTES_MORE,
     numpy_fields,
-    record_format,
     record_struct,
 )
+from flintmq.kernel.python.pulls import ALIKE_MAX, Spans
 from flintmq.model.light_queue import is_light, light_places
 from flintmq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
@@ -63,16 +63,10 @@ if TYPE_CHECKING:
     Ints: TypeAlias = npt.NDArray[np.int64]
     Mask: TypeAlias = npt.NDArray[np.bool_]
 
-Spans: TypeAlias = list[tuple[int, int]]
-"""Where bytes start and stop."""
-
 _LOG_OFFSET: Final = list(FIELDS).index("log_offset")  # among what `measure_record` gives
 
-FEW_MAX: Final = 128
-"""Units checked together by struct; for more, numpy is faster."""
-
-SHAPES_MAX: Final = 1_024
-"""Shapes of records for which a struct is cached."""
+FEW_MAX: Final = ALIKE_MAX
+"""Units checked by the plain kernel; for more, numpy is faster."""
 
 TOPICS_KEPT_MAX: Final = 4_096
 """Topics cached as they stand in a record."""
@@ -89,7 +83,6 @@ _CHECKED: Final = (
 _HEADS: Final = np.dtype(numpy_fields(*_CHECKED))
 _BODY_LENGTH: Final = record_struct("body_length", start=BODY_LENGTH_AT)
 _BODY_LENGTHS: Final = np.dtype(numpy_fields("body_length", start=BODY_LENGTH_AT))
-_V1, _V2 = int(Version.V1), int(Version.V2)
 
 
 @lru_cache(maxsize=TOPICS_KEPT_MAX)
@@ -215,70 +208,13 @@ def leading_spans(
     side are one span.
     """
     count = len(units) // UNIT_BYTES
-    if not count:
-        return 0, []
-    if count > FEW_MAX:
+    if count > FEW_MAX and kernel.name == PYTHON:
         return _spans_of_many(
             units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic
         )
-    fields = _units(count).unpack_from(units)
-    log_offsets, size = fields[::2], fields[1]
-    if fields[1::2].count(size) != count or not RECORD_BYTES_MIN <= size <= bytes_max // count:
-        return 0, []
-    if min(log_offsets) < max(low, log_from) or max(log_offsets) > high - size:
-        return 0, []
-    starts = [log_offset - low for log_offset in log_offsets]
-    if not _are_alike(view, starts, size, log_offsets, first_offset, queue_id, topic):
-        return 0, []
-    return count, _joined(starts, size)
-
-
-def _are_alike(
-    view: memoryview,
-    starts: list[int],
-    size: int,
-    log_offsets: tuple[int, ...],
-    first_offset: int,
-    queue_id: int,
-    topic: bytes,
-) -> bool:
-    """Whether all units lead to their records, if these also have one size of body and IPv4."""
-    count = len(starts)
-    body_bytes: int = _BODY_LENGTH.unpack_from(view, starts[0] + BODY_LENGTH_AT)[0]
-    if not 0 <= body_bytes <= size - BODY_AT - len(topic):
-        return False
-    heads = map(_record(body_bytes, len(topic)).unpack_from, repeat(view), starts)
-    sizes, magics, queues, queue_offsets, own_log_offsets, flags, bodies, topics = zip(
-        *heads, strict=True
+    return loops.find_records(
+        units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic
     )
-    return (
-        own_log_offsets == log_offsets
-        and queue_offsets == tuple(range(first_offset, first_offset + count))
-        and topics.count(topic) == count
-        and sizes.count(size) == count
-        and queues.count(queue_id) == count
-        and (magics[0] == _V1 or magics[0] == _V2)
-        and magics.count(magics[0]) == count
-        and not flags[0] & V6_BITS
-        and flags.count(flags[0]) == count
-        and bodies.count(body_bytes) == count
-    )
-
-
-def _joined(starts: list[int], size: int) -> Spans:
-    """The spans of records of one size; those side by side are one."""
-    first, stop = starts[0], starts[-1] + size
-    if stop - first == size * len(starts) and starts == list(range(first, stop, size)):
-        return [(first, stop)]
-    found = []
-    stop = first
-    for start in starts:
-        if start != stop:
-            found.append((first, stop))
-            first = start
-        stop = start + size
-    found.append((first, stop))
-    return found
 
 
 def _spans_of_many(
@@ -312,15 +248,3 @@ def _spans_of_many(
 def _leading(good: Mask) -> int:
     """How many are true before the first that is not."""
     return len(good) if good.all() else int(good.argmin())
-
-
-@lru_cache(maxsize=FEW_MAX)
-def _units(count: int) -> struct.Struct:
-    """Log offset and size of so many units."""
-    return struct.Struct(">" + "qi8x" * count)
-
-
-@lru_cache(maxsize=SHAPES_MAX)
-def _record(body_bytes: int, topic_bytes: int) -> struct.Struct:
-    """The checked fields of a record with a body and a topic of these sizes, and its topic."""
-    return struct.Struct(f"{record_format(*_CHECKED)}{body_bytes}x{topic_bytes}s")
