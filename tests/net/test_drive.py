@@ -1,4 +1,4 @@
-"""Both drivers hold the same conversation the same way, whatever the calls end in."""
+"""All drivers hold the same conversation the same way, whatever the calls end in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from flintmq.core.conversation import SENT, Call, Pause, PausingConversation
 from flintmq.errors import BrokerRefused, FlintError, Unreachable
-from flintmq.net.drive import drive, drive_async
+from flintmq.net.drive import Driven, drive, drive_async
 from flintmq.protocol.command import Command, request
 
 Calls = Callable[[Call], Command]
@@ -27,7 +27,51 @@ def hold_async(conversation: PausingConversation[str], call: Calls) -> str:
     return asyncio.run(drive_async(conversation, later))
 
 
-both = pytest.mark.parametrize("hold", [hold_blocking, hold_async])
+class Peers:
+    """Answers calls at once, or has them awaited."""
+
+    def __init__(self, call: Calls, *, at_once: bool) -> None:
+        self._call = call
+        self._at_once = at_once
+
+    def begin(self, wanted: Call, waiter: Driven[str]) -> bool:
+        if self._at_once:
+            asyncio.get_running_loop().call_soon(self._answer, wanted, waiter)
+        return self._at_once
+
+    async def make(self, wanted: Call) -> Command:
+        return self._call(wanted)
+
+    def _answer(self, wanted: Call, waiter: Driven[str]) -> None:
+        try:
+            answer = self._call(wanted)
+        except FlintError as error:
+            waiter.failed(error)
+        else:
+            waiter.answered(answer)
+
+
+async def driven(conversation: PausingConversation[str], peers: Peers) -> str:
+    ended: asyncio.Future[str | BaseException] = asyncio.get_running_loop().create_future()
+    Driven(conversation, peers, ended.set_result).start()
+    outcome = await ended
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def hold_driven(conversation: PausingConversation[str], call: Calls) -> str:
+    return asyncio.run(driven(conversation, Peers(call, at_once=True)))
+
+
+def hold_driven_by_tasks(conversation: PausingConversation[str], call: Calls) -> str:
+    return asyncio.run(driven(conversation, Peers(call, at_once=False)))
+
+
+both = pytest.mark.parametrize(
+    "hold", [hold_blocking, hold_async, hold_driven, hold_driven_by_tasks]
+)
+waiting = pytest.mark.parametrize("hold", [hold_blocking, hold_async])
 Hold = Callable[[PausingConversation[str], Calls], str]
 
 
@@ -90,7 +134,7 @@ def test_a_conversation_that_needs_no_call_just_ends(hold: Hold) -> None:
     assert hold(ask_each(), answer_from("a:1")) == "nobody"
 
 
-@both
+@waiting
 def test_a_broken_driver_still_ends_the_conversation(hold: Hold) -> None:
     closed: list[str] = []
 

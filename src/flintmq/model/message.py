@@ -93,17 +93,16 @@ class Message:
             _check_delays(delay_level, delay_ms, deliver_at_ms)
         if tags:
             _check_value("tags", tags)
-        assign = object.__setattr__
-        assign(self, "topic", topic)
-        assign(self, "body", body)
-        assign(self, "tags", tags or None)
-        assign(self, "keys", _check_keys(keys) if keys else ())
-        assign(self, "properties", _check_properties(properties) if properties else {})
-        assign(self, "flag", flag)
-        assign(self, "delay_level", delay_level)
-        assign(self, "delay_ms", delay_ms)
-        assign(self, "deliver_at_ms", deliver_at_ms)
-        assign(self, "wait_stored", wait_stored)
+        _put_topic(self, topic)
+        _put_body(self, body)
+        _put_tags(self, tags or None)
+        _put_keys(self, _check_keys(keys) if keys else ())
+        _put_properties(self, _check_properties(properties) if properties else {})
+        _put_flag(self, flag)
+        _put_delay_level(self, delay_level)
+        _put_delay_ms(self, delay_ms)
+        _put_deliver_at_ms(self, deliver_at_ms)
+        _put_wait_stored(self, wait_stored)
 
     @classmethod
     def json(
@@ -173,6 +172,13 @@ class Message:
             found[names.TIMER_DELIVER_MS] = str(self.deliver_at_ms)
         found[names.WAIT] = "true" if self.wait_stored else "false"
         return found
+
+
+# A frozen class is written through its slots, which is quicker than by `object.__setattr__`.
+(
+    _put_topic, _put_body, _put_tags, _put_keys, _put_properties, _put_flag,
+    _put_delay_level, _put_delay_ms, _put_deliver_at_ms, _put_wait_stored,
+) = (vars(Message)[name].__set__ for name in Message.__slots__)  # fmt: skip
 
 
 class ReceivedMessage(NamedTuple):

@@ -1,4 +1,4 @@
-"""The two drivers of a `Conversation`: one blocks, one awaits.
+"""The drivers of a `Conversation`: one blocks, one awaits, and one is driven on by answers.
 
 ``call`` carries one call out; the ``make`` of `BlockingChannels` and of `Channels` do.  Its
 errors go into the conversation, which may try elsewhere or let them out.  A `Pause` is slept
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from flintmq.core.conversation import SENT, Call, Pause, PausingConversation
 from flintmq.errors import FlintError
@@ -63,3 +63,81 @@ async def drive_async(
         return result
     finally:
         conversation.close()
+
+
+class Calls(Protocol):
+    """What carries calls out for a `Driven` conversation."""
+
+    def begin(self, call: Call, waiter: Driven[Any], /) -> bool:
+        """Send it and have its answer given to ``waiter``; False where it has to be awaited."""
+
+    def make(self, call: Call, /) -> Awaitable[Command]:
+        """Carry it out, whatever that takes."""
+
+
+class Driven(Generic[T]):
+    """A conversation on the running loop that nobody awaits: each answer drives it on.
+
+    It needs no task and no future for a call that can be sent at once.  ``ended`` gets what the
+    conversation comes to, or the exception that ended it.
+    """
+
+    __slots__ = ("_calls", "_conversation", "_ended", "_task")
+
+    def __init__(
+        self,
+        conversation: PausingConversation[T],
+        calls: Calls,
+        ended: Callable[[T | BaseException], object],
+    ) -> None:
+        self._conversation = conversation
+        self._calls = calls
+        self._ended = ended
+        self._task: asyncio.Future[Command] | None = None
+
+    def start(self) -> None:
+        """Make the first call."""
+        self._step(self._conversation.__next__)
+
+    def answered(self, answer: Command, /) -> None:
+        """The last call was answered: go on."""
+        self._step(self._conversation.send, answer)
+
+    def failed(self, error: Exception, /) -> None:
+        """The last call failed: go on, if the conversation knows how."""
+        self._step(self._conversation.throw, error)
+
+    def _step(self, act: Callable[..., Call | Pause], *given: object) -> None:
+        try:
+            wanted = act(*given)
+            while True:
+                if isinstance(wanted, Pause):
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(wanted.wait_ms / 1000, self.answered, SENT)
+                    return
+                try:
+                    if not self._calls.begin(wanted, self):
+                        self._task = asyncio.ensure_future(self._calls.make(wanted))
+                        self._task.add_done_callback(self._made)
+                    return
+                except FlintError as error:
+                    wanted = self._conversation.throw(error)
+        except StopIteration as end:
+            outcome: T | BaseException = end.value
+        except Exception as error:
+            outcome = error
+        self._ended(outcome)
+
+    def _made(self, task: asyncio.Future[Command]) -> None:
+        self._task = None
+        if task.cancelled():
+            self._conversation.close()
+            self._ended(asyncio.CancelledError())
+        elif error := task.exception():
+            if isinstance(error, FlintError):
+                self.failed(error)
+            else:
+                self._conversation.close()
+                self._ended(error)
+        else:
+            self.answered(task.result())

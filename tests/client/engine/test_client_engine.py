@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from flintmq.client.engine import client_engine
 from flintmq.client.engine.client_config import ClientConfig
 from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.engine.lifecycle import State
@@ -86,6 +87,27 @@ def test_stopping_while_a_call_waits_ends_the_call(broker: EmbeddedBroker) -> No
         await engine.stop()
         with pytest.raises((WrongState, Unreachable, NoRoute)):
             await task
+
+    run(main())
+
+
+def test_one_that_is_leaving_asks_for_no_routes(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker, "left")
+    monkeypatch.setattr(client_engine, "UNREGISTER_MS", 300)
+    broker.drop_next(RequestCode.UNREGISTER_CLIENT, lost="answer")
+
+    async def main() -> None:
+        engine = ClientEngine(ClientConfig(namesrv=broker.namesrv, route_ms=1))
+        engine.add_consumer(Consumer("leaving", "left"))
+        engine.start()
+        await engine.route("left")
+        await engine.meet_brokers()
+
+        await engine.stop()
+
+        assert [event.text for event in engine.events.latest() if "stopped" in event.text] == []
 
     run(main())
 
@@ -246,7 +268,7 @@ def test_a_heartbeat_that_fails_is_told_by_address(own_broker: EmbeddedBroker) -
             await engine.route("failing")
             address = own_broker.broker
             await asyncio.to_thread(own_broker.stop_broker, "broker-a")
-            await until(lambda: not engine._links.is_open(address))
+            await until(lambda: not engine.links.is_open(address))
             failures = await engine.heartbeat()
             assert list(failures) == [address]
             assert engine.events.latest(kind="heartbeat")

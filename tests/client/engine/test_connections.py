@@ -79,7 +79,7 @@ def test_many_reconnects_leave_neither_tasks_nor_sockets(own_broker: EmbeddedBro
             await producer.send(Message("reconnects", b"x"))
             tasks, before = len(other_tasks()), sockets()
             for _ in range(50):
-                for channel in list(producer._engine._links._ready.values()):
+                for channel in list(producer._engine.links._ready.values()):
                     channel.abort("cut by the test")
                 async with asyncio.timeout(60):
                     while True:

@@ -20,6 +20,8 @@ from flintmq.protocol.records.properties import parse_properties
 
 RULES = DraftRules()
 
+pytestmark = pytest.mark.usefixtures("each_kernel")
+
 
 def test_all_that_a_message_says_becomes_properties() -> None:
     message = Message(

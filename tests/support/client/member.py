@@ -104,7 +104,7 @@ async def members_of(address: str, group: str) -> tuple[str, ...]:
 
 def engine_handler(engine: ClientEngine) -> Callable[[Command], Any]:
     """What the engine answers a broker with."""
-    served: Any = engine._links._channels._dialer._handler
+    served: Any = engine.links._channels._dialer._handler
 
     class Peer:
         peer = "127.0.0.1:1"

@@ -92,9 +92,10 @@ class ClientEngine:
         self.chance = chance
         self.life = Life(what)
         self._name_servers: NameServers
-        self._links: Links
+        self.links: Links
         self.loop: asyncio.AbstractEventLoop
         """Where it was started."""
+        self._keepers: list[asyncio.Task[None]] = []
         self._fetching: dict[str, asyncio.Task[Route | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._doubted: set[str] = set()
@@ -127,7 +128,7 @@ class ClientEngine:
             self.members.die()
             self.life.failed()
             raise
-        self._links = Links(
+        self.links = Links(
             channels,
             introduction=self._introduction,
             account=self.config.account,
@@ -136,12 +137,16 @@ class ClientEngine:
             clock=self.stopwatch,
         )
         self.life.succeeded()
-        self.spawn(self._keep_routes(), "routes")
-        self.spawn(self._keep_beating(), "heartbeats")
+        self._keepers = [
+            self.spawn(self._keep_routes(), "routes"),
+            self.spawn(self._keep_beating(), "heartbeats"),
+        ]
 
     async def stop(self) -> None:
         """Leave every broker and close all.  It may be called in any state, and twice."""
         was_running = self.life.end()
+        for keeper in self._keepers:  # at once: leaving takes time, and they would find us stopped
+            keeper.cancel()
         try:
             if was_running:
                 await self._unregister(self.members.farewells())
@@ -152,7 +157,7 @@ class ClientEngine:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                await self._links.close()
+                await self.links.close()
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Run something until it ends or the engine stops.  What it raises is logged."""
@@ -190,24 +195,24 @@ class ClientEngine:
     async def call(self, address: str, request: Command, timeout_ms: int | None = None) -> Command:
         """Ask the peer at an address; its answer, whatever its code says, or `Unreachable`."""
         self.life.require_running()
-        return await self._links.call(address, request, timeout_ms or self.config.call_timeout_ms)
+        return await self.links.call(address, request, timeout_ms or self.config.call_timeout_ms)
 
     async def send_oneway(
         self, address: str, request: Command, timeout_ms: int | None = None
     ) -> None:
         """Send a oneway request."""
         self.life.require_running()
-        await self._links.send_oneway(address, request, timeout_ms or self.config.call_timeout_ms)
+        await self.links.send_oneway(address, request, timeout_ms or self.config.call_timeout_ms)
 
     def make(self, call: Call) -> Awaitable[Command]:
         """Carry out one call of a conversation."""
         self.life.require_running()
-        return self._links.make(call)
+        return self.links.make(call)
 
     def hold(self, conversation: PausingConversation[T]) -> Coroutine[Any, Any, T]:
         """Hold a conversation to its end."""
         self.life.require_running()
-        return drive_async(conversation, self._links.make)
+        return drive_async(conversation, self.links.make)
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -285,7 +290,7 @@ class ClientEngine:
         """Tell every broker of our members now; what went wrong, by address."""
         self.life.require_running()
         addresses = list(dict.fromkeys(self._audience()))
-        outcomes = await asyncio.gather(*map(self._links.beat, addresses))
+        outcomes = await asyncio.gather(*map(self.links.beat, addresses))
         return {
             address: error
             for address, error in zip(addresses, outcomes, strict=True)
@@ -294,29 +299,29 @@ class ClientEngine:
 
     async def meet_brokers(self) -> None:
         """Connect to every known broker, so that each of them knows us."""
-        unmet = [address for address in self._audience() if not self._links.is_known_to(address)]
-        await asyncio.gather(*map(self._links.beat, dict.fromkeys(unmet)))
+        unmet = [address for address in self._audience() if not self.links.is_known_to(address)]
+        await asyncio.gather(*map(self.links.beat, dict.fromkeys(unmet)))
 
     def is_linked(self, address: str) -> bool:
         """Whether a connection is open there, by which a broker knows us.  For any thread."""
-        return self._links.is_open(address)
+        return self.links.is_open(address)
 
     @property
     def refusals(self) -> dict[str, BrokerRefused]:
         """The brokers that do not take our heartbeats, by address."""
-        return self._links.refusals
+        return self.links.refusals
 
     def known_version(self, address: str) -> int | None:
         """The version of a broker by its last heartbeat answer; None before the first."""
-        return self._links.versions.get(address)
+        return self.links.versions.get(address)
 
     async def version_of(self, address: str) -> int | None:
         """The version of a broker, asked by a heartbeat if not known; None where it says none."""
-        if address not in self._links.versions:
-            error = await self._links.beat(address)
+        if address not in self.links.versions:
+            error = await self.links.beat(address)
             if error is not None:
                 raise error
-        return self._links.versions.get(address)
+        return self.links.versions.get(address)
 
     # Inside
 
@@ -334,8 +339,8 @@ class ClientEngine:
         audience = set(self._audience())
         await asyncio.gather(
             *(
-                quietly(self._links.call(address, farewell, UNREGISTER_MS))
-                for address in self._links.open_addresses
+                quietly(self.links.call(address, farewell, UNREGISTER_MS))
+                for address in self.links.open_addresses
                 if address in audience
                 for farewell in farewells
             )
@@ -390,7 +395,7 @@ class ClientEngine:
             await self.timing.sleep(self.config.heartbeat_ms)
             for address in self.routes.clean():
                 self.events.add("route", address, "no route names this broker any more")
-                self._links.forget(address)
+                self.links.forget(address)
             await self.heartbeat()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:

@@ -23,6 +23,7 @@ from flintmq.core.conversation import SENT, Call
 from flintmq.errors import BrokerRefused, FlintError
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import Channels
+from flintmq.net.channels.write_waiters import AnswerWaiter
 from flintmq.net.clock import Clock
 from flintmq.protocol.codes import RequestCode, ResponseCode
 from flintmq.protocol.command import Command, request
@@ -83,6 +84,16 @@ class Links:
         if channel is None or channel.is_closed or call.request.flag or self._is_hooked:
             return self._make(call)
         return channel.call(call.request, call.timeout_ms)
+
+    def begin(self, call: Call, waiter: AnswerWaiter) -> bool:
+        """`make` without an awaitable; False where there is more to do than to send."""
+        channel = self._ready.get(call.address)
+        if channel is None or channel.is_closed or call.request.flag or self._is_hooked:
+            return False
+        if channel.is_full():
+            return False
+        channel.begin(call.request, call.timeout_ms, waiter)
+        return True
 
     async def _make(self, call: Call) -> Command:
         if call.request.is_oneway:

@@ -27,6 +27,7 @@ from flintmq.net.blocking.blocking_channel import BlockingChannel
 from flintmq.protocol.command import Command
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 class Runner(Protocol):
@@ -79,12 +80,12 @@ class DirectLine:
                 return channel.call(request, max(1, left_ms))
         return self._runner.run(self._make(call))
 
-    def by_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop; meanwhile nobody gets the line."""
+    def by_loop(self, run: Callable[[W], T], work: W) -> T:
+        """Have ``run`` do something on the loop; meanwhile nobody gets the line."""
         me = threading.get_ident()
         self._by_loop_now.add(me)
         try:
-            return self._runner.run(work)
+            return run(work)
         finally:
             self._by_loop_now.discard(me)
 

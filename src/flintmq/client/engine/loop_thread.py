@@ -3,7 +3,8 @@
     first client starts ─► thread and loop ─► last client stopped ─► both end
     any thread ─► run(coroutine) ─► loop ─► result or error, back on the calling thread
 
-A thread that waits may be interrupted (Ctrl-C): what it waited for is cancelled, not leaked.
+A thread that waits may be interrupted (Ctrl-C): a coroutine it waited for is cancelled, not leaked.
+What was begun with a callback (`ask`) ends by itself, at the latest by its timeout.
 The thread is a daemon: a program that forgets to stop its clients still ends.
 
 Invariant: the loop runs exactly while somebody holds a `Lease`.
@@ -60,12 +61,42 @@ class _Errand(Generic[T]):
         self.done.release()
 
 
+class _Question(Generic[T]):
+    """What is begun on the loop with a callback, and a thread that waits for that."""
+
+    __slots__ = ("_begin", "done", "error", "result")
+
+    def __init__(self, begin: Callable[[Callable[[T | BaseException], object]], object]) -> None:
+        self._begin = begin
+        self.result: T
+        self.error: BaseException | None = None
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def begin(self) -> None:
+        """Called on the loop."""
+        if self.error is None:
+            self._begin(self._end)
+
+    def give_up(self) -> None:
+        """Its caller waits no longer: what has begun ends by itself.  Called on the loop."""
+        if self.error is None:
+            self.error = asyncio.CancelledError()
+
+    def _end(self, outcome: T | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self.error = outcome
+        else:
+            self.result = outcome
+        self.done.release()
+
+
 class LoopThread:
     """An event loop on a thread of its own."""
 
     def __init__(self, name: str = "flintmq-client") -> None:
         self._loop = new_event_loop()
-        self._errands: deque[_Errand[Any]] = deque()
+        self._errands: deque[_Errand[Any] | _Question[Any]] = deque()
         self._is_woken = False
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
@@ -81,7 +112,13 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for it on the calling thread."""
-        errand = _Errand(work)
+        return self._wait(_Errand(work))
+
+    def ask(self, begin: Callable[[Callable[[T | BaseException], object]], object]) -> T:
+        """Have something begun on the loop, and wait here for what it gives to its callback."""
+        return self._wait(_Question(begin))
+
+    def _wait(self, errand: _Errand[T] | _Question[T]) -> T:
         self._errands.append(errand)
         try:
             if not self._is_woken:  # else it is about to look anyway
@@ -156,6 +193,10 @@ class Lease:
             work.close()
             raise
         return thread.run(work)
+
+    def ask(self, begin: Callable[[Callable[[T | BaseException], object]], object]) -> T:
+        """Have something begun on the loop, and wait on this thread for what its callback gets."""
+        return self._require_other().ask(begin)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function on the loop and wait on this thread for what it returns or raises."""

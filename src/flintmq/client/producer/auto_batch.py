@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from flintmq.client.producer.send_starter import Outcome
 from flintmq.core.producer.auto_batch import Gathering, Lane, gathered_bytes
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.core.producer.send_draft import DraftRules
@@ -23,8 +24,6 @@ from flintmq.errors import (
 )
 from flintmq.model.message import Message
 from flintmq.protocol.codes import ResponseCode
-
-Outcome = SendReceipt | BaseException
 
 
 class Sends(Protocol):
@@ -46,6 +45,9 @@ class WaitingSend(NamedTuple):
     done: Callable[[Outcome], object]
 
 
+_until_ms = attrgetter("until_ms")
+
+
 class Gather:
     """The messages of one producer that may share requests."""
 
@@ -64,13 +66,9 @@ class Gather:
             return False
         waiting = WaitingSend(message, timeout_ms, self._stopwatch() + timeout_ms, done)
         self._gathering.add(message, size_bytes, waiting)
-        self._leave_soon()
+        if not self._is_leaving:
+            self._leave_soon()
         return True
-
-    def start(self, message: Message, timeout_ms: int) -> asyncio.Future[SendReceipt] | None:
-        """`add` with a future for the outcome; None when the message has to go alone."""
-        future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-        return future if self.add(message, timeout_ms, partial(_resolve, future)) else None
 
     def _leave_soon(self) -> None:
         if not self._is_leaving:
@@ -88,7 +86,7 @@ class Gather:
     async def _send(self, lane: Lane, group: list[WaitingSend]) -> None:
         try:
             now_ms = self._stopwatch()
-            if any(each.until_ms <= now_ms for each in group):
+            if min(map(_until_ms, group)) <= now_ms:
                 for each in group:
                     if each.until_ms <= now_ms:
                         each.done(_too_late(each, now_ms))
@@ -105,7 +103,7 @@ class Gather:
 
     async def _outcomes(self, group: list[WaitingSend], now_ms: int) -> Sequence[Outcome]:
         if len(group) > 1:
-            left_ms = min(each.until_ms for each in group) - now_ms
+            left_ms = min(map(_until_ms, group)) - now_ms
             messages = [each.message for each in group]
             try:
                 return await self._sends.send_batch(messages, timeout_ms=left_ms)
@@ -116,15 +114,6 @@ class Gather:
             self._sends.send(each.message, timeout_ms=each.until_ms - now_ms) for each in group
         )
         return await asyncio.gather(*alone, return_exceptions=True)
-
-
-def _resolve(future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
-    if future.done():  # whoever waited has gone
-        return
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
 
 
 def _is_for_one(error: Exception) -> bool:

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.producer.producer import Producer
+from flintmq.client.producer.send_future import SendFuture
 from flintmq.core.producer.queue_choice import Selector
 from flintmq.core.producer.receipt import SendReceipt
 from flintmq.errors import WrongState
@@ -41,7 +42,7 @@ class Job(NamedTuple):
     selector: Selector | None
     sharding_key: str | None
     callback: Callback | None
-    future: Future[SendReceipt]
+    future: SendFuture
 
     @property
     def is_plain(self) -> bool:
@@ -106,11 +107,10 @@ class Outbox:
         loop, gather = asyncio.get_running_loop(), self._producer.gather
         while self._jobs:
             job = self._jobs.popleft()
-            if (
-                gather is not None
-                and job.is_plain
-                and gather.add(job.message, job.timeout_ms, partial(self._end, job))
-            ):
+            if job.is_plain:
+                ended = partial(self._end, job)
+                if gather is None or not gather.add(job.message, job.timeout_ms, ended):
+                    self._producer.starter.begin(job.message, job.timeout_ms, ended)
                 continue
             work = self._producer.send(
                 job.message,
@@ -129,11 +129,7 @@ class Outbox:
         self._end(job, task.result() if error is None else error)
 
     def _end(self, job: Job, outcome: SendReceipt | BaseException) -> None:
-        if job.future.set_running_or_notify_cancel():
-            if isinstance(outcome, BaseException):
-                job.future.set_exception(outcome)
-            else:
-                job.future.set_result(outcome)
+        job.future.settle(outcome)
         self._ended()
         if job.callback is not None:
             try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Self, Unpack
 
 from msgspec.structs import replace
@@ -33,7 +34,9 @@ from flintmq.client.producer.request_reply import (
     reply_to,
     request_properties,
 )
+from flintmq.client.producer.room import Room
 from flintmq.client.producer.route_wait import RouteWait
+from flintmq.client.producer.send_starter import Outcome, SendStarter, resolve
 from flintmq.client.producer.trace_hooks import SendTrace
 from flintmq.client.producer.tracer import Tracer, start_tracer
 from flintmq.core.conversation import PausingConversation
@@ -85,8 +88,15 @@ class Producer(AsyncClient):
         metrics = self.config.metrics
         self._counts = None if metrics is None else metrics.producer()
         self._tracer: Tracer | None = None
-        self._room = asyncio.Semaphore(self.config.in_flight_max)
-        self._in_flight: set[asyncio.Future[SendReceipt]] = set()
+        self._room = Room(self.config.in_flight_max)
+        self.starter = SendStarter(
+            self._engine,
+            self._publisher,
+            draft=self._draft,
+            watch=self._watch,
+            send=self._send,
+            given=self._given if config.namespace else None,
+        )
         self.gather: Gather | None = None
         """Where messages wait that may share requests, if they may."""
         if self.config.auto_batch:
@@ -117,8 +127,7 @@ class Producer(AsyncClient):
 
     async def flush(self) -> None:
         """Wait until every message given to `send_async` is stored or has failed."""
-        while self._in_flight:
-            await asyncio.wait(self._in_flight)
+        await self._room.wait_empty()
 
     # Sending
 
@@ -160,11 +169,14 @@ class Producer(AsyncClient):
     ) -> asyncio.Future[SendReceipt]:
         """Start a send and give its future; wait only while too many are under way."""
         self._engine.life.require_running()
-        await self._room.acquire()
-        future: asyncio.Future[SendReceipt] | None = None
-        if self.gather is not None and queue is None and selector is None and sharding_key is None:
-            future = self.gather.start(message, timeout_ms)
-        if future is None:
+        if not self._room.enter_now():
+            await self._room.enter()
+        future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+        landed = partial(self._landed, future)
+        if queue is None and selector is None and sharding_key is None:
+            if self.gather is None or not self.gather.add(message, timeout_ms, landed):
+                self.starter.begin(message, timeout_ms, landed)
+        else:
             work = self.send(
                 message,
                 timeout_ms=timeout_ms,
@@ -172,9 +184,7 @@ class Producer(AsyncClient):
                 selector=selector,
                 sharding_key=sharding_key,
             )
-            future = asyncio.get_running_loop().create_task(work)
-        self._in_flight.add(future)
-        future.add_done_callback(self._landed)
+            self.starter.begin_task(work, landed)
         return future
 
     async def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
@@ -205,7 +215,8 @@ class Producer(AsyncClient):
         drafts = self._draft_all(chosen)
         await self._route_wait(timeout_ms).publish_queues(drafts[0].topic)
         conversation = self._send_all(chosen, drafts, timeout_ms, queue)
-        return list(map(self._given, await self._engine.hold(conversation)))
+        receipts = await self._engine.hold(conversation)
+        return list(map(self._given, receipts)) if self._namespace else receipts
 
     # Sending on the thread that waits
 
@@ -370,9 +381,9 @@ class Producer(AsyncClient):
         topic = self._engine.user_name(receipt.queue.topic)
         return replace(receipt, queue=replace_topic(receipt.queue, topic))
 
-    def _landed(self, future: asyncio.Future[SendReceipt]) -> None:
-        self._in_flight.discard(future)
-        self._room.release()
+    def _landed(self, future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
+        self._room.leave()
+        resolve(future, outcome)
 
     def _note_trouble(self, topic: str, broker: str, text: str, is_first: bool) -> None:
         """On whatever thread the send is held.  A producer that was stopped tries no further."""

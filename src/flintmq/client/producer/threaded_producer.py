@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import Unpack
 
 from flintmq.client.engine.direct_line import DirectLine
@@ -25,6 +26,7 @@ from flintmq.client.producer import producer as aio
 from flintmq.client.producer import transaction_producer as aio_transactions
 from flintmq.client.producer.outbox import Callback, Job, Outbox
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
+from flintmq.client.producer.send_future import SendFuture
 from flintmq.client.producer.transaction_producer import Check
 from flintmq.core.producer.queue_choice import Selector
 from flintmq.core.producer.receipt import SendReceipt
@@ -90,15 +92,17 @@ class Producer(ThreadedFace[aio.Producer]):
             receipt = self._inner.send_past_loop(direct, message, timeout_ms)
             if receipt is not None:
                 return receipt
-        return (lease.run if self._direct is None else self._direct.by_loop)(
-            self._inner.send(
-                message,
-                timeout_ms=timeout_ms,
-                queue=queue,
-                selector=selector,
-                sharding_key=sharding_key,
-            )
+            begin = partial(self._inner.starter.begin, message, timeout_ms)
+            sent: SendReceipt = direct.by_loop(lease.ask, begin)
+            return sent
+        work = self._inner.send(
+            message,
+            timeout_ms=timeout_ms,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
         )
+        return lease.run(work) if self._direct is None else self._direct.by_loop(lease.run, work)
 
     def send_async(
         self,
@@ -115,7 +119,7 @@ class Producer(ThreadedFace[aio.Producer]):
         outbox = self._outbox
         assert outbox is not None
         return outbox.submit(
-            Job(message, timeout_ms, queue, selector, sharding_key, callback, Future())
+            Job(message, timeout_ms, queue, selector, sharding_key, callback, SendFuture())
         )
 
     def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:

@@ -103,11 +103,10 @@ class PullConsumer(ThreadedFace[aio_pull.PullConsumer]):
             )
             if result is not None:
                 return result
-        return (runner.run if direct is None else direct.by_loop)(
-            self._inner.pull(
-                queue, offset, tags=tags, sql=sql, count_max=count_max, timeout_ms=timeout_ms
-            )
+        work = self._inner.pull(
+            queue, offset, tags=tags, sql=sql, count_max=count_max, timeout_ms=timeout_ms
         )
+        return runner.run(work) if direct is None else direct.by_loop(runner.run, work)
 
     def pull_blocking(
         self,

@@ -38,8 +38,9 @@ def gathered_bytes(message: Message, rules: DraftRules) -> int | None:
 
     Large ones do: they are packed then, and there is little to gain.
     """
+    body_bytes = len(message.body)
     if (
-        not 0 < len(message.body) < rules.compress_from_bytes
+        not 0 < body_bytes < rules.compress_from_bytes
         or message.delay_level
         or message.delay_ms is not None
         or message.deliver_at_ms is not None
@@ -51,8 +52,10 @@ def gathered_bytes(message: Message, rules: DraftRules) -> int | None:
         letters += sum(map(len, message.keys)) + len(message.keys)
         letters += sum(map(len, message.properties)) + 2 * len(message.properties)
         letters += sum(map(len, message.properties.values()))
-    size_bytes = _ENTRY_BYTES + len(message.body) + _UTF8_BYTES_MAX * letters
-    return size_bytes if size_bytes <= min(GATHERED_BYTES_MAX, rules.batch_bytes_max) else None
+    size_bytes = _ENTRY_BYTES + body_bytes + _UTF8_BYTES_MAX * letters
+    if size_bytes > GATHERED_BYTES_MAX or size_bytes > rules.batch_bytes_max:
+        return None
+    return size_bytes
 
 
 class Gathering(Generic[Item]):

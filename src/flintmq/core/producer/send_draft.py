@@ -15,6 +15,7 @@ import msgspec
 
 from flintmq.core.group.actions import SendToRetry
 from flintmq.errors import BodyTooLarge, InvalidMessage, InvalidSetting
+from flintmq.kernel.face import loops
 from flintmq.model import properties as names
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import KEY_SEPARATOR, Message
@@ -174,6 +175,16 @@ def draft_batches(
 ) -> list[Draft]:
     """Messages of one topic, packed into as few batches as the limit allows, in their order."""
     chosen = list(messages)
+    if not is_retry_topic(topic):
+        whole = loops.lay_out_entries(
+            chosen,
+            list(unique_ids),
+            rules.instance_id,
+            rules.message_bytes_max,
+            rules.batch_bytes_max,
+        )
+        if whole is not None:
+            return [_batch(topic, whole, unique_ids, chosen[0], now_ms)]
     _check_batch(chosen, topic)
     drafts: list[Draft] = []
     entries: list[tuple[bytes, bytes, int]] = []
@@ -183,18 +194,7 @@ def draft_batches(
     tail = ""  # most are alike
 
     def close() -> None:
-        drafts.append(
-            Draft(
-                topic,
-                join_batch(entries),
-                (_WAIT if chosen[0].wait_stored else _NO_WAIT)[1:],
-                ",".join(ids),
-                now_ms,
-                int(RequestCode.SEND_BATCH_MESSAGE),
-                count=len(entries),
-                is_batch=True,
-            )
-        )
+        drafts.append(_batch(topic, join_batch(entries), ids, chosen[0], now_ms))
         entries.clear()
         ids.clear()
 
@@ -219,6 +219,21 @@ def draft_batches(
         size_bytes += entry_bytes
     close()
     return drafts
+
+
+def _batch(
+    topic: str, body: bytes, unique_ids: Sequence[str], first: Message, now_ms: int
+) -> Draft:
+    return Draft(
+        topic,
+        body,
+        (_WAIT if first.wait_stored else _NO_WAIT)[1:],
+        ",".join(unique_ids),
+        now_ms,
+        int(RequestCode.SEND_BATCH_MESSAGE),
+        count=len(unique_ids),
+        is_batch=True,
+    )
 
 
 def _check_batch(messages: Sequence[Message], topic: str) -> None:

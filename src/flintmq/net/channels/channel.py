@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import perf_counter
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from flintmq.access.rules import User
 from flintmq.errors import RemoteProtocolError, Unreachable
@@ -32,7 +32,12 @@ from flintmq.net.channels.partial_frames import PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session, no_session
 from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.channels.watchdog import Stalls
-from flintmq.net.channels.write_waiters import WriteWaiters
+from flintmq.net.channels.write_waiters import (
+    AnswerWaiter,
+    FutureWaiter,
+    WaitingCall,
+    WriteWaiters,
+)
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
@@ -48,12 +53,6 @@ Chunk: TypeAlias = bytes | memoryview
 
 TURN_S = 0.002
 """After so long a session leaves the rest of a read to a later turn: others wait for it."""
-
-
-class _Waiting(NamedTuple):
-    future: asyncio.Future[Command]
-    code: int
-    timeout_ms: int
 
 
 class Channel(asyncio.Protocol):
@@ -87,11 +86,11 @@ class Channel(asyncio.Protocol):
         self._clock = clock
         self._reader = FrameReader(limits.frame_bytes_max)
         self._connection = Connection(calls_max=limits.calls_max)
-        self._calls: dict[int, _Waiting] = {}
+        self._calls: dict[int, WaitingCall] = {}
         self._queue: list[Chunk] = []
         self._queue_bytes = 0
-        self._flush_due = self._full = False
-        self._partial, self._is_partial = partial, False
+        self._flush_due = self._full = self._is_partial = False
+        self._partial = partial
         self._unread = unread or UnreadBytes(limits.write_bytes_max)
         self._stalls = stalls
         self._backlog: list[Frame] = []  # of a read that took too long
@@ -99,10 +98,9 @@ class Channel(asyncio.Protocol):
         self._waiting_for_room = WriteWaiters(limits.calls_max)
         self._active_ms = clock()
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer_ms, self._secure = 0, False
         self._session: Session = NO_SESSION
         self._transport: asyncio.Transport | None = None
-        self._secure = False
 
     def __repr__(self) -> str:
         return f"<Channel {self.peer}, {self.why_closed or f'{len(self._calls)} calls'}>"
@@ -115,8 +113,8 @@ class Channel(asyncio.Protocol):
     @property
     def unsent_bytes(self) -> int:
         """Bytes in the write queue that the system has not yet accepted."""
-        in_transport = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        return self._queue_bytes + in_transport
+        transport = self._transport
+        return self._queue_bytes + (transport.get_write_buffer_size() if transport else 0)
 
     # What the owner does with it.
 
@@ -124,20 +122,25 @@ class Channel(asyncio.Protocol):
         """Send a request and wait for its answer."""
         if self._full:
             timeout_ms = await self._room(request.code, timeout_ms)
-        self._check_open()
-        now_ms = self._clock()
-        opaque, data = self._connection.call(request, now_ms, timeout_ms)
         future: asyncio.Future[Command] = self._loop.create_future()
-        self._calls[opaque] = _Waiting(future, request.code, timeout_ms)
-        if now_ms + timeout_ms < self._timer_ms:
-            self._wake_at(now_ms + timeout_ms, now_ms)
-        self.write((data,))
+        opaque = self.begin(request, timeout_ms, FutureWaiter(future))
         try:
             return await future
         except asyncio.CancelledError:
             self._connection.abandon(opaque)
             self._calls.pop(opaque, None)
             raise
+
+    def begin(self, request: Command, timeout_ms: int, waiter: AnswerWaiter) -> int:
+        """Send a request whose answer ``waiter`` gets.  Only where `is_full` says no."""
+        self._check_open()
+        now_ms = self._clock()
+        opaque, data = self._connection.call(request, now_ms, timeout_ms)
+        self._calls[opaque] = WaitingCall(waiter, request.code, timeout_ms)
+        if now_ms + timeout_ms < self._timer_ms:
+            self._wake_at(now_ms + timeout_ms, now_ms)
+        self.write((data,))
+        return opaque
 
     async def send_oneway(self, request: Command, timeout_ms: int) -> None:
         """Send a request that takes no answer; wait only for room to queue it."""
@@ -161,9 +164,7 @@ class Channel(asyncio.Protocol):
         if not isinstance(arrival, Answered):
             log.debug("%s: an answer nobody waits for, code %d", self.peer, command.code)
             return
-        future = self._calls.pop(arrival.opaque).future
-        if not future.done():  # else its caller is being cancelled
-            future.set_result(command)
+        self._calls.pop(arrival.opaque).waiter.answered(command)
 
     def write(self, chunks: Iterable[Chunk]) -> None:
         """Queue whole frames, in pieces or in one.  They leave at the end of this turn."""
@@ -193,8 +194,8 @@ class Channel(asyncio.Protocol):
             transport.write(chunks[0])
         else:
             transport.writelines(chunks)
-        if unread_bytes := transport.get_write_buffer_size():
-            self._unread.update(self, unread_bytes)
+        if unread := transport.get_write_buffer_size():
+            self._unread.update(self, unread)
 
     async def close(self, timeout_ms: int = LINGER_MS) -> None:
         """Let the session finish, send what is queued, close.  What is late is dropped."""
@@ -278,8 +279,8 @@ class Channel(asyncio.Protocol):
         self._waiting_for_room.wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        in_frame = self._reader.pending_bytes > 0
-        self._end(why_lost(error, in_frame=in_frame, secure=self._secure, heard=self.has_heard))
+        cut = self._reader.pending_bytes > 0
+        self._end(why_lost(error, in_frame=cut, secure=self._secure, heard=self.has_heard))
         self._gone()
 
     def timer_fired(self) -> None:
@@ -365,12 +366,13 @@ class Channel(asyncio.Protocol):
         """Wait until the peer has read; give what is left of the time."""
         deadline_ms = self._clock() + timeout_ms
         try:
-            await self._waiting_for_room.wait_while(self._is_full, timeout_ms)
+            await self._waiting_for_room.wait_while(self.is_full, timeout_ms)
         except TimeoutError:
             raise Unreachable(self.peer, does_not_read(code, timeout_ms)) from None
         return max(1, deadline_ms - self._clock())
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
+        """Whether callers have to wait until the peer has read."""
         return self._full and not self.is_closed
 
     def _check_open(self) -> None:
@@ -378,9 +380,7 @@ class Channel(asyncio.Protocol):
             raise Unreachable(self.peer, self.why_closed)
 
     def _fail(self, opaque: int, reason: str) -> None:
-        future = self._calls.pop(opaque).future
-        if not future.done():
-            future.set_exception(Unreachable(self.peer, reason))
+        self._calls.pop(opaque).waiter.failed(Unreachable(self.peer, reason))
 
     def _end(self, reason: str) -> None:
         """Nothing is sent or awaited any more.  The first reason given is the true one."""

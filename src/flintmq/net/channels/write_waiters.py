@@ -1,11 +1,48 @@
-"""Callers of a channel that wait because its peer has not read what was sent before."""
+"""Who waits at a channel: for an answer, or because its peer has not read what was sent before."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from flintmq.errors import Overloaded
+from flintmq.protocol.command import Command
+
+
+class AnswerWaiter(Protocol):
+    """Whoever gets the answer to a call.  It is told in a turn of the loop."""
+
+    def answered(self, answer: Command, /) -> None:
+        """The peer answered."""
+
+    def failed(self, error: Exception, /) -> None:
+        """No answer will come."""
+
+
+class FutureWaiter:
+    """Tells a future, unless its caller is being cancelled."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[Command]) -> None:
+        self.future = future
+
+    def answered(self, answer: Command, /) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)
+
+    def failed(self, error: Exception, /) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class WaitingCall(NamedTuple):
+    """A call that was sent, and who gets its answer."""
+
+    waiter: AnswerWaiter
+    code: int
+    timeout_ms: int
 
 
 class WriteWaiters:
