@@ -20,7 +20,13 @@ SERVING = {"serve", "console", "namesrv", "broker", "proxy", "run", "demo", "ben
 ON_ITS_OWN = {"config", "store", "acl", "tls"}
 """What needs no cluster, or one with access control; tests of their own run them."""
 
-ON_SPARK = {("lake",), ("topic", "report"), ("dlq", "report"), ("dlq", "bulk-replay")}
+ON_SPARK = {
+    ("lake", "write"),
+    ("lake", "compact"),
+    ("topic", "report"),
+    ("dlq", "report"),
+    ("dlq", "bulk-replay"),
+}
 """What needs a JVM: tests/spark runs them, in the session that it has anyway."""
 
 COMMANDS = sorted(all_commands())

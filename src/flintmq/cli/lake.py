@@ -1,5 +1,8 @@
 """`flintmq lake`: topics as tables of Parquet, Delta or Iceberg, each message once.
 
+    flintmq lake TOPIC… --to DIR      writes; `flintmq lake write` in full, for a topic "compact"
+    flintmq lake compact --to DIR     writes small files together
+
 A first signal ends it between two batches, a second at once; started again, it goes on where it
 was.  Exit codes are those of `output`.
 """
@@ -15,9 +18,17 @@ import typer
 
 from flintmq.cli.run_spark import LOOK_S, RunMetrics, serving_metrics
 from flintmq.cli.shared.cluster_options import connected
+from flintmq.cli.shared.help_page import EXIT_CODES
 from flintmq.cli.shared.offset_argument import PLACES, PLACES_HELP, parse_target
 from flintmq.cli.shared.options import Sql
-from flintmq.cli.shared.output import Output, OutputOption, print_json, print_line, say
+from flintmq.cli.shared.output import (
+    Output,
+    OutputOption,
+    print_json,
+    print_line,
+    say,
+    with_json,
+)
 from flintmq.cli.shared.spark_job import (
     HERE,
     Master,
@@ -35,7 +46,7 @@ GROUP = "group"
 
 
 Topics = Annotated[
-    list[str] | None,
+    list[str],
     typer.Argument(metavar="TOPIC", help="What to write; may be several.", show_default=False),
 ]
 FormatName = Annotated[
@@ -59,10 +70,6 @@ Into = Annotated[
     typer.Option(
         "--into", metavar="COLUMN", help="One column for all of the schema.", show_default=False
     ),
-]
-Compact = Annotated[
-    bool,
-    typer.Option("--compact", help="Write the small files of the lake together, and end."),
 ]
 To = Annotated[str, typer.Option("--to", metavar="DIR", help="The directory of the lake.")]
 UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there now, and end.")]
@@ -116,15 +123,22 @@ Files = Annotated[
 ]
 
 
+app = typer.Typer(
+    help="Topics as tables: `flintmq lake TOPIC --to DIR` writes one; `write` may be left out.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+
+
+@app.command("write")
 @connected
 def lake(
     settings: ClientSettings,
     to: To,
-    topics: Topics = None,
+    topics: Topics,
     format_name: FormatName = "parquet",
     schema: Schema = None,
     into: Into = None,
-    compact: Compact = False,
     until_now: UntilNow = False,
     start: From = "earliest",
     tags: Tags = None,
@@ -148,16 +162,10 @@ def lake(
     store time, in UTC. Messages that do not fit --schema are in the partition quarantined=1.
 
     Examples:
-        flintmq lake orders --to lake --until-now
-        flintmq lake orders --to lake --schema "order STRING NOT NULL, amount DOUBLE"
-        flintmq lake --compact --to lake
+        flintmq lake write orders --to lake --until-now
+        flintmq lake write orders --to lake --schema "order STRING NOT NULL, amount DOUBLE"
     """
     _log()
-    if compact:
-        _compact(to, topics, spark, conf, output)
-        return
-    if not topics:
-        raise typer.BadParameter("name the topics to write")
     chosen = {"consumerGroup": group, "tags": tags, "sql": sql, "columns": columns}
     options = source_options(settings, store, more=more, **chosen, **start_option(start))
     lake_choices: dict[str, Any] = {
@@ -212,11 +220,22 @@ def _write(
         print_line(f"{done} messages in {batches} batches are added to {query.path}{bad}")
 
 
-def _compact(
-    to: str, topics: list[str] | None, master: str, conf: list[str] | None, output: Output
+@app.command("compact")
+@with_json
+def compact_lake(
+    to: To,
+    spark: Master = HERE,
+    conf: SparkConf = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    if topics:
-        raise typer.BadParameter("--compact is for the whole lake: leave the topics out")
+    """Write the small files of a lake together.
+
+    Delta and Iceberg may be written meanwhile; a lake in Parquet has to be stopped.
+
+    Examples:
+        flintmq lake compact --to lake
+    """
+    _log()
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -224,7 +243,7 @@ def _compact(
     from flintmq.spark.pipelines.lake_formats import kind_in
 
     settings = _settings_of(kind_in(to), conf)
-    with spark_for("lake", master, [*settings, *(conf or ())]) as session:
+    with spark_for("lake", spark, [*settings, *(conf or ())]) as session:
         done = compact(session, to)
     if output is Output.JSON:
         print_json({"to": to, "before": done.files_before, "after": done.files_after})

@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import flintmq.spark
-from flintmq.errors import InvalidSetting
 from flintmq.spark.environment.java import use_java
 
 
@@ -64,12 +63,6 @@ def main(namesrv: str, directory: str) -> None:
             maxOffsetsPerTrigger=30,
         )
         told["rows"] = batches
-        app = flintmq.App("refused", namesrv=namesrv)
-        app.listener("source")(print)
-        try:
-            flintmq.spark.run(app, spark)
-        except InvalidSetting as error:
-            told["run"] = str(error)
     finally:
         spark.stop()
     print(json.dumps(told))

@@ -277,7 +277,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(broker: EmbeddedBroke
     with pytest.raises(InvalidSetting, match="not both"):
         flintmq.spark.run(spoken, session, checkpoint="c", trigger="1 second", available_now=True)
     with pytest.raises(InvalidSetting, match="Spark Connect"):
-        flintmq.spark.run(spoken, Mock(), checkpoint="c")
+        flintmq.spark.run(spoken, Mock(), checkpoint="c", sink="console")
 
 
 def test_a_listener_that_cannot_travel_is_refused_by_its_name(broker: EmbeddedBroker) -> None:

@@ -220,7 +220,7 @@ def test_the_command_compacts_a_lake(
     send(broker, topic, [f"{n}" for n in range(6)])
     until_now(spark, broker, topic, to, maxOffsetsPerTrigger=2)
 
-    facts = Shell(broker.namesrv).facts("lake", "--compact", "--to", str(to))
+    facts = Shell(broker.namesrv).facts("lake", "compact", "--to", str(to))
 
     assert (facts["before"], facts["after"]) == (3, 1)
     assert bodies(spark.read.parquet(str(to))) == [f"{n}" for n in range(6)]

@@ -43,6 +43,9 @@ _PANELS: Final[dict[str | None, int]] = {
     panel: at for at, panel in enumerate((RUN, MESSAGES, INSPECT, OPERATE, OFFLINE))
 }
 
+DEFAULTS: Final = {"lake": "write"}
+"""Groups that take the words of one of their commands without its name."""
+
 _EXAMPLES: Final = re.compile(r"\n*^Examples?:\n((?:[ \t]+\S.*\n?)+)\s*\Z", re.MULTILINE)
 
 
@@ -77,13 +80,22 @@ class HelpedGroup(TyperGroup):
         return sorted(super().list_commands(ctx), key=lambda name: _PANELS.get(panels[name], 0))
 
 
+class ShortenedGroup(HelpedGroup):
+    """A group with a command that is meant where none is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [DEFAULTS[str(self.name)], *args]
+        return super().parse_args(ctx, args)
+
+
 def dress(app: typer.Typer, epilog: str | None = None) -> None:
     """Give these pages to all commands of an app; ``epilog`` is for those that have none."""
     for command in app.registered_commands:
         command.cls = HelpedCommand
         command.epilog = command.epilog or epilog
     for group in app.registered_groups:
-        group.cls = HelpedGroup
+        group.cls = ShortenedGroup if group.name in DEFAULTS else HelpedGroup
         if group.typer_instance is not None:
             own = group.typer_instance.info.epilog
             dress(group.typer_instance, own if isinstance(own, str) else None)

@@ -16,16 +16,13 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.types import StringType, StructField, StructType
 
-from flintmq.printable import printable
+from flintmq.printable import printable_reason
 from flintmq.spark.bodies.arrow_types import arrow_type
 from flintmq.spark.bodies.avro_schema import AvroBodies
 from flintmq.spark.bodies.protobuf_schema import ProtobufBodies
 
 COLUMNS: Final = "columns"
 ERROR: Final = "error"
-
-REASON_CHARACTERS_MAX: Final = 300
-"""An error may repeat a body; a reason is for people."""
 
 READERS_MAX: Final = 16
 """Schemas that a worker keeps compiled."""
@@ -90,8 +87,7 @@ def _one_by_one(
 
 
 def _reason(error: Exception) -> str:
-    said = printable(f"{type(error).__name__}: {error}".rstrip(": "))
-    return said if len(said) <= REASON_CHARACTERS_MAX else said[: REASON_CHARACTERS_MAX - 1] + "…"
+    return printable_reason(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
 @lru_cache(READERS_MAX)

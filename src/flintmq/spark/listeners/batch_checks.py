@@ -2,11 +2,14 @@
 
     ordered queues   the locks must have been valid all the time, or the micro-batch runs again
     popped messages  who popped them is told which were not consumed
+    an error         the program is told its text, which Spark does not pass on
 
 Invariant: a micro-batch whose locks were lost is not committed.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -17,6 +20,9 @@ from flintmq.spark.outcomes.outcome_rows import SETTLE
 from flintmq.spark.source import control_files as names
 from flintmq.spark.source.control_files import ControlFiles
 from flintmq.spark.tasks.popped_verdicts import VERDICTS
+
+FAILED: Final = "failed"
+"""The control file with the text of the error that ended a micro-batch."""
 
 
 def check_lease(files: ControlFiles) -> None:
@@ -36,3 +42,8 @@ def report_verdicts(files: ControlFiles, frame: DataFrame) -> None:
     """In a run that pops: say which messages of a micro-batch were not consumed."""
     rows = frame.where(f.col(SETTLE).isNotNull()).select(SETTLE).collect()
     files.write(VERDICTS, [row[0] for row in rows])
+
+
+def report_failure(files: ControlFiles, text: str) -> None:
+    """Say what went wrong with a micro-batch."""
+    files.write(FAILED, text)

@@ -17,7 +17,6 @@ a failure it is at least once: a task or a micro-batch that fails runs again.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 import uuid
@@ -40,13 +39,18 @@ from flintmq.logs import logger
 from flintmq.reports.report_output import require_plots
 from flintmq.spark.environment.query_start import start_query
 from flintmq.spark.environment.requirements import require_read_limits
-from flintmq.spark.listeners.batch_checks import check_lease, report_verdicts
+from flintmq.spark.listeners.batch_checks import (
+    FAILED,
+    check_lease,
+    report_failure,
+    report_verdicts,
+)
+from flintmq.spark.listeners.batch_number import number_of
 from flintmq.spark.listeners.batch_pace import TARGET_S_MAX, report_pace
 from flintmq.spark.listeners.listener_source import (
     CONTROL_DIRECTORY,
     MAX_MESSAGES,
     NAME,
-    NUMBER,
     PARTITIONS,
     SLIM,
     TARGET_MS,
@@ -57,13 +61,14 @@ from flintmq.spark.listeners.progress import (
     observe_outcomes,
     plot,
 )
+from flintmq.spark.listeners.run_place import RunPlace, is_connected, open_place, setting
 from flintmq.spark.listeners.watched_query import LOOK_S, STOP_S, WatchedQuery
 from flintmq.spark.outcomes.circuit_breaker import (
     FAILURES_BOUNDS,
     CircuitBreaker,
     read_circuit_open,
 )
-from flintmq.spark.outcomes.outcome_sinks import Sink, attach, read_sinks
+from flintmq.spark.outcomes.outcome_sinks import CONSOLE, Sink, attach, read_sinks
 from flintmq.spark.outcomes.outcome_summary import SummaryOf
 from flintmq.spark.outcomes.task_reports import DriverReports, raised_by_topic
 from flintmq.spark.source import control_files as names
@@ -80,6 +85,8 @@ MESSAGES_MAX: Final = 100_000
 
 RETRY_S_MAX: Final = 86_400
 """A day: nobody watches a job for longer that does nothing."""
+
+SPECULATION: Final = "spark.speculation"
 
 LEAVE_S: Final = 10.0
 """How long a query may take to leave its group once it has ended."""
@@ -131,27 +138,24 @@ def run(
     metrics = metrics or app.settings.get("metrics")
     program = read_program(app, round(retry_timeout_s * 1000), failures_max)
     sinks = read_sinks(sink)
-    _check(program, spark, checkpoint, trigger, available_now, messages_max)
+    _check(program, spark, sinks, checkpoint, trigger, available_now, messages_max)
     target_ms = _target_ms(batch_target_s)
     if plot is not None:
         require_plots(plot)
     cleanup = ExitStack()
     try:
-        directory = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="flintmq-run-"))
-        if checkpoint is None:
-            made = tempfile.TemporaryDirectory(prefix="flintmq-", ignore_cleanup_errors=True)
-            checkpoint = cleanup.enter_context(made)
-        files = ControlFiles(directory)
+        place = open_place(spark, checkpoint, cleanup)
         spark.dataSource.register(source_of(pack(program), pops=program.pops))
         breaker = _breaker(program)
-        options: dict[str, str | int] = {CONTROL_DIRECTORY: directory, MAX_MESSAGES: messages_max}
-        options[PARTITIONS] = spark.sparkContext.defaultParallelism
+        options: dict[str, str | int] = {CONTROL_DIRECTORY: place.directory}
+        options |= {MAX_MESSAGES: messages_max, PARTITIONS: place.cores}
         options[SLIM] = str(not sinks).lower()
         if target_ms is not None:
             options[TARGET_MS] = target_ms
         frame = observe_outcomes(spark.readStream.format(NAME).options(**options).load())
-        writer = _attached(frame, sinks, program, files, breaker)
-        writer = writer.option("checkpointLocation", checkpoint)
+        run_id = str(uuid.uuid5(uuid.NAMESPACE_URL, place.checkpoint))
+        writer = _attached(frame, sinks, program, place, run_id)
+        writer = writer.option("checkpointLocation", place.checkpoint)
         query = start_query(_triggered(writer, trigger, available_now))
     except BaseException:
         cleanup.close()
@@ -159,9 +163,10 @@ def run(
     return Run(
         app.group,
         query,
-        files,
+        place.files,
         cleanup,
         breaker=breaker,
+        paces=target_ms is not None,
         progress=progress,
         plot=plot,
         metrics=metrics,
@@ -186,29 +191,29 @@ def _attached(
     frame: DataFrame,
     sinks: Sequence[Sink],
     program: Program,
-    files: ControlFiles,
-    breaker: CircuitBreaker | None,
+    place: RunPlace,
+    run_id: str,
 ) -> DataStreamWriter:
-    """The writer of a run, with its sinks."""
-    check = (lambda: check_lease(files)) if program.has_ordered else None
-    settle = partial(report_verdicts, files) if program.pops else None
-    of = SummaryOf(program.config.group, listener_names(program), str(uuid.uuid4()))
-    on_error = None if breaker is None else breaker.batch_failed
+    """The writer of a run, with its sinks.  What it calls runs on the driver's machine."""
+    check = partial(check_lease, place.there) if program.has_ordered else None
+    settle = partial(report_verdicts, place.there) if program.pops else None
+    of = SummaryOf(program.config.group, listener_names(program), run_id)
+    on_error = None if program.failures_max is None else partial(report_failure, place.there)
     return attach(frame, sinks, of, check, settle, on_error)
 
 
 def _check(
     program: Program,
     spark: SparkSession,
+    sinks: Sequence[Sink],
     checkpoint: str | None,
     trigger: str | None,
     available_now: bool,
     messages_max: int,
 ) -> None:
-    session: object = spark
-    if not isinstance(session, SparkSession):
-        reason = "through Spark Connect there is no driver to be a member of the group"
-        raise InvalidSetting("spark", type(session).__name__, reason)
+    if CONSOLE in sinks and is_connected(spark):
+        reason = "through Spark Connect it would be the console of the server"
+        raise InvalidSetting("sink", CONSOLE, reason)
     if available_now:
         require_read_limits("available_now")
     if trigger is not None and available_now:
@@ -219,10 +224,9 @@ def _check(
     if checkpoint is None and not program.config.is_clustering:
         reason = "in broadcasting nobody else remembers how far the app got: give a directory"
         raise InvalidSetting("checkpoint", "", reason)
-    speculates = spark.sparkContext.getConf().get("spark.speculation", "false")
-    if program.has_ordered and str(speculates).lower() == "true":
+    if program.has_ordered and setting(spark, SPECULATION, "false").lower() == "true":
         reason = "an ordered listener would run twice at once: set it to false"
-        raise InvalidSetting("spark.speculation", str(speculates), reason)
+        raise InvalidSetting(SPECULATION, "true", reason)
 
 
 def _target_ms(batch_target_s: float | None) -> int | None:
@@ -248,6 +252,7 @@ class Run(WatchedQuery):
         cleanup: ExitStack,
         *,
         breaker: CircuitBreaker | None = None,
+        paces: bool = False,
         progress: bool,
         plot: str | None,
         metrics: ClientMetrics | None = None,
@@ -261,6 +266,7 @@ class Run(WatchedQuery):
         self._reported: dict[str, Any] | None = None
         self._warnings = DriverReports()
         self._breaker = breaker
+        self._paces = paces
         self._circuit_open: CircuitOpen | None = None
         self._watcher.start()
 
@@ -348,9 +354,9 @@ class Run(WatchedQuery):
     def _batch_ended(self, batch: BatchFigures) -> None:
         """Log what the tasks of a micro-batch reported; stop if a listener always raises."""
         self._warnings.log_all(batch.reports)
-        if batch.counts is not None:
-            number, calls_ms = int(batch.end.get(NUMBER, 0)), batch.counts.calls.sum_ms
-            report_pace(self._files, number, batch.tasks_ms, calls_ms)
+        if self._paces and batch.counts is not None:
+            calls_ms = batch.counts.calls.sum_ms
+            report_pace(self._files, number_of(batch.end), batch.tasks_ms, calls_ms)
         if self._breaker is not None and self._circuit_open is None:
             opened = self._breaker.batch_ended(batch.calls, raised_by_topic(batch.reports))
             if opened is not None:
@@ -374,6 +380,8 @@ class Run(WatchedQuery):
                 log.warning("%s: the query did not leave its group in time", self.group)
                 break
             time.sleep(LOOK_S / 10)
+        if self._breaker is not None:
+            self._breaker.batch_failed(self._files.read(FAILED) or "")
         self._cleanup.close()
 
     def _draw(self) -> None:

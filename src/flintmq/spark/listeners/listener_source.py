@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.spark.environment.requirements import has_read_limits
+from flintmq.spark.listeners.batch_number import number_of, numbered
 from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA, SLIM_SCHEMA
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.versions.read_limits import (
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
     from flintmq.spark.tasks.popped_verdicts import PoppedSome
 
 NAME: Final = "rocketmq-listeners"
-
-NUMBER: Final = "n"
-"""Where an offset has the number of its batch."""
 
 CONTROL_DIRECTORY: Final = "controlDirectory"
 MAX_MESSAGES: Final = "maxMessages"
@@ -127,7 +125,7 @@ class AppStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[D])
         """Who plans micro-batches."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return _numbered(StreamOffset(), 0)
+        return numbered(StreamOffset().to_json(), 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         text = self._options.get(MAX_MESSAGES.lower())
@@ -175,9 +173,9 @@ class ListenerStream(AppStream["ListenerDriver"]):
         return ListenerDriver(program, files, partitions, target_ms)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        here, number = StreamOffset.from_json(start), int(start.get(NUMBER, 0))
+        here, number = StreamOffset.from_json(start), number_of(start)
         end = self._driving().next_offset(here, _count_max(limit), number)
-        return start if end is None else _numbered(end, number + 1)
+        return start if end is None else numbered(end.to_json(), number + 1)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._driver is None else self._driver.ends().to_json()
@@ -209,16 +207,16 @@ class PoppedStream(AppStream["PopDriver"]):
         return PopDriver(program, files, partitions, target_ms)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        number = int(start.get(NUMBER, 0))
+        number = number_of(start)
         is_planned = self._driving().plan(number, _count_max(limit))
-        return _numbered(StreamOffset(), number + 1) if is_planned else start
+        return numbered(StreamOffset().to_json(), number + 1) if is_planned else start
 
     def reportLatestOffset(self) -> None:  # noqa: N802
         return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[PoppedPart]:
         del start
-        return [PoppedPart(some) for some in self._driving().tasks(int(end.get(NUMBER, 0)))]
+        return [PoppedPart(some) for some in self._driving().tasks(number_of(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from flintmq.spark.tasks.pop_task import listen_popped
@@ -227,13 +225,8 @@ class PoppedStream(AppStream["PopDriver"]):
         return listen_popped(self._unpacked(), partition.popped)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._driving().finish(int(end.get(NUMBER, 0)))
+        self._driving().finish(number_of(end))
 
 
 def _count_max(limit: ReadLimit) -> int | None:
     return limit.max_rows if isinstance(limit, ReadMaxRows) else None
-
-
-def _numbered(offset: StreamOffset, number: int) -> dict[str, Any]:
-    """An offset unlike any before it: a group that was set back reads the same ranges again."""
-    return {**offset.to_json(), NUMBER: number}

@@ -21,6 +21,7 @@ from flintmq.core.group.listener_results import MessageResult, Retry
 from flintmq.errors import WrongState
 from flintmq.logs import logger
 from flintmq.net.clock import wall_ms
+from flintmq.spark.listeners.batch_number import number_of
 from flintmq.spark.listeners.batch_pace import PaceFile
 from flintmq.spark.listeners.pop_member import ParkedCall, PopMember
 from flintmq.spark.source import control_files as names
@@ -29,9 +30,6 @@ from flintmq.spark.tasks.packed_app import Program
 from flintmq.spark.tasks.popped_verdicts import VERDICTS, PoppedSome, read_verdicts
 
 log = logger("flintmq.spark")
-
-NUMBER: Final = "n"
-"""Where an offset has the number of its micro-batch."""
 
 WAIT_S: Final = 0.5
 """How long to wait for a message before Spark is told that there is none."""
@@ -154,7 +152,7 @@ class PopDriver:
     def _look(self) -> None:
         finished = self._files.newly_finished()
         if finished is not None:
-            self.finish(int(finished.get(NUMBER, 0)))
+            self.finish(number_of(finished))
 
     def _joined(self) -> PopMember:
         if self._member is None:

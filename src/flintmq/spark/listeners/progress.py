@@ -79,7 +79,8 @@ def read_figures(progress: Mapping[str, Any]) -> BatchFigures | None:
     durations = progress.get("durationMs") or {}
     reports = _reports(progress)
     counts = counts_of(reports)
-    messages = int(progress.get("numInputRows") or 0)
+    counted = progress.get("numInputRows") or sources[0].get("numInputRows")  # the latter: Connect
+    messages = int(counted or 0)
     took_ms = int(durations.get("triggerExecution") or 0)
     return BatchFigures(
         int(progress["batchId"]),

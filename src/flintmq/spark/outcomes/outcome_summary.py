@@ -35,7 +35,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flintmq.spark.outcomes.outcome_rows import IS_FIRST, OutcomeKind
@@ -57,7 +57,7 @@ class SummaryOf:
     group: str
     listeners: Mapping[str, str]
     run_id: str
-    """Where Spark does not say which query it is."""
+    """Where Spark does not say which query it is: through Spark Connect."""
 
 
 def summarize(frame: DataFrame, of: SummaryOf) -> DataFrame:
@@ -96,7 +96,7 @@ def write_summary(
     frame: DataFrame, batch_id: int, of: SummaryOf, kind: str, options: Mapping[str, Any]
 ) -> None:
     """Write the summary of one micro-batch; once, where the format makes that possible."""
-    run_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID) or of.run_id
+    run_id = _query_id(frame) or of.run_id
     summary = summarize(frame, of).coalesce(1)
     path = options.get("path")
     if kind in FILE_FORMATS and path is not None:
@@ -110,3 +110,11 @@ def write_summary(
     if kind == "delta":
         writer = writer.option("txnAppId", run_id).option("txnVersion", batch_id)
     writer.save()
+
+
+def _query_id(frame: DataFrame) -> str | None:
+    session: object = frame.sparkSession
+    if not isinstance(session, SparkSession):
+        return None
+    found: str | None = session.sparkContext.getLocalProperty(QUERY_ID)
+    return found

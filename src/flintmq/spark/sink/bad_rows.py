@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from flintmq.errors import InvalidSetting
 from flintmq.model.message import Message
-from flintmq.printable import printable
+from flintmq.printable import printable_reason
 from flintmq.spark.options.sink_options import BAD_ROWS, TOPIC_PREFIX, OnBadRow, SinkOptions
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 
@@ -34,8 +34,6 @@ REASON_PROPERTY: Final = "BAD_ROW"
 
 VALUE_BYTES_MAX: Final = 64 * 1024
 """Of one value in a message of the quarantine topic."""
-
-REASON_CHARACTERS_MAX: Final = 1_000
 
 Send = Callable[[Message], None]
 
@@ -74,7 +72,7 @@ class BadRows:
         self.first = self.first or f"{identity}: {error}"
         self.skipped += 1
         if self._rule is OnBadRow.QUARANTINE:
-            reason = printable(str(error))[:REASON_CHARACTERS_MAX]
+            reason = printable_reason(str(error))
             (row,) = batch.slice(place, 1).to_pylist()
             self._put(identity, reason, row)
 

@@ -56,6 +56,7 @@ from flintmq.model.message import Message
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 from flintmq.spark.options.sink_options import SinkOptions
 from flintmq.spark.sink.bad_rows import BadRows
+from flintmq.spark.sink.plain_rows import plain_messages
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 
 TEXTS: Final = (StringType, CharType, VarcharType)
@@ -173,6 +174,13 @@ class RowPlan:
     topic: str | None
     drop_system: bool
     body_bytes_max: int = MESSAGE_BYTES_MAX
+
+    def plain(self, batch: pa.RecordBatch, prefix: str, first: int) -> list[Message] | None:
+        """All messages of a batch of plain rows, which may go anywhere; None for other batches."""
+        if self.topic is None or self.places.keys() != {"body"}:
+            return None
+        bodies = list(self._octets(batch, "body"))
+        return plain_messages(self.topic, bodies, prefix, first, self.body_bytes_max)
 
     def rows(
         self, batch: pa.RecordBatch, prefix: str, first: int, bad: BadRows

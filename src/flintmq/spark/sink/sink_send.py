@@ -114,6 +114,35 @@ class Sending:
         if self._pending_bytes > PENDING_BYTES_MAX:
             self._ship_all()
 
+    def add_alike(self, messages: Sequence[Message]) -> None:
+        """Add messages of one topic that may go anywhere, and differ in their bodies alone.
+
+        The last one has the longest properties.
+        """
+        fixed_bytes = _size_bytes(messages[-1]) - len(messages[-1].body)
+        lane = self._lane_of(messages[0].topic, None)
+        largest = fixed_bytes + max(len(message.body) for message in messages)
+        if lane.is_single or messages[0].delay_level or largest > self._batch_bytes:
+            for message in messages:
+                self.add(OutRow(message, ANYWHERE))
+            return
+        start, room = 0, self._batch_bytes - lane.size_bytes
+        for place, message in enumerate(messages):
+            size_bytes = fixed_bytes + len(message.body)
+            if size_bytes > room:
+                self._fill(lane, messages[start:place], self._batch_bytes - room)
+                self._ship(lane)
+                start, room = place, self._batch_bytes
+            room -= size_bytes
+        self._fill(lane, messages[start:], self._batch_bytes - room)
+
+    def _fill(self, lane: Lane, messages: Sequence[Message], size_bytes: int) -> None:
+        """Add messages to a lane, which has ``size_bytes`` with them."""
+        self._pending_bytes += size_bytes - lane.size_bytes
+        lane.messages += messages
+        lane.size_bytes = size_bytes
+        self.body_bytes += sum(len(message.body) for message in messages)
+
     def finish(self) -> None:
         """Send the rest and wait until all is stored; raises the error that retries did not end."""
         self._ship_all()

@@ -134,8 +134,11 @@ def send_rows(
     ):
         some: pa.RecordBatch | None = first
         while some is not None:
-            for row in plan.rows(some, prefix, rows, bad):
-                sending.add(row)
+            if (alike := plan.plain(some, prefix, rows)) is not None:
+                sending.add_alike(alike)
+            else:
+                for row in plan.rows(some, prefix, rows, bad):
+                    sending.add(row)
             rows += some.num_rows
             some = next(batches, None)
         sending.finish()
