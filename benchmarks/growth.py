@@ -1,6 +1,6 @@
 """What a message costs when there is much of something: backlog, queues, consumers, bytes.
 
-    python -m benchmarks.growth [--full] [--rounds N] [--out FILE]
+    python -m benchmarks.growth [--full] [--ends] [--rounds N] [--out FILE]
 
 `flintmq serve` is a process of its own; the client is this one.  CPU of both comes from the
 kernel's account, apart.  The points of a line take turns, round by round, and the median of
@@ -24,8 +24,9 @@ from pathlib import Path
 
 from benchmarks.__main__ import RESULTS
 from benchmarks.peers.sides import our_side
-from benchmarks.report.results import save
+from benchmarks.report.results import Measured, save
 from flintmq import Admin, Message, Producer, PullConsumer, PushConsumer, QueueRef, ReceivedMessage
+from flintmq.kernel.choice import kernel
 
 BROKER = "broker-a"
 TOPIC = "growing"
@@ -121,6 +122,8 @@ class Panel:
     title: str
     unit: str
     lines: dict[str, list[tuple[int, float, float]]]
+    measured: list[Measured]
+    """Each line, with a side for each point, round by round."""
 
 
 def medians(
@@ -128,17 +131,22 @@ def medians(
 ) -> Panel:
     """All points in turn, several times."""
     costs: dict[tuple[str, int], list[Cost]] = {}
+    measured: dict[str, Measured] = {}
     for number in range(rounds + warm_ups):
         for point, by_name in works.items():
             for name, work in by_name.items():
                 cost = work()
                 if number >= warm_ups:
                     costs.setdefault((name, point), []).append(cost)
+                    row = {"server_us": cost[0], "client_us": cost[1]}
+                    side = f"{point:,} {unit if point != 1 else unit.removesuffix('s')}"
+                    line = f"{title}: {name}"
+                    measured.setdefault(line, Measured(line)).add(side, row)
     lines: dict[str, list[tuple[int, float, float]]] = {}
     for (name, point), found in costs.items():
         server_us, client_us = (statistics.median(side) for side in zip(*found, strict=True))
         lines.setdefault(name, []).append((point, server_us, client_us))
-    return Panel(title, unit, lines)
+    return Panel(title, unit, lines, [*measured.values()])
 
 
 def growing_backlog(backlogs: Sequence[int], rounds: int) -> Panel:
@@ -266,6 +274,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--full", action="store_true", help="a backlog of up to ten million")
     parser.add_argument("--quick", action="store_true", help="only the two smallest of each")
+    parser.add_argument("--ends", action="store_true", help="only the smallest and the largest")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="what grows: its name contains this")
     parser.add_argument("--out", type=Path, default=RESULTS / "growth.json")
@@ -281,11 +290,15 @@ def main() -> int:
     for name, (measure, points) in panels.items():
         if not chosen.only or any(part in name for part in chosen.only):
             print(f"… {name}", file=sys.stderr, flush=True)
-            panel = measure(points[:2] if chosen.quick else points, chosen.rounds)
+            some = points[:2] if chosen.quick else points
+            panel = measure((points[0], points[-1]) if chosen.ends else some, chosen.rounds)
             found.append(panel)
             show(panel)
     shown = [{"title": p.title, "unit": p.unit, "lines": p.lines} for p in found]
-    save(chosen.out, [], versions={}, settings={"rounds": chosen.rounds}, panels=shown)
+    measured = [each for panel in found for each in panel.measured]
+    versions = {"kernel": kernel.name}
+    settings = {"rounds": chosen.rounds}
+    save(chosen.out, measured, versions=versions, settings=settings, panels=shown)
     return 0
 
 

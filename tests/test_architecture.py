@@ -96,6 +96,8 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     "arrow": [
         {"byte_spans", "reading", "schema"},
         {"bad_records", "message_tables", "page_rows", "property_columns"},
+        {"column_makers"},
+        {"plain_pages"},
         {"columns"},
         {"topic_tables"},
     ],
@@ -174,11 +176,11 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
         {"side_by_side", "tls"},
         {"watched_tls"},
         {"channels", "blocking"},
-        {"servers"},
+        {"http2", "servers"},
     ],
     "protocol": [
         {"codes", "compression", "fastjson", "fields", "frame", "language", "remarks", "version"},
-        {"replication"},
+        {"http2", "replication"},
         {"body_limits", "command", "records"},
         {"header_binary", "header_json", "headers", "bodies", "signature"},
         {"pop", "wire"},

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.peers.profile import CASES, parts_of, told  # noqa: E402
+from benchmarks.peers.profile import TITLES, parts_of, told  # noqa: E402
 from benchmarks.report.goals import LINES, Goal, Line, hardest, verdicts  # noqa: E402
 from benchmarks.report.page import PAGE, TABLES, parts, written  # noqa: E402
 from benchmarks.report.plots import plot_all  # noqa: E402
@@ -48,6 +48,11 @@ GOALS = [
     "push of a backlog, beside rocketmq-python-client",
     "Spark: batch read, 100 B, 7 columns",
     "Spark: batch read, 1 KiB, 7 columns",
+    "Spark: a function on each message, 100 B",
+    "Spark: micro-batch of 40 rows",
+    "Spark: stream at full speed, 100 B",
+    "Spark: sink, 100 B",
+    "Spark: sink, 1 KiB",
     "pop 128 B through remoting",
     "gRPC send 128 B, 16 threads",
     "gRPC receive and acknowledge 128 B, 4 threads",
@@ -168,7 +173,7 @@ def test_samples_count_for_our_innermost_module_and_for_the_kernel() -> None:
             "take (flintmq/broker/quick_send.py:170);crc32 (zlib.so) 30"
         ),
         (
-            "run (asyncio/runners.py:190);flush (flintmq/net/channel.py:20);"
+            "run (asyncio/runners.py:190);flush (flintmq/net/channels/channel.py:20);"
             "uv_write (uvloop/loop.so);__libc_sendmsg (libc.so.6) 50"
         ),
         "run (asyncio/runners.py:190);Py_DECREF (object.h:537) 20",
@@ -178,17 +183,21 @@ def test_samples_count_for_our_innermost_module_and_for_the_kernel() -> None:
 
     found, in_kernel = parts_of(stacks)
 
-    assert found == {"broker/quick_send": 30, "net/channel": 50, "event loop, interpreter": 20}
+    assert found == {
+        "broker/quick_send": 30,
+        "net/channels/channel": 50,
+        "event loop, interpreter": 20,
+    }
     assert in_kernel == 50
     assert told(found, in_kernel)["parts"] == [
-        ["net/channel", 0.5],
+        ["net/channels/channel", 0.5],
         ["broker/quick_send", 0.3],
         ["event loop, interpreter", 0.2],
     ]
 
 
 def test_profiles_are_of_goals_and_shown_for_those_that_are_missed() -> None:
-    titles = [case.title for case in CASES]
+    titles = TITLES
     profile = results_of({})
     profile.more["profiles"] = {
         title: {"samples": 10, "kernel": 0.25, "parts": [["net/channel", 0.5]]} for title in titles

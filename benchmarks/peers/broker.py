@@ -20,9 +20,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.__main__ import RESULTS
 from benchmarks.peers.sides import (
     BACKLOG,
@@ -33,6 +30,7 @@ from benchmarks.peers.sides import (
     fill,
     our_side,
     real_side,
+    show,
 )
 from benchmarks.report.goals import PLAIN
 from benchmarks.report.results import Measured, save
@@ -41,7 +39,7 @@ from support.interop.jvm import missing_tools
 
 OURS, TWO = "flintmq", "flintmq, 2 brokers"
 PEERS = ("4.9.7", "5.3.3")
-WARM_UP_SECONDS = 12
+WARM_UP_SECONDS = 12  # at most: three rounds
 STARTS = 3
 STORED = 1_000_000
 """Messages in a broker when its memory is taken."""
@@ -129,37 +127,17 @@ def start_and_stop(names: Sequence[str], times: int, work: Path) -> Measured:
     return found
 
 
-def fill_up(load: Load, sides: Sequence[Running], stored: int) -> Measured:
+def fill_up(load: Load, sides: Sequence[Running], stored: int, warm_up_s: int) -> Measured:
     """So many messages in every broker, and its memory then."""
     found = Measured(MEMORY)
     for side in sides:
         print(f"… warming up and filling {side.name}", file=sys.stderr, flush=True)
-        load.run(f"send {side.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
+        load.run(f"send {side.namesrv} bench_128 128 16 {warm_up_s}")
         count = sum(fill(load, side, size, min(BACKLOG, stored)) for size in (128, 1024))
         if count < stored:
             fill(load, side, 128, int(stored - count))
         found.add(side.name, {"private_mib": side.private_mib()})
     return found
-
-
-def show(found: Sequence[Measured], console: Console) -> None:
-    table = Table("workload", "side", *METRICS.values(), "ours / theirs")
-    for each in found:
-        for side in sorted(each.rows, key=lambda name: name != OURS):
-            ratios = {metric: each.ratio(OURS, side, metric) for metric in METRICS}
-            compared = ", ".join(
-                f"{METRICS[metric]} {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-                for metric, ratio in ratios.items()
-                if ratio is not None and metric != "p50_ms"
-            )
-            figures = (each.median(side, metric) for metric in METRICS)
-            table.add_row(
-                each.name if side == OURS else "",
-                side,
-                *("" if value is None else f"{value:,.4g}" for value in figures),
-                "" if side == OURS else compared,
-            )
-    console.print(table)
 
 
 def main() -> int:
@@ -190,9 +168,10 @@ def main() -> int:
         sides = [stack.enter_context(open_side(name, work / name)) for name in names]
         load = Load.java(work)
         stack.callback(load.close)
-        memory = fill_up(load, sides, chosen.stored)
+        warm_up_s = min(WARM_UP_SECONDS, 3 * chosen.seconds)
+        memory = fill_up(load, sides, chosen.stored, warm_up_s)
         two = stack.enter_context(open_side(TWO, work / "two"))
-        load.run(f"send {two.namesrv} bench_128 128 16 {WARM_UP_SECONDS}")
+        load.run(f"send {two.namesrv} bench_128 128 16 {warm_up_s}")
         for number in range(chosen.rounds + 1):
             print(f"… round {number} of {chosen.rounds}", file=sys.stderr, flush=True)
             for workload in only:
@@ -202,7 +181,7 @@ def main() -> int:
                     if number:  # the first time warms up
                         found[workload.name].add(side.name, row)
     rows = [*found.values(), starts, memory]
-    show(rows, Console(width=180))
+    show(rows, METRICS, OURS, ("p50_ms",))
     if chosen.add:  # starts and memory are measured with everything
         rows = [*found.values()]
     versions = {

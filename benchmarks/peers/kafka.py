@@ -11,6 +11,7 @@ release, in an environment of its own; this project is found there by its path.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,9 +20,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.peers.sides import ROOT, Running
+from flintmq.kernel.choice import MODULE
 from support.interop.jvm import make_once, run_java, run_tool, start_java
 
 SPARK_VERSION = "4.2.0"
@@ -76,6 +79,20 @@ def spark_python() -> Path:
         f"spark/{SPARK_VERSION}-py{sys.version_info[0]}.{sys.version_info[1]}", install
     )
     return made / "bin" / "python"
+
+
+def compiled_kernel() -> list[Path]:
+    """A folder with the compiled kernel of this environment and nothing else, if it is built."""
+    found = find_spec(MODULE)
+    if found is None or found.origin is None:
+        return []
+    package = Path(found.origin).parent
+    newest = max(path.stat().st_mtime_ns for path in package.iterdir())
+
+    def copy(made: Path) -> None:
+        shutil.copytree(package, made / MODULE)
+
+    return [make_once(f"kernel/{newest:x}", copy)]
 
 
 def source_jars() -> Path:
@@ -139,7 +156,7 @@ def kafka_side(directory: Path) -> Iterator[Running]:
 def load_environment() -> dict[str, str]:
     """The environment of a process that runs our code on the other Spark."""
     env = {n: v for n, v in os.environ.items() if n not in ("NAMESRV_ADDR", "SPARK_HOME")}
-    paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT)]
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT), *map(str, compiled_kernel())]
     return {**env, "PYTHONPATH": os.pathsep.join(paths)}
 
 

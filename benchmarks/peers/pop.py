@@ -18,10 +18,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from benchmarks.__main__ import RESULTS
-from benchmarks.peers.broker import show
+from benchmarks.peers.broker import METRICS, OURS
 from benchmarks.peers.sides import (
     CLIENT_VERSION,
     ROOT,
@@ -32,6 +30,7 @@ from benchmarks.peers.sides import (
     our_side,
     process_cpu_s,
     real_side,
+    show,
 )
 from benchmarks.report.results import Measured, save
 from flintmq.client.admin import Admin
@@ -183,7 +182,7 @@ def main() -> int:
                     if number:  # the first time warms up
                         found[work.name].add(side.name, row)
     rows = list(found.values())
-    show(rows, Console(width=180))
+    show(rows, METRICS, OURS, ("p50_ms",))
     versions = {"RocketMQ": PEER, "Java client": CLIENT_VERSION, "gRPC client": GRPC_CLIENT}
     settings = {name: getattr(chosen, name) for name in ("seconds", "rounds")}
     save(chosen.out, rows, versions=versions, settings=settings)

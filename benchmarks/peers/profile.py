@@ -1,6 +1,6 @@
 """Where our own CPU goes under the loads of the comparisons: samples of py-spy, by module.
 
-    python -m benchmarks.peers.profile [--seconds N] [--out FILE]
+    python -m benchmarks.peers.profile [--seconds N] [--only NAME …] [--out FILE]
 
 A sample counts for the innermost module of ours on its stack, with the C code that this one has
 called.  Those with none of ours are the event loop's and the interpreter's.  Whether a sample was
@@ -17,11 +17,14 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from benchmarks.__main__ import RESULTS
+from benchmarks.peers.pop import WORKS, PopSide, PopWork, grpc_load, new_group, our_pops, prepare
 from benchmarks.peers.python import client_python
 from benchmarks.peers.sides import BACKLOG, Load, fill, our_side
 from benchmarks.report.results import save
@@ -35,7 +38,7 @@ SHOWN = 6
 
 LEAST_SHARE = 0.02
 
-_OURS = re.compile(r"flintmq/(?P<module>\w+/\w+)\.py")
+_OURS = re.compile(r"flintmq/(?P<module>\w+(?:/\w+)+)\.py")
 _LIBC = re.compile(r"^(?P<function>\w+) \((libc|ld-linux)")
 _SYSTEM = re.compile(r"send|recv|write|read|poll|epoll_ctl|ioctl|fcntl|sync|accept")
 _WAITS = re.compile(
@@ -69,6 +72,10 @@ CASES = (
 )
 
 
+TITLES = (*(case.title for case in CASES), *(work.name for work in WORKS))
+"""Everything that has a profile."""
+
+
 def parts_of(stacks: Iterable[str]) -> tuple[Counter[str], int]:
     """Samples of each module of ours, or of what else there is, and those in the kernel."""
     found: Counter[str] = Counter()
@@ -96,9 +103,9 @@ def told(found: Counter[str], in_kernel: int) -> dict[str, object]:
     }
 
 
-def keep_busy(load: Load, command: str, stop: threading.Event) -> None:
+def keep_busy(run_once: Callable[[], object], stop: threading.Event) -> None:
     while not stop.is_set():
-        load.run(command)
+        run_once()
 
 
 def stacks_of(pid: int, seconds: int, work: Path) -> Iterator[str]:
@@ -118,36 +125,75 @@ def stacks_of(pid: int, seconds: int, work: Path) -> Iterator[str]:
     yield from out.read_text().splitlines()
 
 
+def profiled(run_once: Callable[[], object], pid: int, seconds: int, work: Path) -> object:
+    """Where the CPU of a process goes while a load runs again and again."""
+    run_once()
+    stop = threading.Event()
+    busy = threading.Thread(target=keep_busy, args=(run_once, stop))
+    busy.start()
+    try:
+        return told(*parts_of(stacks_of(pid, seconds, work)))
+    finally:
+        stop.set()
+        busy.join()
+
+
+def of_remoting(cases: list[Case], seconds: int, work: Path) -> Iterator[tuple[str, object]]:
+    """Sends, pulls and pushes, at a broker of ours."""
+    with our_side(work / "ours") as side:
+        java, ours = Load.java(work), Load.ours()
+        fill(java, side, 128)
+        java.run(f"send {side.namesrv} q 128 1 1")
+        for case in cases:
+            print(f"… {case.title}", flush=True)
+            load = ours if case.is_client else java
+            pid = load.pid if case.is_client else side.pid
+            run_once = partial(load.run, case.command.format(side.namesrv, 3))
+            yield case.title, profiled(run_once, pid, seconds, work)
+        java.close()
+        ours.close()
+
+
+def of_pops(works: list[PopWork], seconds: int, work: Path) -> Iterator[tuple[str, object]]:
+    """Pops and gRPC, at a broker of ours with a proxy in it."""
+    numbers = count(1)
+
+    def run_once(side: PopSide, load: Load, case: PopWork) -> object:
+        group = new_group(side, next(numbers), case)
+        return load.run(case.command(side, group, 3))
+
+    with our_pops(work / "pops") as side:
+        java, grpc = Load.java(work), grpc_load(work / "grpc")
+        prepare(side, java)
+        for case in works:
+            print(f"… {case.name}", flush=True)
+            run = partial(run_once, side, grpc if case.is_grpc else java, case)
+            yield case.name, profiled(run, side.broker.pid, seconds, work)
+        java.close()
+        grpc.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each load")
+    parser.add_argument("--only", nargs="*", default=[], help="loads whose name contains this")
     parser.add_argument("--out", type=Path, default=RESULTS / "profile.json")
     chosen = parser.parse_args()
     if reason := missing_tools("java", "mvn"):
         print(f"skipped: {reason}")
         return 0
+
+    def is_chosen(title: str) -> bool:
+        return not chosen.only or any(part in title for part in chosen.only)
+
+    cases = [case for case in CASES if is_chosen(case.title)]
+    works = [case for case in WORKS if is_chosen(case.name)]
     found: dict[str, object] = {}
-    with tempfile.TemporaryDirectory() as name, our_side(Path(name, "ours")) as side:
-        work = Path(name)
-        java, ours = Load.java(work), Load.ours()
-        fill(java, side, 128)
-        java.run(f"send {side.namesrv} q 128 1 1")
-        for case in CASES:
-            print(f"… {case.title}", flush=True)
-            load = ours if case.is_client else java
-            command = case.command.format(side.namesrv, 3)
-            load.run(command)
-            stop = threading.Event()
-            busy = threading.Thread(target=keep_busy, args=(load, command, stop))
-            busy.start()
-            try:
-                pid = load.pid if case.is_client else side.pid
-                found[case.title] = told(*parts_of(stacks_of(pid, chosen.seconds, work)))
-            finally:
-                stop.set()
-                busy.join()
-        java.close()
-        ours.close()
+    with tempfile.TemporaryDirectory() as name:
+        if cases:
+            found.update(of_remoting(cases, chosen.seconds, Path(name)))
+        if works:
+            found.update(of_pops(works, chosen.seconds, Path(name)))
     settings = {"seconds": chosen.seconds, "samples a second": SAMPLES_A_SECOND}
     save(chosen.out, [], versions={"py-spy": PY_SPY}, settings=settings, profiles=found)
     return 0

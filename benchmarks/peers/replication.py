@@ -24,11 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.__main__ import RESULTS
-from benchmarks.peers.sides import CLIENT_VERSION, Load, Row, process_cpu_s
+from benchmarks.peers.sides import CLIENT_VERSION, Load, Row, process_cpu_s, show
 from benchmarks.report.results import Measured, save
 from flintmq import Admin
 from support.interop.ask import ask
@@ -216,26 +213,6 @@ def run(role: str, names: Sequence[str], chosen: argparse.Namespace) -> list[Mea
     return list(found.values())
 
 
-def show(found: Sequence[Measured], console: Console) -> None:
-    table = Table("workload", "pair", *METRICS.values(), "ours / theirs")
-    for each in found:
-        for side in sorted(each.rows, key=lambda name: name != OURS):
-            ratios = {metric: each.ratio(OURS, side, metric) for metric in METRICS}
-            compared = ", ".join(
-                f"{METRICS[metric]} {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-                for metric, ratio in ratios.items()
-                if ratio is not None and metric not in ("p50_ms", "lag_ms")
-            )
-            figures = (each.median(side, metric) for metric in METRICS)
-            table.add_row(
-                each.name if side == OURS else "",
-                side,
-                *("" if value is None else f"{value:,.4g}" for value in figures),
-                "" if side == OURS else compared,
-            )
-    console.print(table)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=int, default=5, help="length of one round")
@@ -249,7 +226,7 @@ def main() -> int:
         return 0
     names = [OURS, *chosen.peers]
     rows = [each for role in chosen.roles for each in run(role, names, chosen)]
-    show(rows, Console(width=200))
+    show(rows, METRICS, OURS, ("p50_ms", "lag_ms"))
     versions = {"RocketMQ": ", ".join(chosen.peers), "Java client": CLIENT_VERSION}
     settings = {name: getattr(chosen, name) for name in ("seconds", "rounds")}
     save(chosen.out, rows, versions=versions, settings=settings)

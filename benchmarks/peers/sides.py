@@ -11,18 +11,21 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.table import Table
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from benchmarks.at_rest import private_mib  # noqa: E402
 from benchmarks.report.goals import PLAIN  # noqa: E402
-from benchmarks.report.results import Row, median, ratio  # noqa: E402
+from benchmarks.report.results import Measured, Row, median, ratio  # noqa: E402
 from support.interop.jvm import compile_java, jars, start_java  # noqa: E402
 from support.interop.real import RealRocketMQ  # noqa: E402
 
@@ -40,6 +43,7 @@ __all__ = [
     "process_cpu_s",
     "ratio",
     "real_side",
+    "show",
 ]
 
 CLIENT_VERSION = "5.3.3"
@@ -75,6 +79,29 @@ class Running:
 def process_cpu_s(pid: int) -> float:
     """The kernel's account of another process, to the nanosecond; that in /proc counts in 10 ms."""
     return time.clock_gettime((~pid << 3) | _CPU_CLOCK)
+
+
+def show(
+    found: Sequence[Measured], metrics: Mapping[str, str], ours: str, not_compared: Collection[str]
+) -> None:
+    """A table of all sides, with the ratios of ours to each of the others."""
+    table = Table("workload", "side", *metrics.values(), "ours / theirs")
+    for each in found:
+        for side in sorted(each.rows, key=lambda name: name != ours):
+            ratios = {metric: each.ratio(ours, side, metric) for metric in metrics}
+            compared = ", ".join(
+                f"{metrics[metric]} {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+                for metric, ratio in ratios.items()
+                if ratio is not None and metric not in not_compared
+            )
+            figures = (each.median(side, metric) for metric in metrics)
+            table.add_row(
+                each.name if side == ours else "",
+                side,
+                *("" if value is None else f"{value:,.4g}" for value in figures),
+                "" if side == ours else compared,
+            )
+    Console(width=180).print(table)
 
 
 @contextmanager

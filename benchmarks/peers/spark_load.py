@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -52,7 +53,7 @@ STREAM_BATCHES = 5  # of a stream at full speed
 
 Result = dict[str, Any]
 
-_ids = (f"bench{number}" for number in itertools.count())
+_ids = (f"bench{os.getpid()}-{number}" for number in itertools.count())
 
 
 def body_of(number: int, size: int) -> str:

@@ -24,7 +24,7 @@ class Sizes:
     growth: tuple[int, ...]
     growth_by_queues: int
     rounds: int
-    warm_ups: int = 6  # a JVM gets faster for a long time
+    warm_ups: int = 4  # a JVM gets faster for a long time
     stream: int = 5_000_000
     jobs: int = 64_000
 
@@ -66,8 +66,8 @@ def reads(sizes: Sizes) -> Iterator[Workload]:
                 FIVE: {**read, "side": OURS, "columns": 5},
                 THEIRS: {**read, "side": KAFKA},
             },
-            {100: 1.5, 1024: 1.3}[size],
-            1.0,
+            {100: 2.0, 1024: 1.7}[size],
+            {100: 0.85, 1024: 0.95}[size],
         )
 
 
@@ -94,7 +94,8 @@ def queues_of_work(sizes: Sizes) -> Workload:
 
 def sinks(sizes: Sizes) -> Iterator[Workload]:
     for text, size in SIZES.items():
-        write = {"do": "sink", "topic": f"sunk_{size}", "rows": sizes.rows[size], "size": size}
+        rows = sizes.rows[size] // 2  # they stay on the disks of both brokers
+        write = {"do": "sink", "topic": f"sunk_{size}", "rows": rows, "size": size}
         sides = {name: {**write, "side": name} for name in (OURS, KAFKA)}
         yield Workload(f"sink, {text}", sides, 1.0, 1.2)
 

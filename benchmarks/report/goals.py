@@ -18,6 +18,7 @@ METRICS = {
     "cpu_us": "CPU",
     "slave_us": "slave CPU",
     "p99_ms": "p99",
+    "median_ms": "median",
     "ready_s": "time",
     "private_mib": "memory",
 }
@@ -33,6 +34,7 @@ REPLICATION = "peers_replication"
 LAG_MS_MAX = 1_000.0
 """How far a slave may be behind at full speed: a goal of its own, not a ratio."""
 POP = "peers_pop"
+GROWTH = "growth"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,18 @@ def _pop(work: str, **bounds: float) -> Line:
 def _push(size: str, each: int) -> Line:
     workload = f"push of a backlog, {size}, {each} a call"
     measured = f"{workload}, on RocketMQ 5.3.3"
-    return Line(workload, CLIENT, measured, JAVA, _goals(client_us=1.5))
+    return Line(workload, CLIENT, measured, JAVA, _goals(client_us=1.2))
+
+
+def _beside_java(workload: str, client_us: float) -> Line:
+    """A send of our client beside the Java client's, on one broker."""
+    measured = f"{workload}, on RocketMQ 5.3.3"
+    title = f"our client: {workload}"
+    return Line(title, CLIENT, measured, JAVA, _goals(client_us=client_us))
+
+
+def _growing(title: str, workload: str, most: str, least: str, bound: float) -> Line:
+    return Line(title, GROWTH, workload, (least,), _goals(server_us=bound), most)
 
 
 def _replicated(threads: str) -> Line:
@@ -118,7 +131,7 @@ LINES: Sequence[Line] = (
     _broker(
         "start to ready, name server and broker",
         "start to ready, name server and broker",
-        ready_s=0.1,
+        ready_s=0.08,
     ),
     _broker(
         "private memory after a million messages",
@@ -126,6 +139,8 @@ LINES: Sequence[Line] = (
         private_mib=0.25,
     ),
     *(_push(size, each) for size in ("128 B", "1 KiB") for each in (1, 32)),
+    _beside_java("sync send 128 B, 16 threads", client_us=1.2),
+    _beside_java("async send 128 B", client_us=1.5),
     *(
         Line(
             f"{kind} of a backlog, 128 B",
@@ -165,10 +180,51 @@ LINES: Sequence[Line] = (
             SPARK,
             f"batch read, {size}",
             KAFKA_SOURCE,
-            _goals(rate=rate, cpu_us=1.0),
+            _goals(rate=rate, cpu_us=cpu),
             "flintmq, 7 columns",
         )
-        for size, rate in (("100 B", 1.5), ("1 KiB", 1.3))
+        for size, rate, cpu in (("100 B", 2.0, 0.85), ("1 KiB", 1.7, 0.95))
+    ),
+    Line(
+        "Spark: a function on each message, 100 B",
+        SPARK,
+        "a function on each message, 100 B",
+        ("Kafka, mapInArrow",),
+        _goals(cpu_us=1.2),
+        "flintmq, listener in the task",
+    ),
+    Line(
+        "Spark: micro-batch of 40 rows",
+        SPARK,
+        "micro-batch of 40 rows",
+        ("kafka",),
+        _goals(median_ms=1.1),
+    ),
+    Line(
+        "Spark: stream at full speed, 100 B",
+        SPARK,
+        "stream at full speed, 100 B",
+        KAFKA_SOURCE,
+        _goals(rate=1.5),
+        "flintmq, 7 columns",
+    ),
+    *(
+        Line(
+            f"Spark: sink, {size}",
+            SPARK,
+            f"sink, {size}",
+            ("kafka",),
+            _goals(rate=1.0, cpu_us=1.2),
+        )
+        for size in ("100 B", "1 KiB")
+    ),
+    _growing("sends to 10,000 queues", "queues of a topic: send", "10,000 queues", "1 queue", 1.5),
+    _growing(
+        "64 consumers in a group",
+        "consumers in a group: send in batches, push",
+        "64 consumers",
+        "1 consumer",
+        1.3,
     ),
     *map(_replicated, ("1 thread", "16 threads", "64 threads")),
     _pop("pop 128 B through remoting", server_us=0.7),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from benchmarks.report.goals import (
     BROKER,
     CLIENT,
+    GROWTH,
     LAG_MS_MAX,
     LINES,
     METRICS,
@@ -291,6 +292,7 @@ TABLES: dict[str, Callable[[Found], str]] = {
     "replication goals": lambda results: other_table(results, REPLICATION),
     "pop": lambda results: other_table(results, POP),
     "growth": growth_table,
+    "growth goals": lambda results: other_table(results, GROWTH),
     "soak": soak_table,
     "missed": missed_list,
     "profile": profile_table,
