@@ -66,14 +66,19 @@ class UniqueIds:
 
     def make(self, now_ms: int, month_start_ms: int) -> str:
         """The next id.  ``month_start_ms`` is when the current month began, in local time."""
-        return f"{self._head(now_ms, month_start_ms)}{next(self._counter) & 0xFFFF:04X}"
+        return self.make_after(self.head(now_ms, month_start_ms))
+
+    def make_after(self, head: str) -> str:
+        """The next id of the millisecond that a `head` is of."""
+        return f"{head}{next(self._counter) & 0xFFFF:04X}"
 
     def make_many(self, now_ms: int, month_start_ms: int, count: int) -> list[str]:
         """The next ``count`` ids."""
-        head = self._head(now_ms, month_start_ms)
+        head = self.head(now_ms, month_start_ms)
         return [f"{head}{number & 0xFFFF:04X}" for number in islice(self._counter, count)]
 
-    def _head(self, now_ms: int, month_start_ms: int) -> str:
+    def head(self, now_ms: int, month_start_ms: int) -> str:
+        """What all ids of one millisecond begin with."""
         age_ms = now_ms - month_start_ms
         if -CLOCK_STEP_MS_MAX < age_ms < 0:
             age_ms = 0
@@ -86,9 +91,14 @@ class MonthlyIds:
     def __init__(self, ids: UniqueIds) -> None:
         self._ids = ids
         self._month_ms = range(0)
+        self._last = -1, ""  # a millisecond and its head, together: threads share them
 
     def make(self, now_ms: int) -> str:
-        return self._ids.make(now_ms, self._month_start_ms(now_ms))
+        at_ms, head = self._last
+        if at_ms != now_ms:
+            head = self._ids.head(now_ms, self._month_start_ms(now_ms))
+            self._last = now_ms, head
+        return self._ids.make_after(head)
 
     def make_many(self, now_ms: int, count: int) -> list[str]:
         return self._ids.make_many(now_ms, self._month_start_ms(now_ms), count)

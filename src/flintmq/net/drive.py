@@ -97,36 +97,59 @@ class Driven(Generic[T]):
 
     def start(self) -> None:
         """Make the first call."""
-        self._step(self._conversation.__next__)
-
-    def answered(self, answer: Command, /) -> None:
-        """The last call was answered: go on."""
-        self._step(self._conversation.send, answer)
-
-    def failed(self, error: Exception, /) -> None:
-        """The last call failed: go on, if the conversation knows how."""
-        self._step(self._conversation.throw, error)
-
-    def _step(self, act: Callable[..., Call | Pause], *given: object) -> None:
         try:
-            wanted = act(*given)
-            while True:
-                if isinstance(wanted, Pause):
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(wanted.wait_ms / 1000, self.answered, SENT)
-                    return
-                try:
-                    if not self._calls.begin(wanted, self):
-                        self._task = asyncio.ensure_future(self._calls.make(wanted))
-                        self._task.add_done_callback(self._made)
-                    return
-                except FlintError as error:
-                    wanted = self._conversation.throw(error)
+            wanted = next(self._conversation)
         except StopIteration as end:
             outcome: T | BaseException = end.value
         except Exception as error:
             outcome = error
+        else:
+            self._make(wanted)
+            return
         self._ended(outcome)
+
+    def answered(self, answer: Command, /) -> None:
+        """The last call was answered: go on."""
+        try:
+            wanted = self._conversation.send(answer)
+        except StopIteration as end:
+            outcome: T | BaseException = end.value
+        except Exception as error:
+            outcome = error
+        else:
+            self._make(wanted)
+            return
+        self._ended(outcome)
+
+    def failed(self, error: Exception, /) -> None:
+        """The last call failed: go on, if the conversation knows how."""
+        try:
+            wanted = self._conversation.throw(error)
+        except StopIteration as end:
+            outcome: T | BaseException = end.value
+        except Exception as raised:
+            outcome = raised
+        else:
+            self._make(wanted)
+            return
+        self._ended(outcome)
+
+    def _make(self, wanted: Call | Pause) -> None:
+        """Carry out what the conversation wants; its end drives it on."""
+        if isinstance(wanted, Pause):
+            loop = asyncio.get_running_loop()
+            loop.call_later(wanted.wait_ms / 1000, self.answered, SENT)
+            return
+        try:
+            if self._calls.begin(wanted, self):
+                return
+            self._task = asyncio.ensure_future(self._calls.make(wanted))
+            self._task.add_done_callback(self._made)
+        except FlintError as error:
+            self.failed(error)
+        except Exception as error:
+            self._conversation.close()
+            self._ended(error)
 
     def _made(self, task: asyncio.Future[Command]) -> None:
         self._task = None

@@ -32,6 +32,7 @@ UNMATCHED_MAX = 1_000
 asked, and reading that takes the time of those who ask."""
 
 _OPAQUE_MAX = 2**31 - 1
+_ASKS = ~(ANSWER_BIT | ONEWAY_BIT)
 
 _DEADLINES_SPARE = 1_024
 """Deadlines of calls that ended which are kept before the heap is made anew."""
@@ -122,7 +123,7 @@ class Connection:
         if len(self._waiting) >= self._calls_max:
             raise Overloaded("calls waiting for an answer", self._calls_max, "calls_max")
         opaque = self._next_opaque()
-        data = self._encode(request, opaque, request.flag & ~(ANSWER_BIT | ONEWAY_BIT))
+        data = encode_command_as(request, opaque, request.flag & _ASKS, self._form)
         deadline_ms = now_ms + timeout_ms
         self._waiting[opaque] = deadline_ms
         heapq.heappush(self._deadlines, (deadline_ms, opaque))
@@ -173,14 +174,20 @@ class Connection:
         """
         if not command.is_answer:
             return Asked(command)
-        if self._waiting.pop(command.opaque, None) is None:
-            self._unmatched += 1
-            if self._unmatched > self._asked + UNMATCHED_MAX:
-                raise RemoteProtocolError(
-                    f"{self._unmatched} answers that nobody waits for, to {self._asked} requests"
-                )
-            return Unmatched(command)
-        return Answered(command.opaque, command)
+        if self.take_answer(command):
+            return Answered(command.opaque, command)
+        return Unmatched(command)
+
+    def take_answer(self, answer: Command) -> bool:
+        """`arrive` for an answer: whether one of our calls waited for it."""
+        if self._waiting.pop(answer.opaque, None) is not None:
+            return True
+        self._unmatched += 1
+        if self._unmatched > self._asked + UNMATCHED_MAX:
+            raise RemoteProtocolError(
+                f"{self._unmatched} answers that nobody waits for, to {self._asked} requests"
+            )
+        return False
 
     def _encode(self, command: Command, opaque: int, flag: int) -> bytes:
         return encode_command_as(command, opaque, flag, self._form)

@@ -40,6 +40,7 @@ PREFIX_BYTES = 8
 
 PREFIX = Struct(">iI")
 _unpack_prefix = PREFIX.unpack_from
+_pack_prefix = PREFIX.pack
 
 
 class HeaderForm(IntEnum):
@@ -148,9 +149,18 @@ def frame_prefix(
     form: HeaderForm, header: bytes, body_bytes: int, bytes_max: int = FRAME_BYTES_MAX
 ) -> bytes:
     """The bytes of a frame up to its body, so that the body itself need not be copied."""
-    length = 4 + len(header) + body_bytes
-    if length + 4 > bytes_max or len(header) > HEADER_BYTES_MAX:
+    return _prefix(form, len(header), body_bytes, bytes_max) + header
+
+
+def whole_frame(form: HeaderForm, header: bytes, body: bytes) -> bytes:
+    """A frame, each part of it copied once."""
+    return b"".join((_prefix(form, len(header), len(body), FRAME_BYTES_MAX), header, body))
+
+
+def _prefix(form: HeaderForm, header_bytes: int, body_bytes: int, bytes_max: int) -> bytes:
+    length = 4 + header_bytes + body_bytes
+    if length + 4 > bytes_max or header_bytes > HEADER_BYTES_MAX:
         raise LocalProtocolError(
             f"a frame of {length + 4} bytes is over the limit of {bytes_max}; send a smaller body"
         )
-    return PREFIX.pack(length, form << 24 | len(header)) + header
+    return _pack_prefix(length, form << 24 | header_bytes)

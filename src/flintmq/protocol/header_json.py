@@ -14,7 +14,7 @@ from msgspec import Raw
 from msgspec.structs import force_setattr
 
 from flintmq.errors import LocalProtocolError, MalformedHeader
-from flintmq.protocol.command import Command
+from flintmq.protocol.command import LANGUAGE, Command
 from flintmq.protocol.fields import FIELDS_MAX, NO_FIELDS, too_many_fields
 from flintmq.protocol.language import language_name
 
@@ -22,6 +22,12 @@ _decode = msgspec.json.Decoder(Command, strict=False).decode
 _decode_any = msgspec.json.Decoder().decode
 _text = msgspec.json.Encoder().encode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+_OUR_HEAD = (
+    b'{"code":%d,"extFields":%b,"flag":%d,"language":' + _text(LANGUAGE) + b',"opaque":%d,'
+    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+"""Of the requests we make again and again."""
 
 _HEAD = (
     b'{"code":%d%b,"flag":%d,"language":%b,"opaque":%d%b,'
@@ -51,6 +57,8 @@ def encode_json_header(command: Command) -> bytes:
 
 def encode_json_header_as(command: Command, opaque: int, flag: int) -> bytes:
     """Write a header with another opaque number and flag, without a second command."""
+    if command.language is LANGUAGE and command.remark is None and len(command.fields) > 2:
+        return _OUR_HEAD % (command.code, command.fields, flag, opaque, command.version)
     fields = bytes(command.fields)
     try:
         remark = b"" if command.remark is None else b',"remark":' + _text(command.remark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flintmq.protocol.command import Command
-from flintmq.protocol.frame import Frame, HeaderForm, frame_prefix
+from flintmq.protocol.frame import Frame, HeaderForm, frame_prefix, whole_frame
 from flintmq.protocol.header_binary import decode_binary_header, encode_binary_header
 from flintmq.protocol.header_json import (
     decode_json_header,
@@ -39,5 +39,4 @@ def encode_command_as(
     """A whole frame of a command under another opaque number and flag."""
     if form is not HeaderForm.JSON:
         return encode_command(replace(command, opaque=opaque, flag=flag), form)
-    body = command.body
-    return frame_prefix(form, encode_json_header_as(command, opaque, flag), len(body)) + body
+    return whole_frame(form, encode_json_header_as(command, opaque, flag), command.body)

@@ -88,9 +88,7 @@ class Links:
     def begin(self, call: Call, waiter: AnswerWaiter) -> bool:
         """`make` without an awaitable; False where there is more to do than to send."""
         channel = self._ready.get(call.address)
-        if channel is None or channel.is_closed or call.request.flag or self._is_hooked:
-            return False
-        if channel.is_full():
+        if channel is None or call.request.flag or self._is_hooked or not channel.may_begin():
             return False
         channel.begin(call.request, call.timeout_ms, waiter)
         return True

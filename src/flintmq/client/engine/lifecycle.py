@@ -36,7 +36,7 @@ def check_generation(born: int, what: str) -> None:
 
 
 def in_every_child(forget: Callable[[], None]) -> None:
-    """Have ``forget`` called in a child right after the   For what a module keeps."""
+    """Have ``forget`` called in a child right after the fork.  For what a module keeps."""
     _in_child.append(forget)
 
 
@@ -62,6 +62,8 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+_RUNNING = State.RUNNING  # to look a member up in its class takes as long as all else of a check
+
 _WHY_NOT = {
     State.CREATED: "start it first",
     State.STOPPED: "a stopped one does not come back; make a new one",
@@ -85,12 +87,12 @@ class Life:
 
     @property
     def is_running(self) -> bool:
-        return self.state is State.RUNNING
+        return self.state is _RUNNING
 
     def require_running(self) -> None:
         """Raise `WrongState` unless it runs, and runs in this process."""
-        check_generation(self._born, self.what)
-        if self.state is not State.RUNNING:
+        if self.state is not _RUNNING or self._born != _generation:
+            check_generation(self._born, self.what)
             raise WrongState(self.what, self.state, _WHY_NOT[self.state])
 
     def begin(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -26,60 +27,23 @@ from flintmq.net.loop import new_event_loop
 T = TypeVar("T")
 
 
-class _Errand(Generic[T]):
-    """A coroutine that a thread waits for: a bare lock is the quickest way to be woken."""
+class _Awaited(ABC, Generic[T]):
+    """What a thread waits for: a bare lock is the quickest way to be woken."""
 
-    __slots__ = ("_task", "_work", "done", "error", "result")
+    __slots__ = ("done", "error", "result")
 
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-        self._task: asyncio.Task[T] | None = None
+    def __init__(self) -> None:
         self.result: T
         self.error: BaseException | None = None
         self.done = threading.Lock()
         self.done.acquire()
 
+    @abstractmethod
     def begin(self) -> None:
-        """Start the coroutine.  Called on the loop."""
-        if self.error is None:
-            self._task = asyncio.get_running_loop().create_task(self._work)
-            self._task.add_done_callback(self._end)
-        else:  # given up before it began
-            self._work.close()
+        """Start it, unless it was given up before.  Called on the loop."""
 
     def give_up(self) -> None:
-        """Cancel the coroutine: its caller waits no longer.  Called on the loop."""
-        if self._task is None:
-            self.error = asyncio.CancelledError()
-        else:
-            self._task.cancel()
-
-    def _end(self, task: asyncio.Task[T]) -> None:
-        self.error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if self.error is None:
-            self.result = task.result()
-        self.done.release()
-
-
-class _Question(Generic[T]):
-    """What is begun on the loop with a callback, and a thread that waits for that."""
-
-    __slots__ = ("_begin", "done", "error", "result")
-
-    def __init__(self, begin: Callable[[Callable[[T | BaseException], object]], object]) -> None:
-        self._begin = begin
-        self.result: T
-        self.error: BaseException | None = None
-        self.done = threading.Lock()
-        self.done.acquire()
-
-    def begin(self) -> None:
-        """Called on the loop."""
-        if self.error is None:
-            self._begin(self._end)
-
-    def give_up(self) -> None:
-        """Its caller waits no longer: what has begun ends by itself.  Called on the loop."""
+        """Its caller waits no longer.  Called on the loop."""
         if self.error is None:
             self.error = asyncio.CancelledError()
 
@@ -91,12 +55,54 @@ class _Question(Generic[T]):
         self.done.release()
 
 
+class _Errand(_Awaited[T]):
+    """A coroutine.  One that is given up is cancelled."""
+
+    __slots__ = ("_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        super().__init__()
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        if self.error is None:
+            self._task = asyncio.get_running_loop().create_task(self._work)
+            self._task.add_done_callback(self._landed)
+        else:
+            self._work.close()
+
+    def give_up(self) -> None:
+        if self._task is None:
+            super().give_up()
+        else:
+            self._task.cancel()
+
+    def _landed(self, task: asyncio.Task[T]) -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._end(task.result() if error is None else error)
+
+
+class _Question(_Awaited[T]):
+    """Something that tells a callback how it ended.  One that is given up ends by itself."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, begin: Callable[[Callable[[T | BaseException], object]], object]) -> None:
+        super().__init__()
+        self._begin = begin
+
+    def begin(self) -> None:
+        if self.error is None:
+            self._begin(self._end)
+
+
 class LoopThread:
     """An event loop on a thread of its own."""
 
     def __init__(self, name: str = "flintmq-client") -> None:
         self._loop = new_event_loop()
-        self._errands: deque[_Errand[Any] | _Question[Any]] = deque()
+        self._errands: deque[_Awaited[Any]] = deque()
         self._is_woken = False
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
@@ -118,7 +124,7 @@ class LoopThread:
         """Have something begun on the loop, and wait here for what it gives to its callback."""
         return self._wait(_Question(begin))
 
-    def _wait(self, errand: _Errand[T] | _Question[T]) -> T:
+    def _wait(self, errand: _Awaited[T]) -> T:
         self._errands.append(errand)
         try:
             if not self._is_woken:  # else it is about to look anyway

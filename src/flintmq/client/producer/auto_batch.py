@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from flintmq.client.producer.send_starter import Outcome
 from flintmq.core.producer.auto_batch import Gathering, Lane, gathered_bytes
@@ -36,7 +38,7 @@ class Sends(Protocol):
     ) -> list[SendReceipt]: ...
 
 
-class WaitingSend(NamedTuple):
+class WaitingSend(msgspec.Struct, frozen=True, eq=False):
     """A message, its deadline, and the callback that gets the result."""
 
     message: Message

@@ -4,6 +4,10 @@
 
 Waking the loop costs more than queueing, so it is woken once for all that was queued meanwhile.
 
+Messages that began and that ended are counted apart, the ended ones by the loop alone, so that an
+end takes no lock.  Who waits says so before it looks, and who ends one looks for waiting threads
+afterwards: one of both sees the other.
+
 Invariant: at most ``in_flight_max`` messages are between `submit` and their end.
 """
 
@@ -16,6 +20,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.producer.producer import Producer
@@ -33,21 +39,23 @@ Callback: TypeAlias = Callable[[SendReceipt | BaseException], object]
 """Called with the receipt, or with what went wrong."""
 
 
-class Job(NamedTuple):
+class Place(NamedTuple):
+    """Where a message has to go: one of these is given."""
+
+    queue: QueueRef | None
+    selector: Selector | None
+    sharding_key: str | None
+
+
+class Job(msgspec.Struct, frozen=True, eq=False):
     """One message to send, and the future and callback of its result."""
 
     message: Message
     timeout_ms: int
-    queue: QueueRef | None
-    selector: Selector | None
-    sharding_key: str | None
     callback: Callback | None
     future: SendFuture
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the message may go to any queue."""
-        return self.queue is None and self.selector is None and self.sharding_key is None
+    place: Place | None
+    """None where it may go to any queue."""
 
 
 class Outbox:
@@ -57,7 +65,9 @@ class Outbox:
         self._producer = producer
         self._lease = lease
         self._limit = producer.config.in_flight_max
-        self._count = 0
+        self._begun = 0
+        self._ended_count = 0
+        self._entry = threading.Lock()
         self._change = threading.Condition()
         self._waiting_count = 0
         self._is_notifying = False
@@ -68,16 +78,14 @@ class Outbox:
     @property
     def is_empty(self) -> bool:
         """Whether no message is in flight."""
-        return not self._count
+        return self._begun == self._ended_count
 
     def submit(self, job: Job) -> Future[SendReceipt]:
         """Queue a message; wait while too many are in flight."""
-        if self._lease.is_current and self._count >= self._limit:
-            raise WrongState("send_async", "full", "a callback must not wait for room")
-        with self._change:
-            while self._count >= self._limit:
-                self._wait()
-            self._count += 1
+        while not self._enter():
+            if self._lease.is_current:
+                raise WrongState("send_async", "full", "a callback must not wait for room")
+            self._wait_until(self._has_room)
         self._jobs.append(job)
         if not self._is_woken:
             self._is_woken = True
@@ -85,29 +93,44 @@ class Outbox:
                 self._lease.call_soon(self._drain)
             except BaseException:  # it was stopped meanwhile
                 self._jobs.remove(job)
-                self._ended()
+                self._withdraw()
                 raise
         return job.future
 
     def wait(self) -> None:
         """Wait until no message is in flight."""
-        with self._change:
-            while self._count:
-                self._wait()
+        self._wait_until(lambda: self.is_empty)
 
-    def _wait(self) -> None:
-        self._waiting_count += 1
-        try:
-            self._change.wait()
-        finally:
-            self._waiting_count -= 1
+    def _enter(self) -> bool:
+        with self._entry:
+            if self._begun - self._ended_count >= self._limit:
+                return False
+            self._begun += 1
+            return True
+
+    def _withdraw(self) -> None:
+        with self._entry:
+            self._begun -= 1
+        self._notify()
+
+    def _has_room(self) -> bool:
+        return self._begun - self._ended_count < self._limit
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        with self._change:
+            self._waiting_count += 1
+            try:
+                while not is_so():
+                    self._change.wait()
+            finally:
+                self._waiting_count -= 1
 
     def _drain(self) -> None:
         self._is_woken = False
         loop, gather = asyncio.get_running_loop(), self._producer.gather
         while self._jobs:
             job = self._jobs.popleft()
-            if job.is_plain:
+            if job.place is None:
                 ended = partial(self._end, job)
                 if gather is None or not gather.add(job.message, job.timeout_ms, ended):
                     self._producer.starter.begin(job.message, job.timeout_ms, ended)
@@ -115,9 +138,9 @@ class Outbox:
             work = self._producer.send(
                 job.message,
                 timeout_ms=job.timeout_ms,
-                queue=job.queue,
-                selector=job.selector,
-                sharding_key=job.sharding_key,
+                queue=job.place.queue,
+                selector=job.place.selector,
+                sharding_key=job.place.sharding_key,
             )
             task = loop.create_task(work)
             self._tasks.add(task)
@@ -138,18 +161,11 @@ class Outbox:
                 log.exception("the callback of a message to %s failed", job.message.topic)
 
     def _ended(self) -> None:
-        with self._change:
-            self._count -= 1
-            if self._waiting_count and not self._is_notifying:
-                self._is_notifying = True
-                self._wake_soon()
-
-    def _wake_soon(self) -> None:
-        """Wake waiting threads once for all sends that end in this turn of the loop."""
-        if self._lease.is_current:
+        """On the loop.  Waiting threads are woken once for all sends that end in this turn."""
+        self._ended_count += 1
+        if self._waiting_count and not self._is_notifying:
+            self._is_notifying = True
             asyncio.get_running_loop().call_soon(self._notify)
-        else:
-            self._notify()
 
     def _notify(self) -> None:
         with self._change:

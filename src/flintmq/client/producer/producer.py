@@ -53,8 +53,6 @@ from flintmq.model.queue import QueueRef
 from flintmq.net.drive import drive
 from flintmq.protocol.codes import RequestCode
 
-"""Chooses one of the queues that a message may go to."""
-
 PLACEHOLDER: Final = "DEFAULT_PRODUCER"
 """The group of a RocketMQ producer that was given none; brokers could not tell such apart."""
 
@@ -167,7 +165,10 @@ class Producer(AsyncClient):
         selector: Selector | None = None,
         sharding_key: str | None = None,
     ) -> asyncio.Future[SendReceipt]:
-        """Start a send and give its future; wait only while too many are under way."""
+        """Start a send and give its future; wait only while too many are under way.
+
+        A future that is cancelled does not take the message back: it is sent on, unheard.
+        """
         self._engine.life.require_running()
         if not self._room.enter_now():
             await self._room.enter()

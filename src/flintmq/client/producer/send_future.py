@@ -1,20 +1,22 @@
 """The future of one send on threads: a `concurrent.futures.Future` that is cheap to make.
 
 Most futures of sends are never waited for, or only after their end, and the lock and the waiting
-line of a future cost more to make than all else of it.  This one makes them when somebody looks.
+line of a future cost more to make than all else of it.  This one takes them over from a plain
+future as soon as anybody reads an attribute that it lacks.  So it is all that a future is, for
+`concurrent.futures.wait` and `asyncio.wrap_future` too, and knows none of a future's fields.
 
-Invariant: before its condition is made nobody is inside it, because making it takes the same lock
-as `settle`.
+Invariant: what a plain future has is taken over at once and whole, after which this is one.
 """
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from concurrent.futures._base import FINISHED, PENDING
-from typing import Any
+from typing import TypeAlias
 
 from flintmq.core.producer.receipt import SendReceipt
+
+Outcome: TypeAlias = SendReceipt | BaseException
 
 _making = threading.Lock()
 
@@ -22,35 +24,41 @@ _making = threading.Lock()
 class SendFuture(Future[SendReceipt]):
     """How one send ended."""
 
-    def __init__(self) -> None:
-        self._own: threading.Condition | None = None
-        self._state = PENDING
-        self._result: SendReceipt | None = None
-        self._exception: BaseException | None = None
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Any] = []
+    _early: Outcome | None = None
+    """How it ended, where that was before anybody looked."""
+    _is_whole = False
 
-    @property
-    def _condition(self) -> threading.Condition:  # type: ignore[override]  # made when it is asked for
-        own = self._own
-        if own is None:
-            with _making:
-                own = self._own = self._own or threading.Condition()
-        return own
+    def __init__(self) -> None:  # `_make_whole` does the rest
+        pass
 
-    def settle(self, outcome: SendReceipt | BaseException) -> None:
+    def settle(self, outcome: Outcome) -> None:
         """End it, unless it was cancelled."""
-        if self._own is None:
-            with _making:
-                if self._own is None:
-                    if isinstance(outcome, BaseException):
-                        self._exception = outcome
-                    else:
-                        self._result = outcome
-                    self._state = FINISHED
-                    return
+        with _making:
+            if not self._is_whole:
+                self._early = outcome
+                return
         if self.set_running_or_notify_cancel():
-            if isinstance(outcome, BaseException):
-                self.set_exception(outcome)
-            else:
-                self.set_result(outcome)
+            _end(self, outcome)
+
+    def __getattr__(self, name: str) -> object:
+        if not self._is_whole:
+            self._make_whole()
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}") from None
+
+    def _make_whole(self) -> None:
+        with _making:
+            if not self._is_whole:
+                plain = Future[SendReceipt]()
+                if self._early is not None:
+                    _end(plain, self._early)
+                vars(self).update(vars(plain), _is_whole=True)
+
+
+def _end(future: Future[SendReceipt], outcome: Outcome) -> None:
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -93,9 +93,9 @@ def resolve(future: asyncio.Future[SendReceipt], outcome: Outcome) -> None:
     """End a future, unless whoever waited has gone."""
     if future.done():
         return
-    if isinstance(outcome, asyncio.CancelledError):
-        future.cancel()
-    elif isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
+    if not isinstance(outcome, BaseException):
         future.set_result(outcome)
+    elif isinstance(outcome, asyncio.CancelledError):
+        future.cancel()
+    else:
+        future.set_exception(outcome)

@@ -24,7 +24,7 @@ from flintmq.client.engine.loop_thread import Lease
 from flintmq.client.engine.threaded_face import ThreadedFace
 from flintmq.client.producer import producer as aio
 from flintmq.client.producer import transaction_producer as aio_transactions
-from flintmq.client.producer.outbox import Callback, Job, Outbox
+from flintmq.client.producer.outbox import Callback, Job, Outbox, Place
 from flintmq.client.producer.producer_settings import SEND_MS, ProducerSettings
 from flintmq.client.producer.send_future import SendFuture
 from flintmq.client.producer.transaction_producer import Check
@@ -118,9 +118,10 @@ class Producer(ThreadedFace[aio.Producer]):
         self._require()
         outbox = self._outbox
         assert outbox is not None
-        return outbox.submit(
-            Job(message, timeout_ms, queue, selector, sharding_key, callback, SendFuture())
-        )
+        place = None
+        if queue is not None or selector is not None or sharding_key is not None:
+            place = Place(queue, selector, sharding_key)
+        return outbox.submit(Job(message, timeout_ms, callback, SendFuture(), place))
 
     def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:
         """Send one message and do not ask whether it was stored."""

@@ -15,8 +15,7 @@ from flintmq.core.consumer.assigned_queue import (
     Moved,
     Working,
 )
-from flintmq.core.consumer.process_queue import ProcessQueue
-from flintmq.core.consumer.pull_loop import Awaiting, PullLoop, Reason
+from flintmq.core.consumer.pull_loop import Awaiting, Cached, PullLoop, Reason
 from flintmq.core.consumer.settle_orderly import OrderlySettling, Suspended
 from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -132,7 +131,7 @@ def _waiting(home: AssignedQueue) -> Waits:
     return what_loop_waits_for(loop, home.cached)
 
 
-def what_loop_waits_for(loop: PullLoop, cached: ProcessQueue) -> Waits:
+def what_loop_waits_for(loop: PullLoop, cached: Cached) -> Waits:
     """What a queue waits for that is pulled."""
     if isinstance(loop.state, Awaiting):
         text = f"pulls from {loop.state.pull.offset} since {loop.state.asked_ms}"

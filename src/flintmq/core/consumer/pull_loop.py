@@ -24,12 +24,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from flintmq.core.bad_record_rule import FRAME_TRIES, KIND, broken_frame, fate_of, stops
-from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.group.actions import PULL_SUSPEND_MS, PULL_TIMEOUT_MS, ReportEvent
 from flintmq.core.group.consumer_settings import MIB, ConsumerSettings
 from flintmq.core.group.pull_answers import (
@@ -110,6 +109,22 @@ class CacheLimits:
         return cls(count_max, mib_max * MIB, None if ordered else settings.span_max)
 
 
+class Cached(Protocol):
+    """What limits ask of the messages of a queue that are cached."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def lowest(self) -> QueueOffset | None: ...
+
+    @property
+    def span(self) -> int: ...
+
+    highest: QueueOffset | None
+    size_bytes: int
+
+
 class PullWaiting(msgspec.Struct, frozen=True):
     reason: Reason
     until_ms: int
@@ -150,7 +165,7 @@ class PullLoop:
         self,
         queue: QueueRef,
         start: QueueOffset,
-        cached: ProcessQueue,
+        cached: Cached,
         settings: ConsumerSettings,
         limits: CacheLimits,
         now_ms: int,

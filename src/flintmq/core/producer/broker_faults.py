@@ -82,16 +82,13 @@ class BrokerFaults:
 
     def __init__(self, avoidance: Avoidance) -> None:
         self.avoidance = avoidance
+        self.is_on = avoidance is not Avoidance.OFF
         self._rules = RULES_4 if avoidance is Avoidance.RELEASE_4 else RULES_5
         self._troubles: dict[str, _Trouble] = {}
         self._turn = 0
 
     def __repr__(self) -> str:
         return f"<Faults {self.avoidance}, {len(self._troubles)} brokers>"
-
-    @property
-    def is_on(self) -> bool:
-        return self.avoidance is not Avoidance.OFF
 
     def answered(self, broker: str, latency_ms: int, now_ms: int) -> None:
         """A broker answered, whatever it said."""

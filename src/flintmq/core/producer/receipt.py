@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import count, repeat
 from typing import Final
 
 import msgspec
@@ -75,9 +76,17 @@ def receipts_of_batch(receipt: SendReceipt) -> list[SendReceipt]:
     places = receipt.offset_message_id.split(",")
     if len(places) != len(ids):  # one record holds the whole batch
         places = [receipt.offset_message_id] * len(ids)
-    status, queue, offset = receipt.status, receipt.queue, receipt.queue_offset
-    rest = receipt.transaction_id, receipt.region, receipt.trace_on, receipt.recall_handle
-    return [
-        SendReceipt(status, message_id, place, queue, QueueOffset(number), *rest)
-        for number, (message_id, place) in enumerate(zip(ids, places, strict=True), offset)
-    ]
+    return list(
+        map(
+            SendReceipt,
+            repeat(receipt.status),
+            ids,
+            places,
+            repeat(receipt.queue),
+            count(receipt.queue_offset),
+            repeat(receipt.transaction_id),
+            repeat(receipt.region),
+            repeat(receipt.trace_on),
+            repeat(receipt.recall_handle),
+        )
+    )

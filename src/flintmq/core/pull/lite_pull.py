@@ -30,7 +30,6 @@ from flintmq.core.consumer.assigned_queue import START_AGAIN_MS, Locating
 from flintmq.core.consumer.consumer_status import AssignedQueueStatus
 from flintmq.core.consumer.due_queue import Agenda
 from flintmq.core.consumer.offset_ledger import OffsetLedger, Position
-from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.pull_loop import (
     FLOW_CONTROL_MS,
     WARN_EVERY,
@@ -43,6 +42,7 @@ from flintmq.core.group.actions import AskStartOffset, ReportEvent
 from flintmq.core.group.pull_answers import OffsetMoved, PullAnswer
 from flintmq.core.group.start_offset import StartOffset
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.cached_batches import CachedBatches
 from flintmq.core.pull.lite_queue import LiteQueue, Pulling
 from flintmq.core.pull.lite_settings import LiteSettings
 from flintmq.core.reading.pull_request import Pull
@@ -165,7 +165,7 @@ class LitePull:
             if answer.next_offset < max(home.consumed, 0 if highest is None else highest):
                 return out + self._restart(home, answer.next_offset, now_ms)
         if messages:
-            new = home.cached.put_messages(messages)
+            new = home.cached.put(messages)
             if new:
                 self._total += len(new)
                 self._ready.append((home, new))
@@ -216,7 +216,7 @@ class LitePull:
             raise stopped_by(home.queue, messages)
         stage = home.stage
         assert isinstance(stage, Pulling)
-        home.cached.remove(messages)
+        home.cached.take()
         self._total -= len(messages)
         self._note_consumed(home, stage)
         self._handed.add(home)
@@ -298,7 +298,7 @@ class LitePull:
 
     def _restart(self, home: LiteQueue, offset: QueueOffset, now_ms: int) -> list[LiteAction]:
         self._drop_cached(home)
-        home.cached = ProcessQueue()
+        home.cached = CachedBatches()
         self._ledger.reset(home.queue, offset)
         position = self._ledger.find(home.queue)
         assert position is not None

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from flintmq.core.consumer.assigned_queue import Locating
 from flintmq.core.consumer.consumer_status import AssignedQueueStatus, Waits, what_loop_waits_for
 from flintmq.core.consumer.offset_ledger import Position
-from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.consumer.pull_loop import PullLoop
 from flintmq.core.group.subscriptions import TopicSubscription
+from flintmq.core.pull.cached_batches import CachedBatches
 from flintmq.model.queue import QueueOffset, QueueRef
 
 
@@ -31,7 +31,7 @@ class LiteQueue:
         self.queue = queue
         self.subscription = subscription
         self.stage: Locating | Pulling = Locating(None, 0)
-        self.cached = ProcessQueue()
+        self.cached = CachedBatches()
         self.consumed = QueueOffset(0)
         """Everything before it was handed out or is not wanted."""
         self.is_paused = False

@@ -42,7 +42,7 @@ from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import does_not_read, no_answer, why_lost
 from flintmq.protocol.command import Command
-from flintmq.protocol.connection import Answered, Connection
+from flintmq.protocol.connection import Connection
 from flintmq.protocol.frame import Frame, FrameReader
 
 log = logger(__name__)
@@ -133,7 +133,8 @@ class Channel(asyncio.Protocol):
 
     def begin(self, request: Command, timeout_ms: int, waiter: AnswerWaiter) -> int:
         """Send a request whose answer ``waiter`` gets.  Only where `is_full` says no."""
-        self._check_open()
+        if self.why_closed:
+            self._check_open()
         now_ms = self._clock()
         opaque, data = self._connection.call(request, now_ms, timeout_ms)
         self._calls[opaque] = WaitingCall(waiter, request.code, timeout_ms)
@@ -160,15 +161,14 @@ class Channel(asyncio.Protocol):
 
     def answered(self, command: Command) -> None:
         """The session decoded an answer of the peer: end the call it belongs to."""
-        arrival = self._connection.arrive(command)
-        if not isinstance(arrival, Answered):
+        if self._connection.take_answer(command):
+            self._calls.pop(command.opaque).waiter.answered(command)
+        else:
             log.debug("%s: an answer nobody waits for, code %d", self.peer, command.code)
-            return
-        self._calls.pop(arrival.opaque).waiter.answered(command)
 
     def write(self, chunks: Iterable[Chunk]) -> None:
         """Queue whole frames, in pieces or in one.  They leave at the end of this turn."""
-        if self.is_closed:
+        if self.why_closed:
             return
         for chunk in chunks:
             self._queue.append(chunk)
@@ -374,6 +374,10 @@ class Channel(asyncio.Protocol):
     def is_full(self) -> bool:
         """Whether callers have to wait until the peer has read."""
         return self._full and not self.is_closed
+
+    def may_begin(self) -> bool:
+        """Whether `begin` can send at once."""
+        return not (self.why_closed or self._full)
 
     def _check_open(self) -> None:
         if self.is_closed:

@@ -17,7 +17,7 @@ from flintmq.errors import FlintError, LocalProtocolError
 from flintmq.logs import logger
 from flintmq.net.channels.channel import Channel
 from flintmq.protocol.codes import ResponseCode
-from flintmq.protocol.command import Command, answer
+from flintmq.protocol.command import ANSWER_BIT, Command, answer
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command
 
@@ -51,7 +51,7 @@ class CommandSession:
         channel = self._channel
         for number, frame in enumerate(frames, 1):
             command = decode_command(frame)
-            if command.is_answer:
+            if command.flag & ANSWER_BIT:
                 channel.answered(command)
             else:
                 self._serve(command)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from flintmq.errors import Overloaded
 from flintmq.protocol.command import Command
@@ -37,7 +39,7 @@ class FutureWaiter:
             self.future.set_exception(error)
 
 
-class WaitingCall(NamedTuple):
+class WaitingCall(msgspec.Struct, frozen=True):
     """A call that was sent, and who gets its answer."""
 
     waiter: AnswerWaiter
