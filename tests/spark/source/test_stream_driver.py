@@ -106,7 +106,7 @@ def test_a_batch_is_cut_into_tasks_by_queue(broker: EmbeddedBroker) -> None:
 def test_a_queue_that_is_added_starts_with_its_oldest_message(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.route_cache.ROUTE_MS", 0)
     create_topic(broker, "growing", 1)
     with driver(broker, subscribe="growing") as source:
         offset = source.latest(source.initial())
@@ -127,7 +127,7 @@ def _queues(servers: EmbeddedBroker, topic: str) -> list[QueueRef]:
 def test_a_stream_survives_the_removal_of_a_queue_that_it_was_assigned(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.route_cache.ROUTE_MS", 0)
     create_topic(broker, "fading", 2)
     chosen = f'{{"fading": {{"{BROKER}": [0, 1]}}}}'
     with driver(broker, assign=chosen, failOnDataLoss=False) as source:
