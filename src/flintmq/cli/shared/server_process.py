@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import gc
 import logging
 import resource
 import signal
@@ -29,6 +28,7 @@ import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
+from flintmq.net.collector import ease_collector
 from flintmq.net.loop import run
 from flintmq.printable import printable_lines
 
@@ -36,9 +36,6 @@ NOT_STARTED = 1
 
 FILES_WANTED = 65_536
 """Ten thousand connections and as many queues, with room to spare."""
-
-YOUNG_OBJECTS = 20_000
-"""New objects before the collector looks for cycles among them; a millisecond of work."""
 
 STOP_LIMIT_S = 30
 """From the signal to the end of the process: the limits of a broker and a name server, and some."""
@@ -118,13 +115,6 @@ async def stopping_or_failed(
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-
-
-def ease_collector() -> None:
-    """Collect garbage less often: reference counts alone free what a request allocates."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
 
 
 def check_metrics(listen: Address) -> None:
