@@ -40,6 +40,11 @@ FILES_WANTED = 65_536
 YOUNG_OBJECTS = 20_000
 """New objects before the collector looks for cycles among them; a millisecond of work."""
 
+LOADED_OBJECTS = 200_000
+"""The same until a server is ready: more than it loads, nearly all of which it keeps."""
+
+OLD_ROUNDS = 20
+
 STOP_LIMIT_S = 30
 """From the signal to the end of the process: the limits of a broker and a name server, and some."""
 
@@ -68,7 +73,7 @@ def serve_until_told(
         level=level.upper(), format=f"%(asctime)s %(levelname)s {name}%(name)s %(message)s"
     )
     raise_file_limit()
-    ease_collector()
+    gc.set_threshold(LOADED_OBJECTS, OLD_ROUNDS, OLD_ROUNDS)
     try:
         run(main)
     except FlintError as error:
@@ -107,24 +112,26 @@ def stop_signal() -> asyncio.Event:
     return stopping
 
 
-async def stopping_or_failed(
-    stopping: asyncio.Event, failed: asyncio.Event, *others: asyncio.Event
-) -> None:
-    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why.
+async def stopping_or_failed(stopping: asyncio.Event, *failed: asyncio.Event) -> None:
+    """Wait until a server that is ready is asked to stop, or cannot go on: its `stop` raises why.
 
-    ``others`` end the wait too.
+    Other events of it may end the wait too.
     """
-    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed, *others)]
+    ease_collector()
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, *failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
 
 
 def ease_collector() -> None:
-    """Collect garbage less often: reference counts alone free what a request allocates."""
+    """Collect garbage less often: reference counts alone free what a request allocates.
+
+    What is there now is looked at once more and then never again.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
+    gc.set_threshold(YOUNG_OBJECTS, OLD_ROUNDS, OLD_ROUNDS)
 
 
 def check_metrics(listen: Address) -> None:
