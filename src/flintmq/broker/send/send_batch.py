@@ -86,7 +86,8 @@ def store_batch(
         raise illegal(state)
     message = new_message(request, topic, properties, state, peer)
     found_by = {name: properties[name] for name in FOUND_BY if name in properties}
-    codes, keys = looked_at(parts.properties, found_by)
+    rest = rest_of_all(parts.properties) if names.UNIQ_KEY in found_by else None
+    codes, keys = looked_at(parts.properties, found_by, rest)
     batch = state.log.plain.append_batch(
         pattern_of(
             message.topic,
@@ -200,15 +201,15 @@ def _ended(text: bytes) -> bytes:
 
 
 def looked_at(
-    texts: Sequence[bytes], common: Mapping[str, str]
+    texts: Sequence[bytes], common: Mapping[str, str], rest: bytes | None
 ) -> tuple[list[int], list[list[str]]]:
     """What each message is filtered by and found by: the code of its tag, and its keys.
 
     ``common`` is what the header says of that.  Where it has a unique id, as all clients write
-    one, that of a message does not count; and what else it has is mostly the same for all.
+    one, that of a message does not count; and what else it has is mostly the same for all: then
+    it is ``rest``.
     """
     has_id = names.UNIQ_KEY in common
-    rest = rest_of_all(texts) if has_id else None
     if rest is not None:
         code, own_keys = looked_up(rest, common)
         return [code] * len(texts), [own_keys] * len(texts)

@@ -28,7 +28,7 @@ import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
-from flintmq.net.collector import ease_collector
+from flintmq.net.collector import ease_collector, still_collector
 from flintmq.net.loop import run
 from flintmq.printable import printable_lines
 
@@ -65,7 +65,7 @@ def serve_until_told(
         level=level.upper(), format=f"%(asctime)s %(levelname)s {name}%(name)s %(message)s"
     )
     raise_file_limit()
-    ease_collector()
+    still_collector()
     try:
         run(main)
     except FlintError as error:
@@ -104,14 +104,13 @@ def stop_signal() -> asyncio.Event:
     return stopping
 
 
-async def stopping_or_failed(
-    stopping: asyncio.Event, failed: asyncio.Event, *others: asyncio.Event
-) -> None:
-    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why.
+async def stopping_or_failed(stopping: asyncio.Event, *failed: asyncio.Event) -> None:
+    """Wait until a server that is ready is asked to stop, or cannot go on: its `stop` raises why.
 
-    ``others`` end the wait too.
+    Other events of it may end the wait too.
     """
-    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed, *others)]
+    ease_collector()
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, *failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
