@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def keep(session: SparkSession, namesrv: str, directory: str, *, kind: str) -> N
 if __name__ == "__main__":
     what, servers, place = sys.argv[1:]
     is_lake = what in set(LakeFormat)
-    programs = {
+    programs: dict[str, Callable[[SparkSession, str, str], None]] = {
         "copy": copy,
         "listen": listen,
         "pop": pop,
