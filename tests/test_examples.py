@@ -59,7 +59,7 @@ SHOWN = {
         "|    o-2|2026-11-16 08:31:00| o-2|2026-11-16 08:30:30|",
         "|    o-3|2026-11-16 08:32:00|NULL|               NULL|",
     ],
-    "spark_sessions": ["| ann|     2|", "| bob|     1|"],
+    "spark_sessions": ["| ann|     1|\n| ann|     2|\n| bob|     1|"],
     "spark_batch_to_table": ["|     paid|  100|", "|  1000|14985000|"],
 }
 

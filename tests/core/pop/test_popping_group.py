@@ -25,6 +25,7 @@ from flintmq.core.group.subscriptions import TopicSubscription
 from flintmq.core.pop.pop_request import START_AT_FIRST, Pop, PopFound, PoppedBad
 from flintmq.core.pop.popped_message import AckPopped, HidePopped, HideWhy
 from flintmq.core.pop.popped_queue import REST_MS
+from flintmq.core.pop.settle_popped import RENEWALS_MAX
 from flintmq.core.pop.simple_actions import BadPopped
 from flintmq.core.reading.pull_request import Pull
 from flintmq.errors import BrokerRefused, InvalidSetting, Unreachable
@@ -414,6 +415,30 @@ def test_a_renewal_that_fails_is_tried_again() -> None:
 
     made.do(made.machine.consumed(batch, None, 31_000))
     assert len(made.take(AckPopped)) == 1
+
+
+def test_renewals_of_many_messages_take_turns_and_no_acknowledgement_waits_for_its_own() -> None:
+    made = popping()
+    batches = answer(made, *range(RENEWALS_MAX + 10))
+    for batch in batches:
+        start(made, batch)
+
+    renewals = made.to(30_000).take(HidePopped)
+    assert len(renewals) == RENEWALS_MAX
+    made.do(made.machine.consumed(batches[-1], None, 30_001))
+    assert len(made.one(AckPopped).entries) == 1, "it waited for its turn"
+    seen = [ask.entry for ask in renewals]
+    while renewals:
+        ask = renewals.pop()
+        if len(seen) % 2:
+            made.do(made.machine.hide_failed(ask, "away", 30_002))
+        else:
+            handle = newer(ask.entry.handle, 30_002, ask.invisible_ms)
+            made.do(made.machine.hidden(ask, handle, 30_002))
+        more = made.take(HidePopped)
+        seen += [ask.entry for ask in more]
+        renewals += more
+    assert len(set(seen)) == len(seen) == RENEWALS_MAX + 9
 
 
 def test_a_listener_that_runs_too_long_is_not_renewed_and_reported_once() -> None:

@@ -19,7 +19,6 @@ from support.spark.support import create_topic, lag, send
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900), pytest.mark.java]
 
 PROGRAM = Path(__file__).with_name("connect_program.py")
-RUN_PROGRAM = Path(__file__).with_name("connect_run_program.py")
 RUN_S = 600.0
 
 
@@ -31,9 +30,9 @@ def _connect() -> None:
         pytest.skip(f"Spark Connect: {error}")
 
 
-def run_program(program: Path, servers: EmbeddedBroker, directory: Path) -> dict[str, Any]:
+def run_program(what: str, servers: EmbeddedBroker, directory: Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, program, servers.namesrv, str(directory)],
+        [sys.executable, PROGRAM, what, servers.namesrv, str(directory)],
         check=False,
         capture_output=True,
         text=True,
@@ -52,7 +51,7 @@ def test_a_program_that_is_only_connected_reads_streams_and_writes(tmp_path: Pat
         bodies = [[f"{queue_id}-{n:02}" for n in range(40)] for queue_id in range(2)]
         for queue_id, some in enumerate(bodies):
             send(servers, "source", some, queue_id=queue_id)
-        told = run_program(PROGRAM, servers, tmp_path)
+        told = run_program("read", servers, tmp_path)
         written = sorted(message.body.decode() for message in stored(servers, "written"))
         streamed = sorted(message.body.decode() for message in stored(servers, "streamed"))
         behind = [lag(servers, "connected"), lag(servers, "looped")]
@@ -71,7 +70,7 @@ def test_a_program_that_is_only_connected_runs_listeners(tmp_path: Path) -> None
         bodies = [[f"{queue_id}-{n:02}" for n in range(40)] for queue_id in range(2)]
         for queue_id, some in enumerate(bodies):
             send(servers, "work", some, queue_id=queue_id)
-        told = run_program(RUN_PROGRAM, servers, tmp_path)
+        told = run_program("listen", servers, tmp_path)
         behind = [lag(servers, "pulled"), lag(servers, "ordered")]
 
     everything = sorted(bodies[0] + bodies[1])

@@ -14,13 +14,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -46,147 +42,28 @@ from scenarios.spark.killed_program import (
     SOURCE,
 )
 from support.client.support import stored
+from support.spark.driver_program import (
+    DRIVER,
+    SOURCE_PROCESS,
+    WORKERS,
+    Program,
+    kill_once,
+    numbers,
+    until_done,
+)
 from support.spark.lake_jars import lake_jars
-from support.spark.support import create_topic, lag, read, traffic, wait_for
+from support.spark.support import create_topic, lag, read, traffic
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(3_600), pytest.mark.java]
 
-PROGRAM = Path(__file__).with_name("killed_program.py")
 QUEUES = 4
 EACH_S = 1.0
 """Between messages: a driver is away for longer than it runs, and has to catch up."""
 KILLS = 10
-LAKE_KILLS = 25
-"""Of each format."""
+LAKE_KILLS = int(os.environ.get("FLINTMQ_KILLS", "25"))
+"""Of each format.  On two free cores 25 take some minutes; ``FLINTMQ_KILLS=5`` has fewer."""
 SEED = 7
-PATIENCE_S = 180.0
-"""Without any progress: a driver starts in ten seconds, or in a minute on a very busy machine."""
-
-DRIVER, WORKERS, SOURCE_PROCESS = "the driver", "the workers", "the process of the source"
 KINDS = [DRIVER] * 5 + [WORKERS] * 3 + [SOURCE_PROCESS] * 2
-
-
-class Program:
-    """The driver program, which is started again and again."""
-
-    def __init__(
-        self, what: str, servers: EmbeddedBroker, place: Path, log: Path, jars: str = ""
-    ) -> None:
-        self._command = [sys.executable, str(PROGRAM), what, servers.namesrv, str(place)]
-        self._environment = {**os.environ, "KILLED_JARS": jars}
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-        self._left: set[int] = set()
-        self.starts = 0
-
-    def start(self) -> None:
-        """See that it runs."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=self._environment
-            )
-        self.starts += 1
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def kill(self, kind: str) -> bool:
-        """Kill a part of it; whether it was there."""
-        assert self._process is not None
-        tree = self._tree()
-        self._left |= set(tree)
-        if kind == DRIVER:
-            chosen = [self._process.pid, *(p for p, line in tree.items() if "java" in line)]
-        elif kind == WORKERS:
-            chosen = [pid for pid, line in tree.items() if "pyspark.daemon" in line]
-        else:
-            chosen = [pid for pid, line in tree.items() if "streaming_source_runner" in line]
-        for pid in chosen:
-            _kill(pid)
-        if kind == DRIVER:
-            self._process.wait()
-        return bool(chosen)
-
-    def end(self) -> None:
-        """Kill all of it, and what earlier kills left behind."""
-        if self._process is None:
-            return
-        self._left |= set(self._tree())
-        self._process.kill()
-        self._process.wait()
-        for pid in self._left:
-            if "pyspark" in _command_line(pid):
-                _kill(pid)
-
-    def tail(self) -> str:
-        return self._log.read_text(errors="replace")[-4_000:]
-
-    def _tree(self) -> dict[int, str]:
-        """Its children and theirs, with their command lines."""
-        assert self._process is not None
-        parents = dict(_parents())
-        found: dict[int, str] = {}
-        new = {self._process.pid}
-        while new:
-            new = {pid for pid, parent in parents.items() if parent in new} - found.keys()
-            found |= {pid: _command_line(pid) for pid in new}
-        return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
-                yield int(entry.name), int(after_name[1])
-
-
-def _command_line(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return ""
-
-
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def kill_once(program: Program, kind: str, chance: Random, progress: Callable[[], int]) -> None:
-    """Kill a part of it at some moment; most often while batches run."""
-    has_killed = False
-    while not has_killed:  # it may have ended by itself, from an earlier kill
-        program.start()
-        before = progress()
-        if kind != DRIVER or chance.random() < 0.7:
-            wait_for(lambda b=before: progress() > b or not program.is_running, PATIENCE_S)  # type: ignore[misc]
-        time.sleep(chance.uniform(0, 3))  # the moment is what is drawn
-        has_killed = program.is_running and program.kill(kind)
-
-
-def until_done(program: Program, progress: Callable[[], int], is_done: Callable[[], bool]) -> None:
-    """Let it go on to the end, starting it again where a kill ends it late.
-
-    What gathered while it was away takes its time: as long as it comes on, it may.
-    """
-    while not is_done():
-        before = progress()
-
-        def look(before: int = before) -> bool:
-            program.start()
-            return progress() > before or is_done()
-
-        wait_for(look, PATIENCE_S)
-
-
-def numbers(directory: Path) -> list[int]:
-    """The batches that a checkpoint has files of."""
-    if not directory.exists():
-        return []
-    return sorted(int(each.name) for each in directory.iterdir() if each.name.isdecimal())
 
 
 def forget_newest_commit(checkpoint: Path) -> bool:

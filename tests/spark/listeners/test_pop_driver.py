@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flintmq.core.group.listener_results import Again, Consumed, Dead, DeadLetter, Outcome, Retry
+from flintmq.core.pop.pop_request import POP_COUNT_MAX
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.model.message import ReceivedMessage
 from flintmq.spark.listeners.pop_driver import cut_tasks
-from flintmq.spark.listeners.pop_member import ParkedCall
-from flintmq.spark.tasks.popped_verdicts import read_verdicts, write_verdict
+from flintmq.spark.listeners.pop_member import SETTLE_S, ParkedCall, PopMember
+from flintmq.spark.source.control_files import ControlFiles
+from flintmq.spark.tasks.packed_app import read_program
+from flintmq.spark.tasks.popped_verdicts import VERDICTS, read_verdicts, write_verdict
 from support.spark import popping_program
 from support.spark.popping_program import BATCH, Micro, app_of
 from support.spark.support import create_topic, send
@@ -45,7 +52,7 @@ def test_after_a_kill_only_messages_come_again_that_were_not_acknowledged(
     diary.write_text("")
     control = tmp_path / "control"
     control.mkdir()
-    micro = Micro(app_of(*words), str(control))
+    micro = Micro(app_of(*words), ControlFiles(str(control)))
     micro.driver.stop_at_now()
     try:
         while micro.run_batch():
@@ -65,7 +72,7 @@ def test_a_micro_batch_whose_outcome_nobody_knows_is_not_consumed(
     create_topic(own_broker, "pop-unknown")
     send(own_broker, "pop-unknown", ["a", "b"])
     words = [own_broker.namesrv, "pop-unknown", "pop-unknown", str(tmp_path / "diary")]
-    micro = Micro(app_of(*words), str(tmp_path))
+    micro = Micro(app_of(*words), ControlFiles(str(tmp_path)))
     try:
         assert micro.driver.plan(0, None)
         assert sum(len(some.messages) for task in micro.driver.tasks(1) for some in task) == 2
@@ -78,6 +85,89 @@ def test_a_micro_batch_whose_outcome_nobody_knows_is_not_consumed(
         assert again.messages[0].reconsume_times == 1
     finally:
         micro.driver.close()
+
+
+def test_a_run_to_the_end_outlives_pops_that_brokers_held_in_vain(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    create_topic(own_broker, "pop-long")
+    send(own_broker, "pop-long", ["a"])
+    words = [own_broker.namesrv, "pop-long", "pop-long", str(tmp_path / "diary")]
+    micro = Micro(app_of(*words, invisible_ms=300_000), ControlFiles(str(tmp_path)))
+    micro.driver.stop_at_now()
+    try:
+        assert micro.run_batch()
+        own_broker.advance(60)  # a long micro-batch: no broker holds a pop any more
+        micro.settle()
+        assert not micro.run_batch(), "it ends, and does not fail"
+    finally:
+        micro.driver.close()
+
+
+class SlowVerdicts(ControlFiles):
+    """Verdicts are read only after others had the time to write them."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self.reading, self.written = threading.Event(), threading.Event()
+
+    def read(self, name: str) -> Any:
+        if name == VERDICTS:
+            self.reading.set()
+            self.written.wait(1)
+        return super().read(name)
+
+    def write(self, name: str, value: Any = None) -> None:
+        super().write(name, value)
+        if name == VERDICTS and self.reading.is_set():
+            self.written.set()
+
+
+def test_verdicts_are_read_before_the_next_micro_batch_empties_them(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    create_topic(own_broker, "pop-verdicts")
+    send(own_broker, "pop-verdicts", ["a", "b"])
+    diary = tmp_path / "diary"
+    words = [own_broker.namesrv, "pop-verdicts", "pop-verdicts", str(diary)]
+    files = SlowVerdicts(str(tmp_path))
+    micro = Micro(app_of(*words), files)
+    try:
+        assert micro.run_batch()
+        send(own_broker, "pop-verdicts", ["c"])
+        settling = threading.Thread(target=micro.settle)  # as the thread that looks for its end
+        settling.start()
+        assert files.reading.wait(PATIENCE_S)
+        assert micro.run_batch(), "Spark plans the next one meanwhile"
+        settling.join()
+        micro.settle()
+        own_broker.advance(3_600)
+        assert not micro.run_batch(), "all are acknowledged"
+    finally:
+        micro.driver.close()
+    assert sorted(diary.read_text().split()) == ["a", "b", "c"]
+
+
+def test_settling_waits_for_no_other_micro_batch(own_broker: EmbeddedBroker) -> None:
+    create_topic(own_broker, "pop-two")
+    send(own_broker, "pop-two", [f"{number}" for number in range(2 * POP_COUNT_MAX)])
+    app = app_of(own_broker.namesrv, "pop-two", "pop-two", "/dev/null")
+
+    async def settle_first() -> float:
+        member = PopMember(read_program(app))
+        await member.start()
+        try:
+            first = await member.gather(POP_COUNT_MAX, PATIENCE_S)
+            second = await member.gather(POP_COUNT_MAX, PATIENCE_S)
+            assert first
+            assert second
+            since_s = time.monotonic()
+            await member.settle(first, {})
+            return time.monotonic() - since_s
+        finally:
+            await member.stop()
+
+    assert asyncio.run(settle_first()) < SETTLE_S / 2
 
 
 def message(topic: str) -> ReceivedMessage:

@@ -25,8 +25,8 @@ from flintmq.spark.tasks.popped_verdicts import VERDICTS
 BATCH = 64
 
 
-def app_of(namesrv: str, group: str, topic: str, diary: str) -> App:
-    app = App(group, namesrv=namesrv, start_from="first", mode="pop")
+def app_of(namesrv: str, group: str, topic: str, diary: str, **settings: Any) -> App:
+    app = App(group, namesrv=namesrv, start_from="first", mode="pop", **settings)
 
     @app.listener(topic, batch_max=8)
     def note(messages: Any) -> None:
@@ -39,9 +39,9 @@ def app_of(namesrv: str, group: str, topic: str, diary: str) -> App:
 class Micro:
     """Plans and runs micro-batches, as Spark has it done."""
 
-    def __init__(self, app: App, directory: str) -> None:
+    def __init__(self, app: App, files: ControlFiles) -> None:
         self._program = read_program(app)
-        self._files = ControlFiles(directory)
+        self._files = files
         self.driver = PopDriver(self._program, self._files, 2)
         self._number = 0
 
@@ -66,7 +66,7 @@ class Micro:
 def main() -> None:
     namesrv, group, topic, diary = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        micro = Micro(app_of(namesrv, group, topic, diary), directory)
+        micro = Micro(app_of(namesrv, group, topic, diary), ControlFiles(directory))
         assert micro.run_batch()
         micro.settle()
         with Path(diary).open("a") as file:

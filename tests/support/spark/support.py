@@ -19,6 +19,7 @@ from flintmq.client.producer.threaded_producer import Producer
 from flintmq.core.group.app import App
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.servers import Servers
+from flintmq.errors import FlintError
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
 from flintmq.protocol.bodies.topic import TopicTable
@@ -164,6 +165,15 @@ def lag(servers: Reachable, group: str) -> int | None:
     with Admin(namesrv=servers.namesrv) as admin:
         found = admin.lag(group)
     return found.lag if found.queues else None
+
+
+def dead_letters(servers: Reachable, group: str) -> int:
+    """How many dead letters a group has."""
+    with Admin(namesrv=servers.namesrv) as admin:
+        try:
+            return sum(each.count for each in admin.topic_stats(f"%DLQ%{group}"))
+        except FlintError:  # none yet, and so no topic
+            return 0
 
 
 def read(spark: SparkSession, servers: Reachable, **options: object) -> DataFrame:

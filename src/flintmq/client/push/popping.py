@@ -31,6 +31,9 @@ from flintmq.protocol.pop.receipts import ReceiptHandle
 LAST_POPS_S: Final = 0.5
 """How long a stop waits for pops under way: one that is not held is answered in this time."""
 
+HIDES_MAX: Final = 64
+"""Messages that are hidden anew at once: a consumer that stops may return thousands."""
+
 
 class Popping:
     """What one driver does about pops."""
@@ -53,6 +56,7 @@ class Popping:
         self._calls = calls = PopCalls(engine)
         self._group = group = config.wire_group
         self._pops: set[asyncio.Task[None]] = set()
+        self._hides = asyncio.Semaphore(HIDES_MAX)
         driver.on(Pop, self._pop)
         driver.on_call(
             AskAssignment,
@@ -106,7 +110,8 @@ class Popping:
 
     async def _hide(self, ask: HidePopped) -> ReceiptHandle:
         entry = ask.entry
-        newer = await self._calls.hide(self._group, ask.topic, entry.handle, ask.invisible_ms)
+        async with self._hides:
+            newer = await self._calls.hide(self._group, ask.topic, entry.handle, ask.invisible_ms)
         if ask.why is HideWhy.RETRY:
             self._on_retry(entry.message.topic)
         return newer

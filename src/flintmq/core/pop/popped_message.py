@@ -45,6 +45,7 @@ class PoppedMessage:
     under_way: AckPopped | HidePopped | SendBack | None = None
     again_ms: int | None = None
     """When to settle it again, after that failed."""
+    waits_for_renewal: bool = False
     is_refused: bool = False
     """Whether its batch came too late for a listener: it is returned."""
     is_overdue: bool = False

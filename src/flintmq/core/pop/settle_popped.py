@@ -10,6 +10,7 @@ over and the broker decides it alone.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -37,6 +38,10 @@ from flintmq.protocol.pop.receipts import ReceiptHandle
 AGAIN_MS: Final = 1_000
 """When a message is settled again after that failed."""
 
+RENEWALS_MAX: Final = 64
+"""Renewals of one place under way at once: thousands would fill the connection for seconds, and
+nothing would be acknowledged in time."""
+
 SettlePopped: TypeAlias = AckPopped | HidePopped | SendBack | ReportEvent
 
 
@@ -55,6 +60,8 @@ class PoppedSettling:
         self._settings = settings
         self._home = home
         self._tries_max = settings.tries_max(ordered=False)
+        self._renewing: set[PoppedMessage] = set()
+        self._to_renew: deque[PoppedMessage] = deque()
         self.due_ms: int | None = None
 
     def add(self, message: ReceivedMessage, now_ms: int) -> PoppedMessage:
@@ -127,6 +134,10 @@ class PoppedSettling:
 
     def hidden(self, ask: HidePopped, newer: ReceiptHandle, now_ms: int) -> list[SettlePopped]:
         """A message is hidden anew."""
+        self._renewing.discard(ask.entry)
+        return [*self._hidden(ask, newer, now_ms), *self._renew_some(now_ms)]
+
+    def _hidden(self, ask: HidePopped, newer: ReceiptHandle, now_ms: int) -> list[SettlePopped]:
         entry = ask.entry
         if entry.under_way is not ask:
             return []
@@ -147,6 +158,10 @@ class PoppedSettling:
 
     def hide_failed(self, ask: HidePopped, reason: str, now_ms: int) -> list[SettlePopped]:
         """Whether the broker did it is not known."""
+        self._renewing.discard(ask.entry)
+        return [*self._hide_failed(ask, reason, now_ms), *self._renew_some(now_ms)]
+
+    def _hide_failed(self, ask: HidePopped, reason: str, now_ms: int) -> list[SettlePopped]:
         entry = ask.entry
         if entry.under_way is not ask:
             return []
@@ -217,10 +232,11 @@ class PoppedSettling:
                 if entry.again_ms <= now_ms:
                     entry.again_ms = None
                     again.append(entry)
-            elif entry.renew_ms <= now_ms and entry.under_way is None and entry.outcome is None:
-                out += self._renew(entry, now_ms)
+            elif entry.renew_ms <= now_ms and self._is_to_renew(entry):
+                entry.waits_for_renewal = True
+                self._to_renew.append(entry)
             self._due_of(entry, now_ms)
-        return out + self.settle(again, now_ms)
+        return [*out, *self.settle(again, now_ms), *self._renew_some(now_ms)]
 
     # Inside
 
@@ -282,10 +298,27 @@ class PoppedSettling:
         entry.under_way = ask
         return ask
 
+    def _renew_some(self, now_ms: int) -> list[SettlePopped]:
+        """Renew what waits for it, as far as there is room."""
+        out: list[SettlePopped] = []
+        while self._to_renew and len(self._renewing) < RENEWALS_MAX:
+            entry = self._to_renew.popleft()
+            entry.waits_for_renewal = False
+            is_here = self._find(entry.message) is entry and entry.expires_ms > now_ms
+            if is_here and self._is_to_renew(entry):
+                out += self._renew(entry, now_ms)
+                self._due_of(entry, now_ms)
+        return out
+
+    def _is_to_renew(self, entry: PoppedMessage) -> bool:
+        is_idle = entry.under_way is None and not entry.waits_for_renewal
+        return is_idle and entry.outcome is None
+
     def _renew(self, entry: PoppedMessage, now_ms: int) -> list[SettlePopped]:
         started_ms = entry.started_ms
         timeout_ms = self._settings.consume_timeout_ms
         if started_ms is None or now_ms - started_ms < timeout_ms:
+            self._renewing.add(entry)
             return [self._hide(entry, self._settings.invisible_ms, HideWhy.RENEW)]
         entry.renew_ms = entry.expires_ms
         if entry.is_overdue:

@@ -374,6 +374,8 @@ class Run(WatchedQuery):
 
     def _close(self) -> None:
         """Wait until the query is out of its group, and remove its temporary directories."""
+        if self._is_lost:
+            self._files.lose()
         deadline_s = time.monotonic() + LEAVE_S
         while self.client_id is not None and not self._files.has(names.LEFT):
             if time.monotonic() >= deadline_s:

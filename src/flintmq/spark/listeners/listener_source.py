@@ -34,7 +34,12 @@ from pyspark.sql.types import StructType
 from flintmq.arrow.reading.queue_source import ReadPart
 from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.listeners.batch_number import number_of, numbered
-from flintmq.spark.outcomes.outcome_rows import OUTCOME_SCHEMA, POPPED_SCHEMA, SLIM_SCHEMA
+from flintmq.spark.outcomes.outcome_rows import (
+    OUTCOME_SCHEMA,
+    POPPED_SCHEMA,
+    SLIM_POPPED_SCHEMA,
+    SLIM_SCHEMA,
+)
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.versions.read_limits import (
     ReadAllAvailable,
@@ -57,7 +62,7 @@ CONTROL_DIRECTORY: Final = "controlDirectory"
 MAX_MESSAGES: Final = "maxMessages"
 TARGET_MS: Final = "targetMs"
 SLIM: Final = "slim"
-"""Whether nobody reads the rows: then they have no columns but what tasks report."""
+"""Whether no sink reads the rows: then they have no columns but what tasks report."""
 
 TRUE: Final = "true"
 PARTITIONS: Final = "partitions"
@@ -74,9 +79,10 @@ class ListenerSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
+        is_slim = self.options.get(SLIM) == TRUE
         if self.pops:
-            return POPPED_SCHEMA
-        return SLIM_SCHEMA if self.options.get(SLIM) == TRUE else OUTCOME_SCHEMA
+            return SLIM_POPPED_SCHEMA if is_slim else POPPED_SCHEMA
+        return SLIM_SCHEMA if is_slim else OUTCOME_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         del schema
@@ -139,6 +145,10 @@ class AppStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[D])
         if driver is not None:
             driver.close()
 
+    @property
+    def _is_slim(self) -> bool:
+        return self._options.get(SLIM) == TRUE
+
     def _unpacked(self) -> Program:
         """The app, in a task."""
         from flintmq.spark.source.read_task import make_ready
@@ -189,8 +199,7 @@ class ListenerStream(AppStream["ListenerDriver"]):
         from flintmq.spark.tasks.listener_task import listen_all
 
         assert isinstance(partition, ListenPart)
-        is_slim = self._options.get(SLIM) == TRUE
-        return listen_all(self._unpacked(), partition.parts, is_slim=is_slim)
+        return listen_all(self._unpacked(), partition.parts, is_slim=self._is_slim)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driving().finish(StreamOffset.from_json(end))
@@ -222,7 +231,7 @@ class PoppedStream(AppStream["PopDriver"]):
         from flintmq.spark.tasks.pop_task import listen_popped
 
         assert isinstance(partition, PoppedPart)
-        return listen_popped(self._unpacked(), partition.popped)
+        return listen_popped(self._unpacked(), partition.popped, is_slim=self._is_slim)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._driving().finish(number_of(end))

@@ -38,7 +38,7 @@ NOW_S: Final = 1.0
 """The same before a run ends that consumes what is there now."""
 
 ASKED_S: Final = 30.0
-"""How long a query waits at its start until brokers were asked for messages."""
+"""How long a run that consumes what is there now waits until every broker is asked."""
 
 LOOK_S: Final = 0.25
 """How often to look whether a micro-batch is committed: the next trigger may be hours away."""
@@ -90,7 +90,7 @@ class PopDriver:
         if self._files.has(names.FINISH):
             self._files.write(names.RESTING)
             return False
-        if self._until_ms is not None and not self._lease.run(member.settled_in(ASKED_S)):
+        if self._until_ms is not None and not self._lease.run(member.asked_in(ASKED_S)):
             why = self._lease.run(member.troubles())
             raise WrongState(f"group {self._program.config.group!r}", "not popping", why)
         limit = self._pace.limit(count_max, number) or COUNT_MAX
@@ -101,8 +101,9 @@ class PopDriver:
         if self._until_ms is not None:  # what comes all the time would never end
             times = [message.born_ms for call in found for message in call.messages]
             self._is_over = min(times) > self._until_ms
-        self._flight, self._number = found, number + 1
-        self._files.write(VERDICTS)
+        with self._lock:
+            self._flight, self._number = found, number + 1
+            self._files.write(VERDICTS)
         return True
 
     def tasks(self, number: int) -> list[Task]:
@@ -119,7 +120,7 @@ class PopDriver:
             if number != self._number or self._member is None:
                 return
             flight, self._flight, self._number = self._flight, [], None
-        verdicts = self._files.read(VERDICTS)
+            verdicts = self._files.read(VERDICTS)  # before `plan` empties it for the next one
         results: dict[int, dict[int, MessageResult]]
         if verdicts is None:  # its rows were not read to the end: nobody knows
             unknown = Retry(reason="its outcome is not known")

@@ -25,11 +25,15 @@ from typing import Final
 from flintmq.client.push.push_consumer import PushConsumer
 from flintmq.core.group.listener_results import ListenerResult, MessageResult, Retry
 from flintmq.core.pop.pop_request import POP_COUNT_MAX
+from flintmq.core.pop.pop_table import PopStatus
 from flintmq.model.message import ReceivedMessage
 from flintmq.spark.tasks.packed_app import Program
 
 QUIET_S: Final = 0.05
 """A micro-batch is gathered when nothing came for so long."""
+
+MORE_S: Final = 0.25
+"""The same after a pop that was full: there is more, and its broker is busy."""
 
 GATHER_S: Final = 2.0
 """The longest that a micro-batch is gathered."""
@@ -64,6 +68,10 @@ class ParkedCall:
 class ParkedConsumer(PushConsumer):
     """A consumer whose listeners wait for something else, and do not end by themselves."""
 
+    def places(self) -> tuple[PopStatus, ...]:
+        """Where it pops.  `status` would say too where in its code each of the parked calls is."""
+        return self._require().machine.status().pops
+
     async def stop_now(self, calls: Iterable[ParkedCall]) -> None:
         """Show the messages of these calls to others, and leave the group."""
         driver = self._require()
@@ -96,6 +104,8 @@ class PopMember:
             )
         self._numbers = itertools.count()
         self._parked: list[ParkedCall] = []
+        self._waiting = 0
+        """Messages of the parked calls."""
         self._taken: set[ParkedCall] = set()
         self._arrived = asyncio.Event()
 
@@ -111,13 +121,17 @@ class PopMember:
         """Leave the group; what is not settled is shown to others at once."""
         await self._consumer.stop_now([*self._parked, *self._taken])
 
-    async def settled_in(self, timeout_s: float) -> bool:
-        """Wait until brokers were asked for messages; False on timeout."""
+    async def asked_in(self, timeout_s: float) -> bool:
+        """Pop, and wait until every broker is asked for messages; False on timeout.
+
+        What a broker held may have ended without any while a micro-batch ran.
+        """
+        await self._consumer.resume()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
-                    pops = (await self._consumer.status()).pops
-                    if pops and all(each.is_asked or each.unacked_count for each in pops):
+                    places = self._consumer.places()
+                    if places and all(each.is_asked or each.unacked_count for each in places):
                         return True
                     await asyncio.sleep(LOOK_S)
         return False
@@ -133,9 +147,10 @@ class PopMember:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_S + wait_s):
-                    timeout_s = wait_s
-                    while self._count() < count_max and await self._came(timeout_s):
-                        timeout_s = QUIET_S
+                    timeout_s = MORE_S if self._parked else wait_s
+                    while self._waiting < count_max and await self._came(timeout_s):
+                        is_full = len(self._parked[-1].messages) == POP_COUNT_MAX
+                        timeout_s = MORE_S if is_full else QUIET_S
         finally:
             await self._consumer.pause()
         return self._take(count_max)
@@ -145,6 +160,7 @@ class PopMember:
         some = list(calls)
         self._taken.difference_update(some)
         self._parked[:0] = some
+        self._waiting += sum(len(each.messages) for each in some)
 
     async def settle(
         self, calls: Sequence[ParkedCall], results: Mapping[int, Mapping[int, MessageResult]]
@@ -157,19 +173,23 @@ class PopMember:
                 call.result.set_result(
                     None if found is None else [found.get(at) for at in range(len(call.messages))]
                 )
-        waiting = sum(len(each.messages) for each in self._parked)
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_S):
-                while await self._unacked() > waiting:  # noqa: ASYNC110  # the consumer settles
+                while self._unacked() > self._held():  # noqa: ASYNC110  # the consumer settles
                     await asyncio.sleep(LOOK_S)
 
-    async def _unacked(self) -> int:
-        return sum(each.unacked_count for each in (await self._consumer.status()).pops)
+    def _unacked(self) -> int:
+        return sum(each.unacked_count for each in self._consumer.places())
+
+    def _held(self) -> int:
+        """Messages of other micro-batches; pops that brokers held may bring more meanwhile."""
+        return self._waiting + sum(len(each.messages) for each in self._taken)
 
     async def _park(self, messages: tuple[ReceivedMessage, ...]) -> ListenerResult:
         """The listener of every topic."""
         result: asyncio.Future[ListenerResult] = asyncio.get_running_loop().create_future()
         self._parked.append(ParkedCall(next(self._numbers), messages, result))
+        self._waiting += len(messages)
         self._arrived.set()
         return await result
 
@@ -182,14 +202,14 @@ class PopMember:
         self._arrived.clear()
         return came
 
-    def _count(self) -> int:
-        return sum(len(each.messages) for each in self._parked)
-
     def _take(self, count_max: int) -> list[ParkedCall]:
         taken: list[ParkedCall] = []
         count = 0
         while self._parked and (not taken or count + len(self._parked[0].messages) <= count_max):
             taken.append(self._parked.pop(0))
             count += len(taken[-1].messages)
+        self._waiting -= count
+        if not self._parked:
+            self._arrived.clear()  # the next one waits for others
         self._taken.update(taken)
         return taken

@@ -8,7 +8,8 @@ reaches that directory through Spark: planning a read runs Python on the driver'
     program ──► RemoteFiles ──read of `rocketmq-control`──► ControlSource ──► the directory
                     ◄───────────── a row with the answer ──────┘
 
-Each access is a small job of Spark.  Servers that no longer answer are as files that are not there.
+Each access is a small job of Spark.  Servers that no longer answer are as files that are not there;
+a client of Spark tries each call for minutes, so one that is known to be lost is asked no more.
 
 Invariant: an access that Spark plans twice does the same as once.
 """
@@ -23,8 +24,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -42,13 +44,17 @@ NAME: Final = "rocketmq-control"
 PREFIX: Final = "flintmq-run-"
 """How the name of a control directory starts; no other directory is made or removed."""
 
-OPEN: Final = "open"
-CLOSE: Final = "close"
-WRITE: Final = "write"
-READ: Final = "read"
-
 CORES_MAX: Final = 100_000
 """Rows that are spread over the cores of a cluster to count them."""
+
+
+class Access(StrEnum):
+    """What is done on the driver's machine."""
+
+    OPEN = "open"
+    CLOSE = "close"
+    WRITE = "write"
+    READ = "read"
 
 
 def is_connected(spark: object) -> bool:
@@ -110,36 +116,42 @@ class RemoteFiles(ControlFiles):
         self._spark = spark
         self._name = name
         self._numbers = itertools.count()
+        self._is_lost = False
 
     def open(self) -> str:
         """Make the directory; where it is."""
-        return str(self._ask(OPEN))
+        return str(self._ask(Access.OPEN))
 
     def close(self) -> None:
         """Remove the directory."""
-        self._try(CLOSE)
+        self._try(Access.CLOSE)
+
+    def lose(self) -> None:
+        self._is_lost = True
 
     def write(self, name: str, value: Any = None) -> None:
-        self._try(WRITE, name, value)
+        self._try(Access.WRITE, name, value)
 
     def has(self, name: str) -> bool:
-        answer = self._try(READ, name)
+        answer = self._try(Access.READ, name)
         return answer is not None and bool(answer["is_there"])
 
     def read(self, name: str) -> Any:
-        answer = self._try(READ, name)
+        answer = self._try(Access.READ, name)
         return None if answer is None else answer["value"]
 
-    def _try(self, do: str, name: str = "", value: Any = None) -> Any:
+    def _try(self, do: Access, name: str = "", value: Any = None) -> Any:
+        if self._is_lost:
+            return None
         try:
             return self._ask(do, name, value)
         except Exception:  # the server, or the session, has ended; other calls to Spark raise that
             log.debug("no answer to %s %s", do, name, exc_info=True)
             return None
 
-    def _ask(self, do: str, name: str = "", value: Any = None) -> Any:
+    def _ask(self, do: Access, name: str = "", value: Any = None) -> Any:
         reader = self._spark.read.format(NAME).options(
-            do=do,
+            do=do.value,
             directory=self._name,
             file=name,
             value=json.dumps(value),
@@ -179,31 +191,33 @@ class ControlReader(DataSourceReader):
 
     def partitions(self) -> list[Answer]:
         given = self._options
-        return [
-            Answer(json.dumps(act(given["do"], given["directory"], given["file"], given["value"])))
-        ]
+        do = Access(given["do"])
+        answer = act(do, given["directory"], given["file"], given["value"])
+        return [Answer(json.dumps(answer))]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         assert isinstance(partition, Answer)
         yield (partition.text,)
 
 
-def act(do: str, directory: str, name: str, value: str) -> Any:
+def act(do: Access, directory: str, name: str, value: str) -> Any:
     """On the driver's machine: make, remove, write or read."""
-    plain = directory.startswith(PREFIX) and Path(directory).name == directory
-    if not plain or Path(name).name != name:
+    is_ours = directory.startswith(PREFIX) and Path(directory).name == directory
+    if not is_ours or Path(name).name != name or name == "..":
         raise LocalProtocolError(f"{directory}/{name} is no control file")
     place = Path(tempfile.gettempdir()) / directory
     files = ControlFiles(str(place))
     match do:
-        case "open":
+        case Access.OPEN:
             place.mkdir(mode=0o700, exist_ok=True)
             return str(place)
-        case "close":
+        case Access.CLOSE:
             shutil.rmtree(place, ignore_errors=True)
             return None
-        case "write":
+        case Access.WRITE:
             files.write(name, json.loads(value))
             return None
-        case _:
+        case Access.READ:
             return {"is_there": files.has(name), "value": files.read(name)}
+        case _:
+            assert_never(do)

@@ -62,6 +62,8 @@ class WatchedQuery(ABC):
             self._counts = metrics.spark_run(name, self.kind, wall_ms())
             count_itself(query.id)
         self._lock = threading.Lock()
+        self._is_lost = False
+        """Whether Spark answers no more: each further question would wait for minutes."""
         self._stopped = threading.Event()
         self._ended = threading.Event()
         self._watcher = threading.Thread(
@@ -161,11 +163,13 @@ class WatchedQuery(ABC):
             while self._is_active():
                 self._read_progress(line)
                 self._stopped.wait(LOOK_S)
-            self._read_progress(line)
+            if not self._is_lost:
+                self._read_progress(line)
 
     def _is_active(self) -> bool:
         try:
             return bool(self.query.isActive)
         except Exception:
             log.debug("Spark does not answer for %s", self._name, exc_info=True)
+            self._is_lost = True
             return False

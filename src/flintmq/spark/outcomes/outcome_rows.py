@@ -108,6 +108,9 @@ POPPED_SCHEMA: Final = StructType([*OUTCOME_SCHEMA.fields, StructField(SETTLE, S
 POPPED_ARROW: Final = OUTCOME_ARROW.append(pa.field(SETTLE, pa.string()))
 """The same for runs that pop."""
 
+SLIM_POPPED_SCHEMA: Final = StructType([*SLIM_SCHEMA.fields, StructField(SETTLE, StringType())])
+SLIM_POPPED_ARROW: Final = SLIM_ARROW.append(pa.field(SETTLE, pa.string()))
+
 
 _FIELDS: Final = ReceivedMessage._fields
 _topic = itemgetter(_FIELDS.index("topic"))
@@ -182,8 +185,11 @@ class OutcomeColumns:
         if not messages:
             return None
         if self._is_slim:
-            reports = self._reports(None if report is None else report())
-            return pa.RecordBatch.from_arrays([reports], schema=SLIM_ARROW)
+            columns = [self._reports(None if report is None else report())]
+            if self._queue is None:
+                columns.append(self._verdicts())
+            schema = SLIM_ARROW if self._queue is not None else SLIM_POPPED_ARROW
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
         schema = OUTCOME_ARROW if self._queue is not None else POPPED_ARROW
         outcomes, errors = self._outcomes()
         reported = None if report is None else report()
@@ -201,13 +207,19 @@ class OutcomeColumns:
             IS_FIRST: self._are_first(),
         }
         if self._queue is None:
-            made[SETTLE] = [self._settle.get(place) for place in range(len(messages))]
+            made[SETTLE] = self._verdicts()
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
             for field in schema
             for column in (made[field.name],)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _verdicts(self) -> pa.Array:
+        count = len(self._messages)
+        if not self._settle:
+            return pa.nulls(count, pa.string())
+        return pa.array([self._settle.get(place) for place in range(count)], pa.string())
 
     def _places(self) -> dict[str, Any]:
         queue, messages = self._queue, self._messages

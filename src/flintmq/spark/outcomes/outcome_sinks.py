@@ -85,7 +85,11 @@ def attach(
 
 @dataclass(frozen=True)
 class KeptBatch:
-    """Persists each micro-batch until all sinks have read it."""
+    """Persists each micro-batch until all sinks have read it.
+
+    Listeners are called when its rows are first read.  Without a sink they are read once, and so
+    nothing is persisted.
+    """
 
     sinks: tuple[Sink, ...]
     of: SummaryOf
@@ -94,9 +98,11 @@ class KeptBatch:
     on_error: Callable[[str], None] | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        frame.persist()
+        if self.sinks:
+            frame.persist()
         try:
-            frame.count()  # calls the listeners
+            if self.sinks or self.settle is None:
+                frame.count()
             if self.check is not None:
                 self.check()
             for sink in self.sinks:
@@ -110,7 +116,8 @@ class KeptBatch:
                 self.on_error(str(error))
             raise
         finally:
-            frame.unpersist()
+            if self.sinks:
+                frame.unpersist()
 
     def _give(self, sink: Sink, frame: DataFrame, batch_id: int) -> None:
         shown = frame.drop(*HIDDEN)

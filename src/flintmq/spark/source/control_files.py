@@ -111,6 +111,9 @@ class ControlFiles:
         except FileNotFoundError:
             return None
 
+    def lose(self) -> None:
+        """Spark answers no more.  What is on this machine can still be read."""
+
     def newly_finished(self) -> Any:
         """The content of ``finished`` if it was written since the last call, else None."""
         if self._directory is None:

@@ -42,14 +42,19 @@ CALLS_A_PAGE: Final = 256
 """Calls whose rows are given to Spark together."""
 
 
-def listen_popped(program: Program, popped: Sequence[PoppedSome]) -> Iterator[pa.RecordBatch]:
-    """Call the listeners with popped messages; yields the outcomes."""
+def listen_popped(
+    program: Program, popped: Sequence[PoppedSome], *, is_slim: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Call the listeners with popped messages; yields the outcomes.
+
+    ``is_slim`` rows have only the report of the task and what was not consumed.
+    """
     config = program.config
     around = Surroundings(
         config.group, config.namespace, config.consume_hooks, config.consume_timeout_ms
     )
     calls = ListenerCalls(program.listeners, around)
-    work = _PoppedCalls(program, calls)
+    work = _PoppedCalls(program, calls, is_slim)
     try:
         for _, some in groupby(_batches(program, popped), lambda each: each.messages[0].topic):
             batches = list(some)
@@ -65,7 +70,8 @@ def listen_popped(program: Program, popped: Sequence[PoppedSome]) -> Iterator[pa
 class _PoppedCalls:
     """Calls listeners, and says what became of the messages."""
 
-    def __init__(self, program: Program, calls: ListenerCalls) -> None:
+    def __init__(self, program: Program, calls: ListenerCalls, is_slim: bool) -> None:
+        self._is_slim = is_slim
         self._config = program.config
         self._subscriptions = Subscriptions(program.config, program.subscriptions, wall_ms())
         self._calls = calls
@@ -74,7 +80,7 @@ class _PoppedCalls:
 
     def call(self, batches: Sequence[Deliver]) -> pa.RecordBatch | None:
         """One call for each batch; the rows."""
-        outcomes = OutcomeColumns(None)
+        outcomes = OutcomeColumns(None, is_slim=self._is_slim)
         for called in self._calls.call_all(batches):
             self._add(called, outcomes)
         return outcomes.batch(self._reports.drain)
