@@ -171,7 +171,17 @@ FOLDERS = {  # low to high: a folder or a root module imports only from lines be
     ],
     "kernel": [{"layout"}, {"checksum"}, {"python"}, {"choice"}, {"face"}],
     "net": [
-        {"address", "backoff", "clock", "drive", "limits", "loop", "reasons", "receive_buffer"},
+        {
+            "address",
+            "backoff",
+            "clock",
+            "collector",
+            "drive",
+            "limits",
+            "loop",
+            "reasons",
+            "receive_buffer",
+        },
         {"http_get", "refusals"},
         {"side_by_side", "tls"},
         {"watched_tls"},

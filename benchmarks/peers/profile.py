@@ -5,7 +5,8 @@
 A sample counts for the innermost module of ours on its stack, with the C code that this one has
 called.  Those with none of ours are the event loop's and the interpreter's.  Whether a sample was
 in the kernel is told by the function of the C library at its end.  Who waits, for a lock or for
-something to arrive, counts nothing.
+something to arrive, counts nothing.  Of the Spark workloads the whole is told, Spark's JVM and the
+broker too: see `spark_profile`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -27,6 +29,8 @@ from benchmarks.__main__ import RESULTS
 from benchmarks.peers.pop import WORKS, PopSide, PopWork, grpc_load, new_group, our_pops, prepare
 from benchmarks.peers.python import client_python
 from benchmarks.peers.sides import BACKLOG, Load, fill, our_side
+from benchmarks.peers.spark_profile import ELSEWHERE, spark_loads
+from benchmarks.peers.spark_profile import TITLES as SPARK_TITLES
 from benchmarks.report.results import save
 from support.interop.jvm import missing_tools
 
@@ -72,11 +76,13 @@ CASES = (
 )
 
 
-TITLES = (*(case.title for case in CASES), *(work.name for work in WORKS))
+TITLES = (*(case.title for case in CASES), *(work.name for work in WORKS), *SPARK_TITLES)
 """Everything that has a profile."""
 
 
-def parts_of(stacks: Iterable[str]) -> tuple[Counter[str], int]:
+def parts_of(
+    stacks: Iterable[str], elsewhere: str = "event loop, interpreter"
+) -> tuple[Counter[str], int]:
     """Samples of each module of ours, or of what else there is, and those in the kernel."""
     found: Counter[str] = Counter()
     in_kernel = 0
@@ -86,7 +92,7 @@ def parts_of(stacks: Iterable[str]) -> tuple[Counter[str], int]:
             continue
         frames = stack.split(";")
         ours = (match["module"] for frame in reversed(frames) if (match := _OURS.search(frame)))
-        found[next(ours, "event loop, interpreter")] += int(count)
+        found[next(ours, elsewhere)] += int(count)
         leaf = _LIBC.match(frames[-1])
         if leaf is not None and _SYSTEM.search(leaf["function"]):
             in_kernel += int(count)
@@ -108,14 +114,14 @@ def keep_busy(run_once: Callable[[], object], stop: threading.Event) -> None:
         run_once()
 
 
-def stacks_of(pid: int, seconds: int, work: Path) -> Iterator[str]:
-    """What a process does meanwhile."""
+def stacks_of(pid: int, seconds: int, work: Path, *more: str) -> Iterator[str]:
+    """What a process does meanwhile; ``more`` is told to the sampler."""
     out = work / "stacks"
     program = client_python("py-spy", PY_SPY).parent / "py-spy"
     limits = ["--rate", str(SAMPLES_A_SECOND), "--duration", str(seconds)]
     how = ["--native", "--format", "raw", "--output", str(out)]
     ended = subprocess.run(
-        [program, "record", "--pid", str(pid), *limits, *how],
+        [program, "record", "--pid", str(pid), *limits, *how, *more],
         check=False,
         capture_output=True,
         text=True,
@@ -125,17 +131,24 @@ def stacks_of(pid: int, seconds: int, work: Path) -> Iterator[str]:
     yield from out.read_text().splitlines()
 
 
-def profiled(run_once: Callable[[], object], pid: int, seconds: int, work: Path) -> object:
-    """Where the CPU of a process goes while a load runs again and again."""
+@contextmanager
+def busy_with(run_once: Callable[[], object]) -> Iterator[None]:
+    """While a load runs again and again, once it ran for the first time."""
     run_once()
     stop = threading.Event()
     busy = threading.Thread(target=keep_busy, args=(run_once, stop))
     busy.start()
     try:
-        return told(*parts_of(stacks_of(pid, seconds, work)))
+        yield
     finally:
         stop.set()
         busy.join()
+
+
+def profiled(run_once: Callable[[], object], pid: int, seconds: int, work: Path) -> object:
+    """Where the CPU of a process goes while a load runs again and again."""
+    with busy_with(run_once):
+        return told(*parts_of(stacks_of(pid, seconds, work)))
 
 
 def of_remoting(cases: list[Case], seconds: int, work: Path) -> Iterator[tuple[str, object]]:
@@ -173,6 +186,20 @@ def of_pops(works: list[PopWork], seconds: int, work: Path) -> Iterator[tuple[st
         grpc.close()
 
 
+def of_spark(titles: list[str], seconds: int, work: Path) -> Iterator[tuple[str, object]]:
+    """Our source, sink and listeners: Spark's JVM and Python, and the broker."""
+    with spark_loads(titles, work / "spark") as loads:
+        for title, load in loads.items():
+            print(f"… {title}", flush=True)
+            with busy_with(load.run_once):
+                before = load.account()
+                samples, _ = parts_of(
+                    stacks_of(load.pid, seconds, work, "--subprocesses"), ELSEWHERE
+                )
+                used = load.account().since(before)
+            yield title, used.told(samples, SHOWN, LEAST_SHARE)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each load")
@@ -188,12 +215,15 @@ def main() -> int:
 
     cases = [case for case in CASES if is_chosen(case.title)]
     works = [case for case in WORKS if is_chosen(case.name)]
+    on_spark = [title for title in SPARK_TITLES if is_chosen(title)]
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         if cases:
             found.update(of_remoting(cases, chosen.seconds, Path(name)))
         if works:
             found.update(of_pops(works, chosen.seconds, Path(name)))
+        if on_spark:
+            found.update(of_spark(on_spark, chosen.seconds, Path(name)))
     settings = {"seconds": chosen.seconds, "samples a second": SAMPLES_A_SECOND}
     save(chosen.out, [], versions={"py-spy": PY_SPY}, settings=settings, profiles=found)
     return 0

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.__main__ import RESULTS
 from benchmarks.peers.kafka import (
@@ -39,6 +39,7 @@ from benchmarks.peers.kafka import (
 )
 from benchmarks.peers.sides import ROOT, Load, Row, Running, median, our_side, ratio
 from benchmarks.peers.spark_workloads import (
+    BATCH_PARTS,
     FULL,
     KAFKA,
     OURS,
@@ -85,8 +86,8 @@ class Bench:
 
     def __init__(self, load: Load, pid: int, brokers: dict[str, Running]) -> None:
         self._load = load
-        self._pid = pid
-        self._brokers = brokers
+        self.pid = pid
+        self.brokers = brokers
 
     def fill(self, topic: Topic) -> None:
         what = asdict(topic)
@@ -99,12 +100,12 @@ class Bench:
             say(f"  {topic.name}: {topic.rows:,} rows in {filled['seconds']:.0f} s ({side})")
 
     def measure(self, command: dict[str, Any], times: int = 1) -> Row:
-        broker = self._brokers[command.get("side", OURS)]
-        spark_s, broker_s = tree_cpu_s(self._pid), broker.cpu_s()
+        broker = self.brokers[command.get("side", OURS)]
+        spark_s, broker_s = tree_cpu_s(self.pid), broker.cpu_s()
         results = [self._tell(command) for _ in range(times)]
         count = sum(result["count"] for result in results)
         seconds = sum(result["seconds"] for result in results)
-        spark_us = (tree_cpu_s(self._pid) - spark_s) * 1e6 / count
+        spark_us = (tree_cpu_s(self.pid) - spark_s) * 1e6 / count
         broker_us = (broker.cpu_s() - broker_s) * 1e6 / count
         row = {
             "rate": count / seconds,
@@ -114,6 +115,8 @@ class Bench:
         }
         if "median_ms" in results[0]:
             row["median_ms"] = statistics.median(result["median_ms"] for result in results)
+            for part in results[0]["parts_ms"]:
+                row[f"{part}_ms"] = statistics.median(each["parts_ms"][part] for each in results)
         return row
 
     def alternate(self, workload: Workload, rounds: int, warm_ups: int) -> None:
@@ -144,25 +147,43 @@ class Bench:
         return dict(self._load.run(json.dumps(command)))
 
 
-def tree_cpu_s(pid: int) -> float:
-    """What a process, all below it, and all of them that have ended have used."""
+class Used(NamedTuple):
+    """What a process has used, in seconds, and what its children have that have ended."""
+
+    program: str
+    user_s: float
+    kernel_s: float
+    user_ended_s: float
+    kernel_ended_s: float
+
+
+def tree_used(pid: int) -> list[Used]:
+    """A process and all below it."""
     children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
+    used: dict[int, Used] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = path.read_text()
         except OSError:  # it has just ended
             continue
-        fields = text.rpartition(")")[2].split()
+        head, _, rest = text.rpartition(")")
+        fields = rest.split()
         number = int(path.parent.name)
         children.setdefault(int(fields[1]), []).append(number)
-        ticks[number] = sum(map(int, fields[11:15]))
-    total, waiting = 0, [pid]
+        times = (int(ticks) / TICKS_A_SECOND for ticks in fields[11:15])
+        used[number] = Used(head.partition("(")[2], *times)
+    found, waiting = [], [pid]
     while waiting:
         one = waiting.pop()
-        total += ticks.get(one, 0)
         waiting += children.get(one, [])
-    return total / TICKS_A_SECOND
+        if one in used:
+            found.append(used[one])
+    return found
+
+
+def tree_cpu_s(pid: int) -> float:
+    """What a process, all below it, and all of them that have ended have used."""
+    return sum(sum(each[1:]) for each in tree_used(pid))
 
 
 def lines(workloads: Sequence[Workload]) -> Iterator[tuple[str, ...]]:
@@ -200,7 +221,8 @@ def batch_lines(workload: Workload) -> Iterator[tuple[str, ...]]:
     for name, rows in workload.rows.items():
         times_ms = [row["median_ms"] for row in rows]
         spread = f"{min(times_ms):.0f} to {max(times_ms):.0f}"
-        yield name, f"{statistics.median(times_ms):.0f}", spread
+        parts = (f"{median(rows, f'{part}_ms'):.0f}" for part in BATCH_PARTS)
+        yield name, f"{statistics.median(times_ms):.0f}", spread, *parts
 
 
 def growth_lines(topics: Sequence[Topic], found: dict[str, list[Row]]) -> Iterator[tuple[str, ...]]:
@@ -306,7 +328,7 @@ def run(
     if is_chosen(small.name):
         bench.fill(Topic("small", QUEUES, small_rows(sizes), 100))
         bench.alternate(small, rounds, 1)
-        head = (small.name, "median ms", "of the rounds")
+        head = (small.name, "median ms", "of the rounds", *BATCH_PARTS)
         yield table(head, batch_lines(small)), [Measured(small.name, small.rows)]
     if is_chosen("growth"):
         topics = growth_topics(sizes)

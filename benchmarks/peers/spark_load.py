@@ -35,6 +35,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 import flintmq.spark
+from benchmarks.peers.spark_workloads import BATCH_PARTS
 from flintmq import App, Message, Producer, QueueRef
 from flintmq.client.admin import Admin
 from flintmq.core.group.consumer_settings import ConsumeMode
@@ -109,7 +110,7 @@ class Bench:
             "median_ms": statistics.median(p["durationMs"]["triggerExecution"] for p in later),
             "parts_ms": {
                 name: statistics.median(p["durationMs"].get(name, 0) for p in later)
-                for name in ("latestOffset", "walCommit", "addBatch", "commitOffsets")
+                for name in BATCH_PARTS
             },
         }
 

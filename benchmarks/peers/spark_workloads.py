@@ -6,13 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.peers.sides import Row
+from benchmarks.report.results import Row
 
 OURS, KAFKA = "flintmq", "kafka"
 SEVEN, FIVE, THEIRS = "flintmq, 7 columns", "flintmq, 5 columns", "Kafka, 7 columns"
 SIZES = {"100 B": 100, "1 KiB": 1024}
 QUEUES = 4
 GROWTH_QUEUES = (1, 16, 256)
+
+BATCH_PARTS = (
+    "latestOffset",
+    "getBatch",
+    "queryPlanning",
+    "walCommit",
+    "addBatch",
+    "commitBatch",
+    "commitOffsets",
+)
+"""What Spark says of the time of a micro-batch."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 //! A batch that came in one send; the twin of `kernel/python/batches.py`.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::bytes::{i16_at, i32_at};
+use crate::bytes::{i16_at, i32_at, i64_at};
 use crate::records::CRC_MASK;
 use crate::sends::{octets_of, write_hex, PROPERTIES_BYTES_MAX};
 
@@ -23,6 +23,11 @@ impl Entry<'_> {
     /// Whether the properties lack the separator behind the last one.
     fn is_open(&self) -> bool {
         self.text.last() != Some(&SEPARATOR)
+    }
+
+    /// With that separator.
+    fn text_bytes(&self) -> usize {
+        self.text.len() + usize::from(self.is_open())
     }
 }
 
@@ -76,92 +81,142 @@ fn rest_of_all(entries: &[Entry<'_>]) -> Option<Vec<u8>> {
     are_alike.then_some(rest)
 }
 
-#[pyfunction]
-pub fn lay_out_batch<'py>(
-    py: Python<'py>,
-    body: &Bound<'py, PyBytes>,
-    form: &Bound<'py, PyTuple>,
-    room: (i64, i64, i64, usize, usize, usize, i64),
-    found_by: &Bound<'py, PyAny>,
-    laid_batch: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let (start, log_stop, mut queue_offset, record_bytes_max, each_bytes, bytes_max, now_ms) = room;
-    let octets = body.as_bytes();
-    let nothing = || Ok(py.None().into_bound(py));
-    let Some(entries) = split(octets) else { return nothing() };
-    if octets.len() + each_bytes * entries.len() > bytes_max {
-        return nothing();
+/// A `BatchForm`.
+pub struct BatchForm<'py> {
+    rests: Bound<'py, PyDict>,
+    id_prefix: Bound<'py, PyBytes>,
+    each_bytes: usize,
+}
+
+impl<'py> BatchForm<'py> {
+    pub fn new(form: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        if form.is_none() {
+            return Ok(None);
+        }
+        let form = form.cast::<PyTuple>()?;
+        Ok(Some(BatchForm {
+            rests: form.get_item(0)?.cast_into::<PyDict>()?,
+            id_prefix: octets_of(form, 1)?,
+            each_bytes: form.get_item(2)?.extract()?,
+        }))
     }
-    let Some(rest) = rest_of_all(&entries) else { return nothing() };
-    let fixed_bytes: usize = form.get_item(0)?.extract()?;
-    let (magic, queue_id, sys_flag) =
-        (octets_of(form, 1)?, octets_of(form, 2)?, octets_of(form, 3)?);
-    let (born_host, store_rest, topic_field) =
-        (octets_of(form, 4)?, octets_of(form, 5)?, octets_of(form, 6)?);
-    let (topic, common) = (form.get_item(7)?, octets_of(form, 8)?);
-    let (born_ms, id_prefix): (i64, _) = (form.get_item(9)?.extract()?, octets_of(form, 10)?);
-    let common_bytes = common.as_bytes();
-    let text_bytes =
-        |entry: &Entry<'_>| entry.text.len() + usize::from(entry.is_open()) + common_bytes.len();
-    let mut total = 0;
-    for entry in &entries {
-        let size = fixed_bytes + entry.body.len() + text_bytes(entry);
-        if text_bytes(entry) > PROPERTIES_BYTES_MAX || size > record_bytes_max {
-            return nothing();
+}
+
+/// What a batch may take: of one record, of all, and up to where in the log.
+pub struct Limits {
+    pub record_bytes_max: usize,
+    pub batch_bytes_max: usize,
+    pub log_stop: i64,
+}
+
+/// The messages of a batch that is taken.
+pub struct Batch<'a, 'py> {
+    entries: Vec<Entry<'a>>,
+    pub total: usize,
+    pub tags_code: i64,
+    pub keys: Vec<Bound<'py, PyAny>>,
+}
+
+/// What the records of a batch have in common, in the order of a record.
+pub struct Alike<'a> {
+    pub fixed_bytes: usize,
+    pub magic: &'a [u8],
+    pub queue_id: &'a [u8],
+    /// From the system flag to the length of the body.
+    pub middle: Vec<u8>,
+    pub topic_field: &'a [u8],
+    /// What the properties of all end with.
+    pub common: Vec<u8>,
+}
+
+impl<'a, 'py> Batch<'a, 'py> {
+    /// The parts of a batch that is taken: what `split_batch` gives.
+    pub fn split(
+        py: Python<'py>,
+        body: &'a [u8],
+        form: &BatchForm<'py>,
+        fixed_bytes: usize,
+        common_bytes: usize,
+        log_offset: i64,
+        limits: &Limits,
+    ) -> PyResult<Option<Self>> {
+        let Some(entries) = split(body) else { return Ok(None) };
+        if body.len() + form.each_bytes * entries.len() > limits.batch_bytes_max {
+            return Ok(None);
         }
-        total += size;
+        let Some(rest) = rest_of_all(&entries) else { return Ok(None) };
+        let Some(known) = form.rests.get_item(PyBytes::new(py, &rest))? else { return Ok(None) };
+        let mut total = 0;
+        for entry in &entries {
+            let text_bytes = entry.text_bytes() + common_bytes;
+            let size = fixed_bytes + entry.body.len() + text_bytes;
+            if text_bytes > PROPERTIES_BYTES_MAX || size > limits.record_bytes_max {
+                return Ok(None);
+            }
+            total += size;
+        }
+        if log_offset + total as i64 > limits.log_stop || total > limits.batch_bytes_max {
+            return Ok(None);
+        }
+        let known = known.cast::<PyTuple>()?;
+        let tags_code = known.get_item(0)?.extract()?;
+        let keys = known.get_item(1)?.try_iter()?.collect::<PyResult<_>>()?;
+        Ok(Some(Batch { entries, total, tags_code, keys }))
     }
-    if start + total as i64 > log_stop || total > bytes_max {
-        return nothing();
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
-    let (code, own_keys): (i64, Vec<Bound<'py, PyAny>>) =
-        found_by.call1((PyBytes::new(py, &rest),))?.extract()?;
-    let mut records: Vec<u8> = Vec::with_capacity(total);
-    let mut units: Vec<u8> = Vec::with_capacity(entries.len() * 20);
-    let mut ids: Vec<u8> = Vec::new();
-    let (codes, keys, keyed) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
-    let mut log_offset = start;
-    for entry in &entries {
-        let size = fixed_bytes + entry.body.len() + text_bytes(entry);
-        records.extend_from_slice(&(size as i32).to_be_bytes());
-        records.extend_from_slice(magic.as_bytes());
-        records.extend_from_slice(&(crc32fast::hash(entry.body) & CRC_MASK).to_be_bytes());
-        records.extend_from_slice(queue_id.as_bytes());
-        records.extend_from_slice(&entry.flag.to_be_bytes());
-        records.extend_from_slice(&queue_offset.to_be_bytes());
-        records.extend_from_slice(&log_offset.to_be_bytes());
-        records.extend_from_slice(sys_flag.as_bytes());
-        records.extend_from_slice(&born_ms.to_be_bytes());
-        records.extend_from_slice(born_host.as_bytes());
-        records.extend_from_slice(&now_ms.to_be_bytes());
-        records.extend_from_slice(store_rest.as_bytes());
-        records.extend_from_slice(&(entry.body.len() as i32).to_be_bytes());
-        records.extend_from_slice(entry.body);
-        records.extend_from_slice(topic_field.as_bytes());
-        records.extend_from_slice(&(text_bytes(entry) as i16).to_be_bytes());
-        records.extend_from_slice(entry.text);
-        if entry.is_open() {
-            records.push(SEPARATOR);
+
+    /// Write the records and their units.
+    pub fn write(
+        &self,
+        records: &mut Vec<u8>,
+        units: &mut Vec<u8>,
+        alike: &Alike<'_>,
+        mut log_offset: i64,
+        mut queue_offset: i64,
+    ) {
+        records.reserve(self.total);
+        units.reserve(self.entries.len() * 20);
+        for entry in &self.entries {
+            let text_bytes = entry.text_bytes() + alike.common.len();
+            let size = alike.fixed_bytes + entry.body.len() + text_bytes;
+            records.extend_from_slice(&(size as i32).to_be_bytes());
+            records.extend_from_slice(alike.magic);
+            records.extend_from_slice(&(crc32fast::hash(entry.body) & CRC_MASK).to_be_bytes());
+            records.extend_from_slice(alike.queue_id);
+            records.extend_from_slice(&entry.flag.to_be_bytes());
+            records.extend_from_slice(&queue_offset.to_be_bytes());
+            records.extend_from_slice(&log_offset.to_be_bytes());
+            records.extend_from_slice(&alike.middle);
+            records.extend_from_slice(&(entry.body.len() as i32).to_be_bytes());
+            records.extend_from_slice(entry.body);
+            records.extend_from_slice(alike.topic_field);
+            records.extend_from_slice(&(text_bytes as i16).to_be_bytes());
+            records.extend_from_slice(entry.text);
+            if entry.is_open() {
+                records.push(SEPARATOR);
+            }
+            records.extend_from_slice(&alike.common);
+            units.extend_from_slice(&log_offset.to_be_bytes());
+            units.extend_from_slice(&(size as i32).to_be_bytes());
+            units.extend_from_slice(&self.tags_code.to_be_bytes());
+            queue_offset += 1;
+            log_offset += size as i64;
         }
-        records.extend_from_slice(common_bytes);
-        units.extend_from_slice(&log_offset.to_be_bytes());
-        units.extend_from_slice(&(size as i32).to_be_bytes());
-        units.extend_from_slice(&code.to_be_bytes());
-        if !ids.is_empty() {
-            ids.push(b',');
-        }
-        ids.extend_from_slice(id_prefix.as_bytes());
-        write_hex(&mut ids, log_offset);
-        codes.append(code)?;
-        for key in &own_keys {
-            keys.append(key)?;
-        }
-        if !own_keys.is_empty() {
-            keyed.append((&topic, own_keys.len(), log_offset, now_ms))?;
-        }
-        queue_offset += 1;
-        log_offset += size as i64;
     }
-    let (records, units) = (PyBytes::new(py, &records), PyBytes::new(py, &units));
-    laid_batch.call1((records, units, codes, keys, keyed, PyBytes::new(py, &ids)))
+}
+
+/// The ids of the messages of a batch, without the start of the first.
+pub fn write_ids(out: &mut Vec<u8>, form: &BatchForm<'_>, units: &[u8]) {
+    let prefix = form.id_prefix.as_bytes();
+    out.reserve(units.len() / 20 * (prefix.len() + 17));
+    for (number, unit) in units.chunks_exact(20).enumerate() {
+        if number > 0 {
+            out.push(b',');
+            out.extend_from_slice(prefix);
+        }
+        write_hex(out, i64_at(unit, 0));
+    }
 }

@@ -20,7 +20,7 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 
 /// The version of the functions between both languages; `flintmq.kernel.choice` has the same.
-const FACE: u32 = 2;
+const FACE: u32 = 3;
 
 /// For the test of what happens then.
 #[pyfunction]
@@ -33,7 +33,6 @@ fn flintmq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FACE", FACE)?;
     module.add("PanicException", module.py().get_type::<PanicException>())?;
     module.add_function(wrap_pyfunction!(panic_now, module)?)?;
-    module.add_function(wrap_pyfunction!(batches::lay_out_batch, module)?)?;
     module.add_function(wrap_pyfunction!(columns::lay_out_columns, module)?)?;
     module.add_function(wrap_pyfunction!(frames::cut_frames, module)?)?;
     module.add_function(wrap_pyfunction!(hashes::hash_keys, module)?)?;

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::batches::{write_ids, Alike, Batch, BatchForm, Limits};
 use crate::records::CRC_MASK;
 
 const TIME_DIGITS: usize = 13;
@@ -31,6 +32,7 @@ struct Form<'py> {
     answer: Option<[Bound<'py, PyBytes>; 5]>,
     is_fifo: bool,
     queue: Bound<'py, PyAny>,
+    batch: Option<BatchForm<'py>>,
     places: Option<(usize, usize)>, // among queues and sizes, once a send was taken
 }
 
@@ -75,6 +77,7 @@ impl<'py> Form<'py> {
             is_fifo: form.get_item(17)?.extract()?,
             queue,
             answer,
+            batch: BatchForm::new(&form.get_item(19)?)?,
             places: None,
         })
     }
@@ -139,16 +142,18 @@ pub fn lay_out_sends<'py>(
     start: usize,
     forms: &Bound<'py, PyDict>,
     growth_of: &Bound<'py, PyAny>,
-    room: (usize, i64, i64, usize, usize, i64),
+    room: (usize, i64, i64, usize, usize, usize, i64, i64),
     laid_out: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (head_bytes, mut log_offset, log_stop, record_bytes_max, body_bytes_max, now_ms) = room;
+    let (head_bytes, mut log_offset, log_stop, record_bytes_max, body_bytes_max, ..) = room;
+    let (.., batch_bytes_max, turn_stop, now_ms) = room;
+    let limits = Limits { record_bytes_max, batch_bytes_max, log_stop };
     let mut known: Vec<Form> = Vec::new();
     let mut queues: Vec<Queue> = Vec::new();
     let mut sizes: Vec<Sizes> = Vec::new();
     let mut records: Vec<u8> = Vec::new();
     let mut answer: Vec<u8> = Vec::new();
-    let (keys, keyed) = (PyList::empty(py), PyList::empty(py));
+    let (keys, keyed, batches) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
     let (answers, opaques) = (PyList::empty(py), PyList::empty(py));
     let mut all_bytes = 0;
     let mut taken = 0;
@@ -173,6 +178,63 @@ pub fn lay_out_sends<'py>(
         let Some((time, unique_id, opaque)) = form.values(header) else { break };
         let (before, after) = (form.before.as_bytes(), form.after.as_bytes());
         let properties_bytes = before.len() + unique_id.len() + after.len();
+        let born_ms: i64 = time.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+        if let Some(shared) = &form.batch {
+            let fixed_bytes = form.fixed_bytes;
+            let split =
+                Batch::split(py, body, shared, fixed_bytes, properties_bytes, log_offset, &limits);
+            let Some(batch) = split? else { break };
+            if log_offset > turn_stop {
+                break;
+            }
+            let queue_at = match form.places {
+                Some((queue_at, _)) => queue_at,
+                None => queue_place(py, &mut queues, growth_of, &form.queue)?,
+            };
+            form.places = Some((queue_at, 0));
+            let queue = &mut queues[queue_at];
+            let alike = Alike {
+                fixed_bytes,
+                magic: form.magic.as_bytes(),
+                queue_id: &form.queue_and_flag.as_bytes()[..4],
+                middle: [
+                    form.sys_flag.as_bytes(),
+                    &born_ms.to_be_bytes(),
+                    form.born_host.as_bytes(),
+                    &now_ms.to_be_bytes(),
+                    form.store_rest.as_bytes(),
+                ]
+                .concat(),
+                topic_field: form.topic_field.as_bytes(),
+                common: [before, unique_id, after].concat(),
+            };
+            let units_at = queue.units.len();
+            batch.write(&mut records, &mut queue.units, &alike, log_offset, queue.stop);
+            let units = &queue.units[units_at..];
+            let code = batch.tags_code.into_pyobject(py)?;
+            for _ in 0..batch.len() {
+                queue.codes.append(&code)?;
+            }
+            batches.append((&form.topic, batch.len(), batch.total))?;
+            keys.append(PyString::from_bytes(py, unique_id)?)?;
+            for key in &batch.keys {
+                keys.append(key)?;
+            }
+            let own = PyBytes::new(py, units);
+            keyed.append((&form.topic, 1 + batch.keys.len(), own, now_ms))?;
+            if let Some(pieces) = &form.answer {
+                begin_answer(&mut answer, pieces);
+                write_ids(&mut answer, shared, units);
+                end_answer(&mut answer, pieces, queue.stop, unique_id, opaque);
+                answers.append(PyBytes::new(py, &answer))?;
+                opaques.append(PyBytes::new(py, opaque))?;
+            }
+            queue.stop += batch.len() as i64;
+            log_offset += batch.total as i64;
+            all_bytes += body.len();
+            taken += 1;
+            continue;
+        }
         let size = form.fixed_bytes + body.len() + properties_bytes;
         if size > record_bytes_max
             || log_offset + size as i64 > log_stop
@@ -192,7 +254,6 @@ pub fn lay_out_sends<'py>(
             }
         };
         let queue = &mut queues[queue_at];
-        let born_ms: i64 = time.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
         records.extend_from_slice(&(size as i32).to_be_bytes());
         records.extend_from_slice(form.magic.as_bytes());
         records.extend_from_slice(&(crc32fast::hash(body) & CRC_MASK).to_be_bytes());
@@ -222,7 +283,9 @@ pub fn lay_out_sends<'py>(
         }
         keyed.append((&form.topic, 1 + form.keys.len(), log_offset, now_ms))?;
         if let Some(pieces) = &form.answer {
-            write_answer(&mut answer, pieces, log_offset, queue.stop, unique_id, opaque);
+            begin_answer(&mut answer, pieces);
+            write_hex(&mut answer, log_offset);
+            end_answer(&mut answer, pieces, queue.stop, unique_id, opaque);
             answers.append(PyBytes::new(py, &answer))?;
             opaques.append(PyBytes::new(py, opaque))?;
         }
@@ -242,6 +305,7 @@ pub fn lay_out_sends<'py>(
         PyBytes::new(py, &records),
         grown,
         sizes,
+        batches,
         keys,
         keyed,
         answers,
@@ -287,19 +351,20 @@ pub fn write_hex(out: &mut Vec<u8>, log_offset: i64) {
     }
 }
 
-/// The frame that says where a message is.
-fn write_answer(
+/// The frame that says where a message is, up to its place.
+fn begin_answer(out: &mut Vec<u8>, pieces: &[Bound<'_, PyBytes>; 5]) {
+    out.clear();
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(pieces[0].as_bytes());
+}
+
+fn end_answer(
     out: &mut Vec<u8>,
     pieces: &[Bound<'_, PyBytes>; 5],
-    log_offset: i64,
     queue_offset: i64,
     unique_id: &[u8],
     opaque: &[u8],
 ) {
-    out.clear();
-    out.extend_from_slice(&[0; 8]);
-    out.extend_from_slice(pieces[0].as_bytes());
-    write_hex(out, log_offset);
     out.extend_from_slice(pieces[1].as_bytes());
     out.extend_from_slice(queue_offset.to_string().as_bytes());
     out.extend_from_slice(pieces[2].as_bytes());

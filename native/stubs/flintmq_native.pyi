@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flintmq.kernel.python.batches import BatchForm, BatchRoom, LaidBatch
 from flintmq.kernel.python.frames import CutFrames
 from flintmq.kernel.python.plain_columns import ColumnWishes, LaidColumns, RawPage
 from flintmq.kernel.python.plain_records import Wishes
-from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
+from flintmq.kernel.python.send_forms import Keyed, LaidOut, RawFrame, SendForm, SendRoom
 from flintmq.model.host import Host
 from flintmq.model.message import ReceivedMessage
 
@@ -19,17 +18,7 @@ def panic_now(reason: str) -> None: ...
 def cut_frames(
     data: bytes, bytes_max: int, header_bytes_max: int, cut: type[CutFrames], /
 ) -> CutFrames: ...
-def hash_keys(
-    records: list[tuple[str, int, int, int]], keys: list[str], /
-) -> tuple[bytes, bytes, bytes]: ...
-def lay_out_batch(
-    body: bytes,
-    form: BatchForm,
-    room: BatchRoom,
-    found_by: Callable[[bytes], tuple[int, list[str]]],
-    laid_batch: type[LaidBatch],
-    /,
-) -> LaidBatch | None: ...
+def hash_keys(records: list[Keyed], keys: list[str], /) -> tuple[bytes, bytes, bytes]: ...
 def lay_out_columns(pages: list[RawPage], wishes: ColumnWishes, /) -> LaidColumns | None: ...
 def lay_out_sends(
     frames: list[RawFrame],

@@ -46,11 +46,13 @@ def arena(
 ) -> Iterator[Arena]:
     """A victim of one family; what must hold at its end fails the last test of the file.
 
-    A file that needs settings has them in ``CONFIG``, as broker.conf has them.
+    A file that needs settings has them in ``CONFIG``, as broker.conf has them, and options of the
+    command line in ``OPTIONS``.
     """
     directory = tmp_path_factory.mktemp("victim")
     config = directory / "broker.conf"
     config.write_text(getattr(request.module, "CONFIG", ""))
-    made = Arena(directory, request.config.stash[ROWS], "--config", config)
+    options = getattr(request.module, "OPTIONS", ())
+    made = Arena(directory, request.config.stash[ROWS], "--config", config, *options)
     yield made
     made.end()

@@ -22,7 +22,7 @@ from flintmq.errors import Unreachable
 from flintmq.net.address import Address
 from flintmq.net.channels.channel_pool import connect
 from flintmq.net.loop import run
-from flintmq.net.servers.server import SERVER_LIMITS, ServerLimits
+from flintmq.net.servers.accepting import SERVER_LIMITS, ServerLimits
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.bodies.topic import TopicTable
 from flintmq.protocol.codes import RequestCode, ResponseCode

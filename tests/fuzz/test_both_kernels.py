@@ -18,10 +18,10 @@ import pytest
 from flintmq.kernel.choice import Kernel
 from flintmq.kernel.face import Loops
 from flintmq.kernel.layout import field_span
-from flintmq.kernel.python.batches import UNIQUE_ID_START, BatchForm, BatchRoom
+from flintmq.kernel.python.batches import UNIQUE_ID_START
 from flintmq.kernel.python.plain_columns import ColumnWishes
 from flintmq.kernel.python.plain_records import Wishes
-from flintmq.kernel.python.sends import SendForm, SendRoom
+from flintmq.kernel.python.send_forms import BatchForm, SendForm, SendRoom
 from flintmq.model.host import Host
 from flintmq.model.message import Message
 from flintmq.protocol.records.batch import join_batch
@@ -41,6 +41,11 @@ REST, TAIL = b'\\u0002WAIT\\u0001true","opaque":', b'"version":399}'
 TIMES = (b"1700000000123", b"0700000000123", b"170000000012x", b"17")
 IDS = (b"0A" * 16, b"7F" * 16, b"0A" * 15 + b"-A", b"0A" * 15)
 ENDINGS = [b"\x02", b"", b"\x02A\x01b", b"\x02\x02"]
+RESTS: dict[bytes, tuple[int, tuple[str, ...]]] = {
+    b"\x02": (-7, ()),
+    b"\x02A\x01b\x02": (2**40, ("k", "k2")),
+    b"\x02\x02": (0, ("k",)),
+}
 NUMBERS = (b"1", b"999999999", b"9999999999", b"0", b"01", b"", b"1x", b"77")
 
 
@@ -97,14 +102,20 @@ def for_cut_frames(chance: Random) -> tuple[Any, ...]:
     return octets, chance.choice([8, 100, 1 << 24]), chance.choice([0, 200, 1 << 19])
 
 
-def form_of(head: bytes, queue_id: int, *, is_oneway: bool, is_fifo: bool) -> SendForm:
+def form_of(head: bytes, queue_id: int, chance: Random) -> SendForm:
     pattern = pattern_of("orders", queue_id, False, HOST.packed, HOST.port, 0, 0, 0)
     magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
-    answer = None if is_oneway else (b"{a", b"b", b"c%", b"d", b"}")
+    answer = None if chance.random() < 0.3 else (b"{a", b"b", b"c%", b"d", b"}")
+    batch = BatchForm(
+        {rest: RESTS[rest] for rest in RESTS if chance.random() < 0.9},
+        b"0A00000100002A9F",
+        chance.choice([0, 120]),
+    )
     return SendForm(
         head, MIDDLE, 32, REST, TAIL, pattern.fixed_bytes, magic, queue_and_flag, sys_flag,
         packed_host(HOST), store_rest, topic_field, b"UNIQ_KEY\x01", b"\x02WAIT\x01true\x02",
-        -5, ("k1", "k2")[:queue_id], pattern.queue, is_fifo, answer,
+        -5, ("k1", "k2")[:queue_id], pattern.queue, chance.random() < 0.3, answer,
+        batch if chance.random() < 0.5 else None,
     )  # fmt: skip
 
 
@@ -117,24 +128,13 @@ def send_frame(chance: Random) -> tuple[int, bytes, bytes]:
     if chance.random() < 0.1:
         header = bent([header], chance)
     body = chance.randbytes(chance.choice([1, 50, 50, 0, 300]))
+    if chance.random() < 0.7:
+        body = batch_body(chance)
     return chance.choice([0] * 9 + [1]), header, body
 
 
-def for_lay_out_sends(chance: Random) -> tuple[Any, ...]:
-    frames = [send_frame(chance) for _ in range(chance.randrange(8))]
-    forms = {
-        head: form_of(head, n, is_oneway=chance.random() < 0.3, is_fifo=chance.random() < 0.3)
-        for n, head in enumerate([HEAD, HEAD.replace(b"310", b"311")])
-    }
-    growths = {("orders", n): Growth(chance.randrange(2**40)) for n in range(2)}
-    log_offset = chance.randrange(2**50)
-    log_stop = log_offset + chance.choice([300, 700, 1 << 20])
-    room = SendRoom(len(HEAD), log_offset, log_stop, 500, chance.choice([60, 400]), 1_700)
-    start = chance.choice([0, 0, 1, len(frames), len(frames) + 1])
-    return frames, start, forms, growths.__getitem__, room
-
-
-def for_lay_out_batch(chance: Random) -> tuple[Any, ...]:
+def batch_body(chance: Random) -> bytes:
+    """Messages whose properties mostly end alike."""
     texts = [
         UNIQUE_ID_START + chance.randbytes(4).hex().encode() + ending
         for ending in chance.choice([*([each] for each in ENDINGS), ENDINGS[:2], ENDINGS])
@@ -142,20 +142,22 @@ def for_lay_out_batch(chance: Random) -> tuple[Any, ...]:
     ]
     size = chance.choice([[20], [0, 1, 30]])
     body = join_batch((chance.randbytes(chance.choice(size)), text, -3) for text in texts)
-    if chance.random() < 0.4:
-        body = bent([body, *corpus_batches()], chance)
-    pattern = pattern_of("orders", 3, False, HOST.packed, HOST.port, 0, 0, 0)
-    magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
-    form = BatchForm(
-        pattern.fixed_bytes, magic, queue_and_flag[:4], sys_flag, packed_host(HOST), store_rest,
-        topic_field, "orders", b"WAIT\x01true\x02", 1_700_000_000_000, b"0A00000100002A9F",
-    )  # fmt: skip
+    return bent([body, *corpus_batches()], chance) if chance.random() < 0.2 else body
+
+
+def for_lay_out_sends(chance: Random) -> tuple[Any, ...]:
+    frames = [send_frame(chance) for _ in range(chance.randrange(8))]
+    heads = [HEAD, HEAD.replace(b"310", b"311")]
+    forms = {head: form_of(head, number, chance) for number, head in enumerate(heads)}
+    growths = {("orders", n): Growth(chance.randrange(2**40)) for n in range(2)}
     log_offset = chance.randrange(2**50)
-    log_stop = log_offset + chance.choice([400, 1 << 20, 1 << 20])
-    limits = chance.choice([160, 1 << 16]), chance.choice([0, 120]), chance.choice([700, 1 << 20])
-    room = BatchRoom(log_offset, log_stop, chance.randrange(2**40), *limits, 1_700)
-    keys = ["k", "k2"][: chance.randrange(3)]
-    return body, form, room, lambda rest: (-len(rest), keys)
+    log_stop = log_offset + chance.choice([300, 700, 1 << 20, 1 << 20])
+    sizes = chance.choice([180, 500, 1 << 16]), chance.choice([60, 1 << 16, 1 << 16])
+    limits = *sizes, chance.choice([900, 1 << 20, 1 << 20])
+    turn_stop = log_offset + chance.choice([-1, 0, 500, 1 << 20, 1 << 20])
+    room = SendRoom(len(HEAD), log_offset, log_stop, *limits, turn_stop, 1_700)
+    start = chance.choice([0, 0, 1, len(frames), len(frames) + 1])
+    return frames, start, forms, growths.__getitem__, room
 
 
 def for_lay_out_columns(chance: Random) -> tuple[Any, ...]:
@@ -221,8 +223,10 @@ def for_hash_keys(chance: Random) -> tuple[Any, ...]:
     if not keys:
         counts, keys = [1], [""]
     topics = ["orders", "żółć"]
-    place = chance.randrange(2**62), chance.randrange(2**40)
-    return [(chance.choice(topics), count, *place) for count in counts], keys
+    place, store_ms = chance.randrange(2**62), chance.randrange(2**40)
+    units = b"".join(UNIT_STRUCT.pack(place + n, 99, -5) for n in range(chance.randrange(1, 40)))
+    places = [place, place, units]
+    return [(chance.choice(topics), n, chance.choice(places), store_ms) for n in counts], keys
 
 
 def for_find_records(chance: Random) -> tuple[Any, ...]:
@@ -254,7 +258,6 @@ INPUTS: dict[str, Callable[[Random], tuple[Any, ...]]] = {
     "cut_frames": for_cut_frames,
     "find_records": for_find_records,
     "hash_keys": for_hash_keys,
-    "lay_out_batch": for_lay_out_batch,
     "lay_out_columns": for_lay_out_columns,
     "lay_out_entries": for_lay_out_entries,
     "lay_out_sends": for_lay_out_sends,

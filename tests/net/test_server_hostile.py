@@ -16,7 +16,8 @@ from flintmq.net.channels.channel import TURN_S, Channel
 from flintmq.net.channels.channel_pool import connect
 from flintmq.net.channels.commands import CommandSession
 from flintmq.net.channels.partial_frames import GROW_BYTES, GROW_MS
-from flintmq.net.servers.server import Server, ServerLimits, serve, serve_commands
+from flintmq.net.servers.accepting import ServerLimits
+from flintmq.net.servers.server import Server, serve, serve_commands
 from flintmq.net.tls import ServerTls
 from flintmq.protocol.command import answer, request
 from flintmq.protocol.frame import Frame

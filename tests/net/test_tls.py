@@ -16,7 +16,8 @@ from flintmq.net.blocking import blocking
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
 from flintmq.net.limits import ChannelLimits
-from flintmq.net.servers.server import Server, ServerLimits, serve_commands
+from flintmq.net.servers.accepting import ServerLimits
+from flintmq.net.servers.server import Server, serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.wire import encode_command

@@ -16,7 +16,8 @@ from flintmq.errors import Unreachable
 from flintmq.net.address import Address
 from flintmq.net.blocking.blocking import BlockingChannels
 from flintmq.net.channels.channel_pool import Channels, connect
-from flintmq.net.servers.server import Server, ServerLimits, serve_commands
+from flintmq.net.servers.accepting import ServerLimits
+from flintmq.net.servers.server import Server, serve_commands
 from flintmq.net.tls import ClientTls, ServerTls, TlsMode
 from flintmq.protocol.command import request
 from support.net.certificates import Authority

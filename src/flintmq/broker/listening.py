@@ -33,7 +33,8 @@ from flintmq.net.channels.session import Session
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.limits import ChannelLimits
 from flintmq.net.refusals import Refusals
-from flintmq.net.servers.server import Server, ServerLimits, serve
+from flintmq.net.servers.accepting import ServerLimits
+from flintmq.net.servers.server import Server, serve
 from flintmq.net.tls import ServerTls
 
 log = logger(__name__)
@@ -140,6 +141,6 @@ async def _listen_for_clients(where: Address, listen: Listen, *, has_fast_port: 
             error.reason,
         )
         return Listeners(main, None)
-    main.beside, second.beside = second, main
+    main.room.beside, second.room.beside = second.room, main.room
     log.info("listening on %s; fast port, for all but pulls: %s", main.address, below)
     return Listeners(main, second)

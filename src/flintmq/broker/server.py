@@ -54,9 +54,10 @@ from flintmq.net.channels.watchdog import LoopWatch, Stalls
 from flintmq.net.clock import wall_ms
 from flintmq.net.limits import CUT_MS, LINGER_MS
 from flintmq.net.refusals import Refusals
+from flintmq.net.servers.accepting import ServerLimits
 from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.servers.loop_parts import InParts
-from flintmq.net.servers.server import Gate, ServerLimits, no_gate
+from flintmq.net.servers.server import Gate, no_gate
 from flintmq.net.servers.stopping import Stopping
 from flintmq.net.tls import ClientTls, ServerTls
 from flintmq.protocol.command import Command

@@ -71,6 +71,15 @@ Into = Annotated[
         "--into", metavar="COLUMN", help="One column for all of the schema.", show_default=False
     ),
 ]
+LakeFormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="parquet|delta|iceberg",
+        help="Of a lake that is on no local disk; else its files say it.",
+        show_default=False,
+    ),
+]
 To = Annotated[str, typer.Option("--to", metavar="DIR", help="The directory of the lake.")]
 UntilNow = Annotated[bool, typer.Option("--until-now", help="Write what is there now, and end.")]
 From = Annotated[
@@ -224,6 +233,7 @@ def _write(
 @with_json
 def compact_lake(
     to: To,
+    format_name: LakeFormatName = None,
     spark: Master = HERE,
     conf: SparkConf = None,
     output: OutputOption = Output.TABLE,
@@ -242,7 +252,7 @@ def compact_lake(
     from flintmq.spark.pipelines.lake_compaction import compact
     from flintmq.spark.pipelines.lake_formats import kind_in
 
-    settings = _settings_of(kind_in(to), conf)
+    settings = _settings_of(format_name or kind_in(to), conf)
     with spark_for("lake", spark, [*settings, *(conf or ())]) as session:
         done = compact(session, to)
     if output is Output.JSON:

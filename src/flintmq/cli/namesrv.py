@@ -35,7 +35,13 @@ from flintmq.cli.shared.server_options import (
     NamesrvOwnAdminListen,
     NamesrvOwnListen,
 )
-from flintmq.cli.shared.server_process import check_metrics, exit_with_error, say, stop_signal
+from flintmq.cli.shared.server_process import (
+    check_metrics,
+    exit_with_error,
+    say,
+    stop_signal,
+    stopping_or_failed,
+)
 from flintmq.cli.shared.tls_options import Mode, TlsCert, TlsClientCa, TlsKey, choose_tls
 from flintmq.embedded.account_files import AccountFiles, AccountPlan
 from flintmq.errors import FlintError
@@ -135,7 +141,7 @@ async def _serve(
         if metrics is not None:
             pages = await serve_metrics(metrics, [name_server_source(server)])
         typer.echo(f"flintmq ready namesrv={server.address}")
-        await stopping.wait()
+        await stopping_or_failed(stopping)
     finally:
         if watch is not None:
             watch.cancel()

@@ -28,6 +28,7 @@ from flintmq.cli.shared.server_process import (
     exit_with_error,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
 )
 from flintmq.cli.shared.tls_options import (
     Mode,
@@ -164,7 +165,7 @@ async def _serve(
             if metrics is not None:
                 pages = await serve_metrics(metrics, [door.source])
             typer.echo(f"flintmq ready grpc={door.address}")
-            await stopping.wait()
+            await stopping_or_failed(stopping)
         finally:
             await door.stop()
             if pages is not None:

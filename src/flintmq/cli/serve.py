@@ -177,9 +177,15 @@ def _grpc_plan(text: str | None, chosen: Chosen, tls: ServerTls | None) -> GrpcP
     if text is None:
         return None
     require_grpc()
+    from flintmq.broker.listening import limits_of  # it takes a while to load
+
     host = None if chosen.advertise is None else chosen.advertise.host
     return GrpcPlan(
-        listen=Address.parse(text), tls=tls, advertise=host, cluster=chosen.config.cluster
+        listen=Address.parse(text),
+        tls=tls,
+        advertise=host,
+        cluster=chosen.config.cluster,
+        connections=limits_of(chosen.config),
     )
 
 

@@ -29,6 +29,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from flintmq.access.rules import Dialect
 from flintmq.broker.config.broker_config import BROKERS_MAX, BrokerConfig
+from flintmq.broker.listening import limits_of
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.client.engine.loop_thread import LoopThread
 from flintmq.embedded.account_files import ACCOUNTS, AccountPlan
@@ -364,12 +365,15 @@ class EmbeddedBroker(EmbeddedClients):
         return await Servers.start(
             plans,
             name_servers,
-            grpc=None if self._grpc is None else GrpcPlan(listen=self._grpc, tls=self._tls),
+            grpc=None if self._grpc is None else self._grpc_plan(self._grpc),
             tls=self._tls,
             metrics=self._metrics,
             faults=Faults(),
             accounts=self._account_plan(directory / ACCOUNTS),
         )
+
+    def _grpc_plan(self, listen: Address) -> GrpcPlan:
+        return GrpcPlan(listen=listen, tls=self._tls, connections=limits_of(self._config))
 
     def _account_plan(self, directory: Path) -> AccountPlan | None:
         if self._accounts is None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 from flintmq.access.accounts import Accounts
 from flintmq.errors import MissingExtra
 from flintmq.net.address import Address
+from flintmq.net.servers.accepting import SERVER_LIMITS, ServerLimits
 from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.tls import ServerTls
-from flintmq.proxy.server_settings import ProxySettings, require_grpc
+from flintmq.proxy.server_settings import ProxyLimits, ProxySettings, require_grpc
 
 if TYPE_CHECKING:
     from flintmq.client.engine.client_config import ClientConfig
@@ -41,6 +42,8 @@ class GrpcPlan:
     """None: a certificate is made."""
     advertise: str | None = None
     cluster: str = "DefaultCluster"
+    connections: ServerLimits = SERVER_LIMITS
+    """What connections may take; beside a broker as at its own port."""
 
 
 class GrpcDoor:
@@ -90,6 +93,7 @@ async def open_door(
             tls=tls,
             advertise=plan.advertise,
             cluster=plan.cluster,
+            limits=ProxyLimits(connections=plan.connections),
         )
         return GrpcDoor(await start(settings, accounts, auditor), made)
     except BaseException:

@@ -29,7 +29,7 @@ PYTHON: Final = "python"
 NATIVE: Final = "native"
 MODULE: Final = "flintmq_native"
 
-FACE: Final = 2
+FACE: Final = 3
 """The version of the functions between both; that of an installed module must be the same."""
 
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from flintmq.kernel.choice import Kernel, kernel
-from flintmq.kernel.python import batches, frames, key_hashes, plain_records, pulls, sends
+from flintmq.kernel.python import (
+    batches,
+    frames,
+    key_hashes,
+    plain_records,
+    pulls,
+    send_forms,
+    sends,
+)
 from flintmq.model.message import ReceivedMessage
 
 if TYPE_CHECKING:
@@ -32,11 +40,10 @@ class Loops:
         )
         self.cut_frames = choose(frames.cut_frames, frames.CutFrames)
         self.hash_keys = choose(key_hashes.hash_keys)
-        self.lay_out_batch = choose(batches.lay_out_batch, batches.LaidBatch)
         self.find_records = choose(pulls.find_records)
         self.lay_out_columns = choose(lay_out_columns)
         self.lay_out_entries = choose(batches.lay_out_entries)
-        self.lay_out_sends = choose(sends.lay_out_sends, sends.LaidOut)
+        self.lay_out_sends = choose(sends.lay_out_sends, send_forms.LaidOut)
 
 
 loops: Final = Loops(kernel)

@@ -133,6 +133,9 @@ MAGIC_V2: Final = 0xDAA320AB
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 """No record is larger: many times what any broker is set to take."""
 
+PROPERTIES_BYTES_MAX: Final = 32_767
+"""Their length is a signed short."""
+
 CRC_MASK: Final = 0x7FFF_FFFF
 """A record has the CRC-32 of its body without the top bit."""
 

@@ -110,7 +110,8 @@ class GrpcHandlers:
         with self.counts.stream(RECEIVE) as counted:
             try:
                 caller = self._access.admit(RECEIVE, request, caller_of(call))
-                async with aclosing(self._receiving.receive_message(request, caller)) as answers:
+                found = self._receiving.receive_message(request, caller, call.popped)
+                async with aclosing(found) as answers:
                     async for answer in answers:
                         if answer.HasField("status"):
                             counted(answer.status.code)

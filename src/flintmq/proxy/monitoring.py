@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from flintmq.metrics.families import Family, Samples, Work, counter, gauge, histogram
 from flintmq.metrics.pages import Source
 from flintmq.net.address import Address
+from flintmq.net.refusals import Refusals
 from flintmq.proxy.tables.call_counts import BOUNDS_MS, CallCounts
 
 UP: Final = gauge("rocketmq_proxy_up", "1 while the proxy serves.", "proxy_mode")
@@ -33,7 +34,25 @@ RECEIPTS: Final = gauge(
     "flintmq_proxy_receipts", "Receipts of push consumers that are renewed until they are settled."
 )
 
-FAMILIES: tuple[Family, ...] = (UP, CALLS, CALL_TIME, STREAMS, CONNECTIONS, CLIENTS, RECEIPTS)
+REFUSED: Final = counter(
+    "flintmq_proxy_refused_total",
+    "What limits refused, connections that they closed included.",
+    "limit",
+)
+
+FAMILIES: tuple[Family, ...] = (
+    UP,
+    CALLS,
+    CALL_TIME,
+    STREAMS,
+    CONNECTIONS,
+    CLIENTS,
+    RECEIPTS,
+    REFUSED,
+)
+
+WATCHED_LIMITS: Final = ("connectionsMax", "connectionsPerAddressMax", "unreadBytesMax")
+"""Limits that are shown from the start: a rate needs a value before the first refusal."""
 
 CLUSTER_MODE: Final = "cluster"
 """RocketMQ's word for a proxy that asks brokers over the wire."""
@@ -59,6 +78,9 @@ class WatchedProxy(Protocol):
 
     @property
     def connection_count(self) -> int: ...
+
+    @property
+    def refusals(self) -> Refusals: ...
 
     @property
     def is_stopping(self) -> bool: ...
@@ -92,6 +114,10 @@ def proxy_source(proxy: WatchedProxy) -> Source:
             one = Samples(family)
             one.add(value)
             yield one
+        refused = Samples(REFUSED)
+        for limit, count in (dict.fromkeys(WATCHED_LIMITS, 0) | proxy.refusals.counts).items():
+            refused.add(count, limit)
+        yield refused
 
     def why_not_ready() -> list[str]:
         return ["the proxy is stopping"] if proxy.is_stopping else []

@@ -19,8 +19,12 @@ from flintmq.client.engine.client_engine import ClientEngine
 from flintmq.client.popping.pop_calls import PopCalls
 from flintmq.logs import logger
 from flintmq.net.address import Address
+from flintmq.net.channels.partial_frames import PartialFrames
+from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.http2.call_server import H2Limits
 from flintmq.net.http2.grpc_server import GrpcServer
+from flintmq.net.limits import LIMITS
+from flintmq.net.refusals import Refusals
 from flintmq.net.servers.access_gate import Auditor
 from flintmq.net.servers.mixed_listener import MixedListener, listen_mixed
 from flintmq.proxy.caller_rights import ProxyAccess
@@ -51,7 +55,10 @@ class ProxyServer:
         listener: MixedListener,
         accounts: Accounts | None,
         auditor: Auditor | None,
+        refusals: Refusals,
     ) -> None:
+        self.refusals = refusals
+        """What limits of connections refused."""
         self._settings = settings
         self._listener = listener
         self._engine = engine = ClientEngine(settings.client, what="proxy")
@@ -91,6 +98,10 @@ class ProxyServer:
             dispatch.methods(),
             H2Limits(limits.request_bytes_max, limits.streams_max, limits.metadata_bytes_max),
             limits.calls_max,
+            partial=PartialFrames(limits.connections.partial_bytes_max, refusals=refusals),
+            unread=UnreadBytes(
+                LIMITS.write_bytes_max, limits.connections.unread_bytes_max, refusals
+            ),
         )
         self._is_stopped = False
 
@@ -102,12 +113,17 @@ class ProxyServer:
         auditor: Auditor | None = None,
     ) -> ProxyServer:
         """Listen.  Raises `InvalidSetting` where an address or a file cannot be used."""
+        refusals = Refusals()
         async with AsyncExitStack() as undo:
             listener = listen_mixed(
-                settings.listen, tls=settings.tls, alpn=HTTP_2, limits=settings.limits.listener
+                settings.listen,
+                tls=settings.tls,
+                alpn=HTTP_2,
+                limits=settings.limits.connections,
+                refusals=refusals,
             )
             undo.push_async_callback(listener.stop)
-            proxy = cls(settings, listener, accounts, auditor)
+            proxy = cls(settings, listener, accounts, auditor, refusals)
             undo.push_async_callback(proxy._engine.stop)
             proxy._engine.start()
             proxy._open()

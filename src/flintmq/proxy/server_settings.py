@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from flintmq.errors import MissingExtra
 from flintmq.net.address import Address
-from flintmq.net.servers.mixed_listener import ListenerLimits
+from flintmq.net.servers.accepting import ServerLimits
 from flintmq.net.tls import ServerTls
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ProxyLimits:
     streams_max: int = 1_000
     """Calls at once on one connection."""
     metadata_bytes_max: int = 16 * 1024
-    listener: ListenerLimits = field(default_factory=ListenerLimits)
+    connections: ServerLimits = field(default_factory=ServerLimits)
     stop_s: float = 3.0
     """How long calls may take to end when the proxy stops."""
 

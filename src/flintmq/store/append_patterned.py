@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from flintmq.errors import BodyTooLarge
 from flintmq.kernel.face import loops
-from flintmq.kernel.layout import RECORD_BYTES_MAX, RECORD_BYTES_MIN
-from flintmq.kernel.python.batches import BatchForm, BatchRoom, LaidBatch
-from flintmq.kernel.python.sends import LaidOut, RawFrame, SendForm, SendRoom
+from flintmq.kernel.layout import RECORD_BYTES_MAX
+from flintmq.kernel.python.send_forms import Keyed, LaidOut, RawFrame, SendForm, SendRoom
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.protocol.records.batch import BatchColumns
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
@@ -27,6 +26,7 @@ from flintmq.protocol.records.record_checksum import (
     with_room,
 )
 from flintmq.protocol.records.record_pattern import RecordPattern
+from flintmq.store.files.layout import UNIT_STRUCT
 from flintmq.store.files.store_config import StoreConfig
 from flintmq.store.log.commit_log import CommitLog
 from flintmq.store.queues.dispatch import Dispatch
@@ -105,10 +105,6 @@ class PlainAppend:
         """Where the last record ends."""
         return self._log.end_offset + self._log.staged_bytes
 
-    def next_offset(self, pattern: RecordPattern) -> int:
-        """The queue offset the next record of a pattern gets."""
-        return self._dispatch.growth_of(pattern.queue).stop
-
     @property
     def takes_forms(self) -> bool:
         """Whether records need nothing that depends on their bytes or their queue."""
@@ -131,6 +127,8 @@ class PlainAppend:
             log.records_stop,
             self._record_bytes_max,
             body_bytes_max,
+            min(RECORD_BYTES_MAX, self._batch_bytes_max),
+            log.end_offset + self._turn_bytes_max,
             now_ms,
         )
         found = loops.lay_out_sends(frames, start, forms, dispatch.growth_of, room)
@@ -138,57 +136,8 @@ class PlainAppend:
             log.stage(found.records, now_ms)
             for growth, units, codes in found.grown:
                 dispatch.add_units(growth, units, codes)
-            dispatch.add_keyed(found.keys, found.keyed)
-        return found
-
-    def append_plain_batch(
-        self,
-        pattern: RecordPattern,
-        body: bytes,
-        common: bytes,
-        born_ms: int,
-        born_host: bytes,
-        *,
-        id_prefix: bytes,
-        found_by: Callable[[bytes], tuple[int, list[str]]],
-        now_ms: int,
-    ) -> LaidBatch | None:
-        """Write the records of a batch as clients write them; see `kernel.python.batches`.
-
-        Nothing is written, and nothing given, where `append_batch` is needed.
-        """
-        log, dispatch = self._log, self._dispatch
-        if not self.takes_forms or not self.has_room:
-            return None
-        growth = dispatch.growth_of(pattern.queue)
-        magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
-        form = BatchForm(
-            pattern.fixed_bytes,
-            magic,
-            queue_and_flag[:4],
-            sys_flag,
-            born_host,
-            store_rest,
-            topic_field,
-            pattern.topic,
-            unlike_checksummed(common),
-            born_ms,
-            id_prefix,
-        )
-        room = BatchRoom(
-            log.reserve(0),
-            log.records_stop,
-            growth.stop,
-            self._record_bytes_max,
-            RECORD_BYTES_MIN + len(pattern.topic) + len(common),
-            min(RECORD_BYTES_MAX, self._batch_bytes_max),
-            now_ms,
-        )
-        found = loops.lay_out_batch(body, form, room, found_by)
-        if found is not None:
-            log.stage(found.records, now_ms)
-            dispatch.add_units(growth, found.units, found.codes)
-            dispatch.add_keyed(found.keys, found.keyed)
+            shared = _shared_keys(found.keyed) if found.batches else 0
+            dispatch.add_keyed(found.keys, found.keyed, shared)
         return found
 
     def append_batch(
@@ -230,3 +179,12 @@ class PlainAppend:
         dispatch.add_all(growth, log_offsets, sizes, tags_codes, now_ms)
         dispatch.add_all_keys(pattern.topic, keys, log_offsets, now_ms)
         return AppendedBatch(log_offsets, QueueOffset(queue_offset), LogOffset(stop))
+
+
+def _shared_keys(keyed: list[Keyed]) -> int:
+    """How many more keys there would be if no records shared theirs."""
+    return sum(
+        count * (len(place) // UNIT_STRUCT.size - 1)
+        for _, count, place, _ in keyed
+        if isinstance(place, bytes)
+    )

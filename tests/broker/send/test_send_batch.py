@@ -11,6 +11,7 @@ import pytest
 
 from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.outcome import Answer
+from flintmq.broker.send.send_batch import looked_at, looked_up
 from flintmq.broker.tables.broker_stats import MINUTE, TOPIC_PUT_NUMS
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TransactionType
@@ -250,3 +251,31 @@ def test_batches_of_real_clients_are_split(row: dict[str, Any], tmp_path: Path) 
         answer = ask(world, bytes.fromhex(row["hex"]))
 
         assert len(records_of(world, answer)) == row["count"]
+
+
+@pytest.mark.parametrize(
+    "common", [{}, {"KEYS": "a b"}, {"UNIQ_KEY": "batch", "TAGS": "t"}], ids=str
+)
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b"UNIQ_KEY\x01id1\x02ROW\x011\x02", b"UNIQ_KEY\x01id2\x02ROW\x012\x02"],
+        [b"UNIQ_KEY\x01id1\x02", b"UNIQ_KEY\x01id2\x02"],
+        [b"UNIQ_KEY\x01id1\x02ROW\x011\x02", b"UNIQ_KEY\x01id2\x02TAGS\x01x\x02"],
+        [b"UNIQ_KEY\x01id1\x02KEYS\x01k l\x02", b"UNIQ_KEY\x01id2\x02KEYS\x01k l\x02"],
+        [b"ROW\x011\x02UNIQ_KEY\x01id1\x02", b"ROW\x012\x02UNIQ_KEY\x01id2\x02"],
+        [b"UNIQ_KEY\x01id1\x02UNIQ_KEY\x01id3\x02", b"UNIQ_KEY\x01id2\x02"],
+        [b"UNIQ_KEY\x01\x02ROW\x011\x02", b"UNIQ_KEY\x01id2\x02ROW\x012\x02"],
+        [b"UNIQ_KEY\x01\xc3\xa9\x02ROW\x011\x02", b"UNIQ_KEY\x01id2\x02ROW\x012\x02"],
+        [b"UNIQ_KEY\x01a\x01b\x02ROW\x011\x02", b"UNIQ_KEY\x01id2\x02ROW\x012\x02"],
+        [b"UNIQ_KEY\x01id1\x02ROW\x011\x02", b""],
+        [b"UNIQ_KEY\x01id1\x02ROW", b"UNIQ_KEY\x02ROW\x011\x02"],
+    ],
+    ids=str,
+)
+def test_messages_are_looked_at_together_as_each_alone(
+    texts: list[bytes], common: dict[str, str]
+) -> None:
+    codes, keys = looked_at(texts, common)
+
+    assert list(zip(codes, keys, strict=True)) == [looked_up(text, common) for text in texts]

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from flintmq.net.http2 import grpc_call, grpc_server
+from flintmq.net.http2 import grpc_call, grpc_server, h2_connection
 from flintmq.protocol.http2 import h2_frames as frames
 from flintmq.protocol.http2.grpc_form import GrpcStatus
 from flintmq.protocol.http2.h2_frames import FrameKind, H2Error, Setting
@@ -72,9 +72,44 @@ FAULTS = {
         frame(FrameKind.HEADERS, 0, 1) + frame(FrameKind.CONTINUATION, 4, 3),
         H2Error.PROTOCOL_ERROR,
     ),
+    "a large frame": (frames.head(16_385, 0, 0, 1), H2Error.FRAME_SIZE_ERROR),
+    "an even stream": (frame(FrameKind.HEADERS, WHOLE, 2, b"\x82"), H2Error.PROTOCOL_ERROR),
+    "no header block": (frame(FrameKind.HEADERS, WHOLE, 1, b"\x80"), H2Error.COMPRESSION_ERROR),
+    "a frame in a block": (
+        frame(FrameKind.HEADERS, 0, 1, b"\x82") + PING,
+        H2Error.PROTOCOL_ERROR,
+    ),
+    "data of nothing": (frame(FrameKind.DATA, 0, 1), H2Error.PROTOCOL_ERROR),
+    "a short ping": (frame(FrameKind.PING, 0, 0, b"x"), H2Error.FRAME_SIZE_ERROR),
+    "a permission of nothing": (frames.window_update(0, 0), H2Error.PROTOCOL_ERROR),
+    "a permission for nobody": (frames.window_update(7, 1), H2Error.PROTOCOL_ERROR),
+    "a reset of nobody": (frame(FrameKind.RST_STREAM, 0, 7, RST), H2Error.PROTOCOL_ERROR),
+    "a window too large": (
+        frames.settings({Setting.INITIAL_WINDOW_SIZE: 2**31}),
+        H2Error.FLOW_CONTROL_ERROR,
+    ),
+    "windows that grow too large": (
+        call(1, "/wait")
+        + frames.window_update(1, 2**31 - 1 - frames.WINDOW_BYTES)
+        + frames.settings({Setting.INITIAL_WINDOW_SIZE: frames.WINDOW_BYTES + 1}),
+        H2Error.FLOW_CONTROL_ERROR,
+    ),
+    "small frames": (frames.settings({Setting.MAX_FRAME_SIZE: 100}), H2Error.PROTOCOL_ERROR),
+    "half a push": (frames.settings({Setting.ENABLE_PUSH: 2}), H2Error.PROTOCOL_ERROR),
+    "settings that confirm and say more": (
+        frame(FrameKind.SETTINGS, frames.ACK, 0, bytes(6)),
+        H2Error.FRAME_SIZE_ERROR,
+    ),
+    "half a farewell": (frame(FrameKind.GOAWAY, 0, 0, bytes(4)), H2Error.FRAME_SIZE_ERROR),
+    "a long order": (frame(FrameKind.PRIORITY, 0, 1, bytes(6)), H2Error.FRAME_SIZE_ERROR),
+    "a push": (frame(FrameKind.PUSH_PROMISE, 0, 1), H2Error.PROTOCOL_ERROR),
     "a bomb of fields": (
         frame(FrameKind.HEADERS, WHOLE, 1, b"\x40\x01x\x78" + b"v" * 120 + b"\xbe" * 9_000),
-        H2Error.COMPRESSION_ERROR,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "blocks that are too large, again and again": (
+        b"".join(begin(each, "/echo", {"x": "v" * 2_000}) for each in range(1, 301, 2)),
+        H2Error.ENHANCE_YOUR_CALM,
     ),
     "a flood of settings": (
         frames.settings({Setting.INITIAL_WINDOW_SIZE: 5}) * 100,
@@ -117,7 +152,7 @@ def test_a_header_block_without_end_ends_the_connection(
 ) -> None:
     """By its size, or, where nothing comes in its frames, by the time without a call."""
     monkeypatch.setattr(grpc_server, "LOOK_S", 0.01)
-    monkeypatch.setattr(grpc_server, "IDLE_S", 0.0 if not size else 1_000.0)
+    monkeypatch.setattr(h2_connection, "IDLE_S", 0.0 if not size else 1_000.0)
 
     async def main() -> None:
         async with serving() as served, served.client() as client:
@@ -130,18 +165,22 @@ def test_a_header_block_without_end_ends_the_connection(
             except ConnectionError:
                 pass
             await until(lambda: not served.listener.connection_count)
-            monkeypatch.setattr(grpc_server, "IDLE_S", 1_000.0)
+            monkeypatch.setattr(h2_connection, "IDLE_S", 1_000.0)
             await served.check()
 
     run(main())
 
 
-@pytest.mark.parametrize("sent", [b"", frames.PREFACE[:10], frames.PREFACE, frames.PREFACE + PING])
+BEGUN = frames.PREFACE + frames.settings({})
+
+
+@pytest.mark.parametrize("sent", [b"", frames.PREFACE[:10], frames.PREFACE, BEGUN, BEGUN + PING])
 def test_who_makes_no_call_is_closed_after_its_time(
     run: Run, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(grpc_server, "LOOK_S", 0.01)
-    monkeypatch.setattr(grpc_server, "IDLE_S", 0.05)
+    monkeypatch.setattr(h2_connection, "IDLE_S", 0.05)
+    monkeypatch.setattr(h2_connection, "BEGIN_S", 0.05)
 
     async def main() -> None:
         async with serving() as served, bare_client(served.listener.address) as peer:
@@ -179,7 +218,11 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_a_client_that_never_reads_is_no_longer_read(run: Run, name: str) -> None:
+def test_a_client_that_never_reads_is_no_longer_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(h2_connection, "EMPTY_FRAMES_MAX", 10**9)
+
     async def main() -> None:
         limits = LARGE._replace(streams_max=1_000_000)
         async with (
@@ -223,7 +266,7 @@ def test_many_tiny_frames_and_permissions_are_served(run: Run) -> None:
             await client.heard()
             await client.send(frames.window_update(1, 1) * 6_000)
             assert (await client.answer(1))[0] == message(bytes(5_000))
-            await client.send(frames.window_update(1, 1) + frames.window_update(99, 1))
+            await client.send(frames.window_update(1, 1))
             await client.send(frame(77, 255, 5, b"unknown") + frame(77, 0, 0))
             await client.heard()
 
@@ -242,7 +285,7 @@ def test_permissions_that_come_together_are_used_together(
             await client.send(b"".join(call(each, "/echo", bytes(100)) for each in ids))
             await client.heard()
             (connection,) = served.server._connections
-            await until(lambda: len(connection._blocked) == 200)
+            await until(lambda: len(connection.calls.blocked) == 200)
             tried = 0
             pump = grpc_call.GrpcCall.pump
 
@@ -293,6 +336,7 @@ def test_the_number_of_a_call_that_is_over_begins_no_other(run: Run) -> None:
     ("said", "body", "status"),
     [
         ({"content-type": "text/plain"}, message(b"x"), GrpcStatus.INTERNAL),
+        ({":method": "GET"}, message(b"x"), GrpcStatus.INTERNAL),
         ({}, b"", GrpcStatus.INTERNAL),
         ({}, message(b"x") * 2, GrpcStatus.INTERNAL),
         ({}, message(b"x")[:-1], GrpcStatus.INTERNAL),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from flintmq.net.http2.grpc_call import STREAM_WINDOW_BYTES
+from flintmq.net.http2.h2_wire import CONNECTION_WINDOW_BYTES
 from flintmq.protocol.http2 import h2_frames as frames
 from flintmq.protocol.http2.grpc_form import GrpcStatus
 from flintmq.protocol.http2.h2_frames import FrameKind, H2Error, Setting
@@ -204,19 +205,88 @@ def test_a_small_limit_holds_for_a_message_in_one_frame(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "permission",
-    [frames.window_update(1, 0), frames.window_update(1, 2**31 - 1)],
+    ("permission", "error"),
+    [
+        (frames.window_update(1, 0), H2Error.PROTOCOL_ERROR),
+        (frames.window_update(1, 2**31 - 1), H2Error.FLOW_CONTROL_ERROR),
+    ],
     ids=["nothing", "too much"],
 )
-def test_a_permission_of_no_use_ends_its_call_alone(run: Run, permission: bytes) -> None:
+def test_a_permission_of_no_use_ends_its_call_alone(
+    run: Run, permission: bytes, error: H2Error
+) -> None:
     async def main() -> None:
         async with serving() as served, served.client() as client:
             await client.send(call(1, "/wait"))
             await until(lambda: served.waiting.running)
             await client.send(permission + call(3, "/echo", b"x"))
-            reset = {"reset": str(int(H2Error.FLOW_CONTROL_ERROR))}
-            assert await client.answer(1) == (b"", reset)
+            assert await client.answer(1) == (b"", {"reset": str(int(error))})
             assert (await client.answer(3))[0] == message(b"x")
             await until(lambda: served.waiting.cancelled)
+
+    run(main())
+
+
+def unread(stream_id: int, size: int) -> bytes:
+    """Data of a stream that nobody reads, in messages of 16,000 bytes."""
+    return data(stream_id, (message(bytes(16_000)) * (size // 16_005 + 1))[:size])
+
+
+def test_who_overruns_the_window_of_a_stream_loses_that_call(run: Run) -> None:
+    """A stream that nobody reads is not opened again; one byte beyond its window is too much."""
+
+    async def main() -> None:
+        async with serving(LARGE) as served, served.client() as client:
+            await client.send(begin(1, "/deaf") + unread(1, STREAM_WINDOW_BYTES))
+            await client.heard()
+            assert 1 not in client.window_told
+            assert served.server.call_count == 1
+            held_bytes = served.server.partial.total_bytes
+            assert held_bytes < 2 * STREAM_WINDOW_BYTES
+            await client.send(data(1, b"x"))
+            reset = {"reset": str(int(H2Error.FLOW_CONTROL_ERROR))}
+            assert await client.answer(1) == (b"", reset)
+            await client.send(unread(1, STREAM_WINDOW_BYTES) + call(3, "/echo", b"x"))
+            assert (await client.answer(3))[0] == message(b"x")
+            assert not served.server.partial.total_bytes
+
+    run(main())
+
+
+def test_who_overruns_the_window_of_all_streams_is_closed(run: Run) -> None:
+    async def main() -> None:
+        async with serving(LARGE) as served, served.client() as client:
+            count = CONNECTION_WINDOW_BYTES // STREAM_WINDOW_BYTES
+            ids = range(1, 2 * count + 1, 2)
+            for stream_id in ids:
+                await client.send(begin(stream_id, "/deaf") + unread(stream_id, MIB))
+            await client.heard()
+            assert served.server.call_count == count
+            assert client.window_told == {0: CONNECTION_WINDOW_BYTES - frames.WINDOW_BYTES}
+            assert served.server.partial.total_bytes < 2 * CONNECTION_WINDOW_BYTES
+            await client.send(begin(2 * count + 1, "/deaf") + data(2 * count + 1, b"x"))
+            assert await client.farewell() == H2Error.FLOW_CONTROL_ERROR
+            await until(lambda: not served.listener.connection_count)
+            assert not served.server.partial.total_bytes
+            await served.check()
+
+    run(main())
+
+
+def test_a_stream_that_is_read_is_opened_again(run: Run) -> None:
+    """More than both windows, through a method that reads what comes."""
+
+    async def main() -> None:
+        async with serving(LARGE) as served, served.client() as client:
+            await client.send(begin(1, "/both") + window(MIB))
+            sent = 0
+            while sent < CONNECTION_WINDOW_BYTES + MIB:
+                while sent + 160_050 > STREAM_WINDOW_BYTES + client.window_told.get(1, 0):
+                    await client.until(FrameKind.WINDOW_UPDATE)
+                await client.send(data(1, message(bytes(16_000)) * 10))
+                sent += 160_050
+            await until(lambda: len(served.both.heard) == sent // 16_005)
+            await client.send(frames.reset(1, H2Error.CANCEL))
+            await until(lambda: not served.server.call_count)
 
     run(main())

@@ -14,8 +14,10 @@ import pytest
 
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
-from flintmq.net.servers.mixed_listener import ListenerLimits, MixedListener, listen_mixed
-from support.net.support import HERE, Run
+from flintmq.net.refusals import Refusals
+from flintmq.net.servers.accepting import SERVER_LIMITS, ServerLimits
+from flintmq.net.servers.mixed_listener import MixedListener, listen_mixed
+from support.net.support import HERE, Run, until
 
 WAIT_S = 60.0
 
@@ -41,11 +43,15 @@ class Echo(asyncio.Protocol):
     def abort(self, _reason: str) -> None:
         if self._transport is not None:
             self._transport.abort()
+        elif not self.ended.done():
+            self.ended.set_result(None)
 
 
 @asynccontextmanager
-async def listening(limits: ListenerLimits | None = None) -> AsyncIterator[MixedListener]:
-    listener = listen_mixed(HERE, tls=None, alpn="h2", limits=limits)
+async def listening(
+    limits: ServerLimits = SERVER_LIMITS, refusals: Refusals | None = None
+) -> AsyncIterator[MixedListener]:
+    listener = listen_mixed(HERE, tls=None, alpn="h2", limits=limits, refusals=refusals)
     try:
         listener.open(Echo)
         yield listener
@@ -85,17 +91,54 @@ def test_a_stop_ends_connections(run: Run) -> None:
     run(main())
 
 
-def test_connections_beyond_the_limit_are_refused(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        (ServerLimits(2), "connectionsMax"),
+        (ServerLimits(10, connections_per_address_max=2), "connectionsPerAddressMax"),
+    ],
+)
+def test_connections_beyond_a_limit_are_refused_and_counted(
+    run: Run, limits: ServerLimits, name: str
+) -> None:
+    """The limits and counters are those of the ports of the remoting protocol."""
+
     async def main() -> None:
-        async with listening(ListenerLimits(connections_max=1)) as listener:
-            async with asyncio.timeout(WAIT_S):
-                first, writer = await connect(listener)
-                writer.write(b"x")
-                assert await first.readexactly(1) == b"x"
-                second, other = await connect(listener)
-                assert await second.read() == b""
-                writer.close()
-                other.close()
+        refusals = Refusals()
+        async with listening(limits, refusals) as listener, asyncio.timeout(WAIT_S):
+            first, writer = await connect(listener)
+            _, second = await connect(listener)
+            third, other = await connect(listener)
+            assert await third.read() == b""
+            assert refusals.counts == {name: 1}
+            writer.write(b"x")
+            assert await first.readexactly(1) == b"x"
+            second.close()
+            await until(lambda: listener.connection_count == 1)
+            fourth, last = await connect(listener)
+            last.write(b"y")
+            assert await fourth.readexactly(1) == b"y"
+            for each in (writer, other, last):
+                each.close()
+
+    run(main())
+
+
+def test_another_address_is_let_in_when_one_has_all_it_may_have(run: Run) -> None:
+    async def main() -> None:
+        limits = ServerLimits(10, connections_per_address_max=1)
+        async with listening(limits) as listener, asyncio.timeout(WAIT_S):
+            _, first = await connect(listener)
+            refused, second = await connect(listener)
+            assert await refused.read() == b""
+            where = listener.address
+            reader, third = await asyncio.open_connection(
+                where.host, where.port, local_addr=("127.0.0.2", 0)
+            )
+            third.write(b"x")
+            assert await reader.readexactly(1) == b"x"
+            for each in (first, second, third):
+                each.close()
 
     run(main())
 

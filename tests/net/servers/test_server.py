@@ -13,7 +13,8 @@ from flintmq.net.address import Address
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
 from flintmq.net.limits import ChannelLimits
-from flintmq.net.servers.server import ServerLimits, serve, serve_commands
+from flintmq.net.servers.accepting import ServerLimits
+from flintmq.net.servers.server import serve, serve_commands
 from flintmq.protocol.command import Command, answer, request
 from flintmq.protocol.frame import Frame
 from flintmq.protocol.wire import decode_command, encode_command

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flintmq.errors import MalformedHeader
-from flintmq.protocol.http2.hpack import HeaderReader
+from flintmq.errors import BodyTooLarge, MalformedHeader
+from flintmq.protocol.http2.h2_frames import H2Fault
+from flintmq.protocol.http2.hpack import FIELD_BYTES, HeaderReader
 from flintmq.protocol.http2.huffman import unpack
 
 WWW = "www.example.com"
@@ -90,20 +91,24 @@ def test_what_is_no_block_is_refused(block: bytes) -> None:
 
 
 def test_a_small_block_does_not_become_large_metadata() -> None:
+    """A block that is too large is refused when it was read, a bomb as soon as it is known."""
     reader = HeaderReader(16_384)
     reader.read(literal("x", "v" * 120))
 
-    with pytest.raises(MalformedHeader, match="16384"):
-        reader.read(bytes([0x80 | 62]) * 1_000)
+    with pytest.raises(BodyTooLarge, match="16384"):
+        reader.read(bytes([0x80 | 62]) * 200 + literal("y", "w"))
+    assert reader.read(indexed(62) + indexed(63)) == [("y", "w"), ("x", "v" * 120)]
+    with pytest.raises(H2Fault, match="too large"):
+        reader.read(bytes([0x80 | 62]) * 16_000)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(block: bytes) -> None:
     try:
         fields = HeaderReader(1_000).read(block)
-    except MalformedHeader:
+    except (MalformedHeader, BodyTooLarge, H2Fault):
         return
-    assert sum(len(name) + len(value) for name, value in fields) <= 1_000
+    assert sum(len(name) + len(value) + FIELD_BYTES for name, value in fields) <= 1_000
 
 
 @given(st.binary(max_size=40))

@@ -34,6 +34,8 @@ def spark(scratch: str, kind: str = LakeFormat.PARQUET) -> SparkSession:
     lakes = {name: text for name, text in lake_settings(kind).items() if name != JARS_PACKAGES}
     settings = {
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.databricks.delta.snapshotPartitions": 2,
         "spark.local.dir": scratch,
         "spark.sql.streaming.minBatchesToRetain": 10_000,
         "spark.sql.warehouse.dir": scratch,

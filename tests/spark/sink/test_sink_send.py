@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from flintmq.arrow.reading.access import Access
-from flintmq.client.producer.threaded_producer import Producer
+from flintmq.client.producer.packing_producer import PackingProducer
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.errors import BodyTooLarge, InvalidSetting, Unreachable
@@ -33,7 +33,7 @@ def send_all(
 ) -> Sending:
     chosen = SinkOptions(Access(tuple(servers.namesrv.split(";"))), **options)  # type: ignore[arg-type]  # all of these are numbers
     with (
-        Producer(chosen.group, **chosen.producer_settings()) as producer,
+        PackingProducer(chosen.group, **chosen.producer_settings()) as producer,
         Sending(producer, chosen, turn) as sending,
     ):
         for row in rows:
@@ -123,7 +123,7 @@ def test_rows_with_one_sharding_key_go_where_a_producer_sends_them_in_order(
     )
 
     stored = by_queue(broker.messages(topic))
-    with Producer("judge", namesrv=broker.namesrv) as producer:
+    with PackingProducer("judge", namesrv=broker.namesrv) as producer:
         queues = producer.queues(topic)
     for queue_id, rows in stored.items():
         assert rows == sorted(rows)

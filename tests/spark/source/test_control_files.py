@@ -94,18 +94,19 @@ def test_only_the_user_can_use_the_directory_of_a_source(
     assert Path(finished[0].directory).stat().st_mode & 0o077 == 0
 
 
-def test_a_source_process_ignores_sigterm_and_no_other_process_does() -> None:
+def test_a_source_process_ignores_sigterm_and_collects_seldom_and_no_other_does() -> None:
     script = (
-        "import signal, sys; from types import SimpleNamespace as S;"
-        "from flintmq.spark.source.control_files import SOURCE_MODULE, ignore_sigterm;"
-        "ignore_sigterm(); print(signal.getsignal(signal.SIGTERM).name);"
+        "import gc, signal, sys; from types import SimpleNamespace as S;"
+        "from flintmq.spark.source.control_files import SOURCE_MODULE, become_source_process;"
+        "become_source_process(); print(signal.getsignal(signal.SIGTERM).name);"
         "sys.modules['__main__'].__spec__ = S(name=SOURCE_MODULE);"
-        "ignore_sigterm(); print(signal.getsignal(signal.SIGTERM).name)"
+        "print(gc.get_threshold()[0] > 10_000); become_source_process();"
+        "print(signal.getsignal(signal.SIGTERM).name, gc.get_threshold()[0] > 10_000)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["SIG_DFL", "SIG_IGN"]
+    assert done.stdout.split() == ["SIG_DFL", "False", "SIG_IGN", "True"]
 
 
 @pytest.mark.parametrize("is_stopped_at_once", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from benchmarks.spark_scale import Scale, measure
+from benchmarks.simulated_cluster import SimulatedCluster
+from benchmarks.spark_scale import Scale, measure, options_over, recover
 
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.spark.options.source_options import Limits
+from flintmq.spark.source.stream_driver import StreamDriver
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.source.stream_plan import StreamPlan
 
@@ -36,6 +39,7 @@ def test_requests_grow_with_topics_and_brokers_and_not_with_queues(
     assert large.trigger_requests == 2 * large.topics
     assert large.start_requests <= TIMES * small.start_requests
     assert large.recover_requests <= TIMES * small.recover_requests + FIXED
+    assert large.recover_requests <= 3 * large.topics + FIXED, "plan and commits share routes"
 
 
 def test_commits_are_one_for_each_queue_that_was_read(sizes: tuple[Scale, Scale]) -> None:
@@ -76,3 +80,33 @@ def test_a_plan_looks_up_the_last_ends_a_fixed_number_of_times(
 
     assert found.message_count == 1
     assert len(reads) <= 4, "each makes a table of all queues"
+
+
+def test_a_recovery_compares_queues_in_proportion_to_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are kept in their order: to sort them anew would cost more the more there are."""
+    plain, compared = QueueRef.__lt__, [0]
+
+    def counted(one: QueueRef, other: QueueRef) -> bool:
+        compared[0] += 1
+        return plain(one, other)
+
+    monkeypatch.setattr(QueueRef, "__lt__", counted)
+
+    def comparisons(queue_count: int) -> int:
+        cluster = SimulatedCluster(8, queue_count // 10, end=100)
+        options = options_over(cluster)
+        first = StreamDriver(options)
+        text = json.dumps(first.latest(first.initial()).to_json())
+        first.close()
+        again = StreamDriver(options)
+        compared[0] = 0
+        recover(again, text)
+        again.close()
+        return compared[0]
+
+    small, large = comparisons(400), comparisons(400 * TIMES)
+
+    assert 400 < small < 400 * 12
+    assert large < TIMES * small * 1.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -105,7 +106,7 @@ def test_a_batch_is_cut_into_tasks_by_queue(broker: EmbeddedBroker) -> None:
 def test_a_queue_that_is_added_starts_with_its_oldest_message(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.route_cache.ROUTE_MS", 0)
     create_topic(broker, "growing", 1)
     with driver(broker, subscribe="growing") as source:
         offset = source.latest(source.initial())
@@ -126,7 +127,7 @@ def _queues(servers: EmbeddedBroker, topic: str) -> list[QueueRef]:
 def test_a_stream_survives_the_removal_of_a_queue_that_it_was_assigned(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flintmq.arrow.reading.cluster_queues.ROUTE_MS", 0)
+    monkeypatch.setattr("flintmq.arrow.reading.route_cache.ROUTE_MS", 0)
     create_topic(broker, "fading", 2)
     chosen = f'{{"fading": {{"{BROKER}": [0, 1]}}}}'
     with driver(broker, assign=chosen, failOnDataLoss=False) as source:
@@ -138,6 +139,34 @@ def test_a_stream_survives_the_removal_of_a_queue_that_it_was_assigned(
         found = until_new(source, first)
 
     assert spans(found)[0] == (0, 1)
+
+
+def test_an_idle_source_reads_the_same_offset_once(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker, "read-once", 2)
+    monkeypatch.setattr(stream_driver, "IDLE_MS", 1)
+    given = {"namesrv": broker.namesrv, "subscribe": "read-once"}
+    reader = StreamReader(SourceOptions.parse(given, stream=True))
+    read: list[Any] = []
+    plain = StreamOffset.from_json
+
+    def counting(tree: dict[str, Any]) -> StreamOffset:
+        read.append(tree)
+        return plain(tree)
+
+    monkeypatch.setattr(StreamOffset, "from_json", counting)
+    try:
+        start = reader.initialOffset()
+        for _ in range(5):
+            asked = json.loads(json.dumps(start))
+            assert reader.latestOffset(asked, reader.getDefaultReadLimit()) == start
+        send(broker, "read-once", ["a"])
+        wait_for(lambda: reader.latestOffset(start, reader.getDefaultReadLimit()) != start)
+    finally:
+        reader.stop()
+
+    assert read == [start]
 
 
 def test_an_idle_source_asks_few_questions(broker: EmbeddedBroker) -> None:

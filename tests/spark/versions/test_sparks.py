@@ -25,6 +25,7 @@ from flintmq.spark.environment.requirements import (
     pyspark_version,
 )
 from support.client.support import stored
+from support.spark.schemas import AVRO, avro_body
 from support.spark.support import (
     Sink,
     bodies,
@@ -310,3 +311,47 @@ def test_a_loop_keeps_limits_and_goes_on_from_its_checkpoint(
     assert max(len(rows) for _, rows in batches) == 4
     assert sorted(text for _, rows in [first, *batches[2:]] for text in rows) == [*sent, "late"]
     assert lag(broker, "loopers") == 0
+
+
+@row("flintmq.spark.decode")
+def test_bodies_become_columns(spark: SparkSession) -> None:
+    rows = [(0, b'{"order":"o-1","amount":1.5}'), (1, b"no order")]
+    frame = spark.createDataFrame(rows, "queue_offset BIGINT, body BINARY")
+
+    decoded = flintmq.spark.decode(frame, "order STRING NOT NULL, amount DOUBLE")
+
+    good, bad = decoded.orderBy("queue_offset").collect()
+    assert (good.order, good.amount, good.decode_error) == ("o-1", 1.5, None)
+    assert (bad.order, bytes(bad.body)) == (None, b"no order")
+    assert bad.decode_error == "the body is no JSON object"
+
+
+@row("flintmq.spark.decode of Avro and Protobuf", since="4.1")
+def test_binary_bodies_become_columns_or_it_is_said_that_they_cannot(spark: SparkSession) -> None:
+    rows = [(0, avro_body("o-1")), (1, b"no order")]
+    frame = spark.createDataFrame(rows, "queue_offset BIGINT, body BINARY")
+
+    if pyspark_version() < (4, 1):
+        with pytest.raises(InvalidSetting, match=r"pyspark 4\.1 or newer is needed for bodies of"):
+            flintmq.spark.decode(frame, AVRO)
+        return
+    good, bad = flintmq.spark.decode(frame, AVRO).orderBy("queue_offset").collect()
+    assert (good.order, good.decode_error) == ("o-1", None)
+    assert (bad.order, bytes(bad.body)) == (None, b"no order")
+
+
+@row("flintmq.spark.lake")
+def test_a_lake_has_each_message_once(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    sent, to = filled(broker, "kept"), str(tmp_path / "lake")
+
+    for late in (None, "late"):
+        if late is not None:
+            send(broker, "kept", [late])
+        written = flintmq.spark.lake(spark, "kept", to, until_now=True, namesrv=broker.namesrv)
+        assert written.await_termination(120)
+
+    assert bodies(spark.read.parquet(to)) == [*sent, "late"]
+    assert flintmq.spark.compact(spark, to).files_after == 1
+    assert bodies(spark.read.parquet(to)) == [*sent, "late"]

@@ -72,6 +72,10 @@ class Arena:
     def namesrv(self) -> str:
         return self.victim.namesrv
 
+    @property
+    def grpc(self) -> str:
+        return self.victim.grpc
+
     @contextmanager
     def attack(
         self, name: str, *, cpu_s: float, grow_mb: float = 100.0, keep_mb: float = 50.0

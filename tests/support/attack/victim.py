@@ -74,6 +74,7 @@ class Victim:
             self.process.stdout.close()
             raise NotStarted(self.process.returncode, self.log().decode(errors="replace"))
         self.namesrv, self.broker = str(found["namesrv"]), str(found["broker"])
+        self.grpc = str(found["grpc"] or "")
 
     # What it costs
 

@@ -187,21 +187,42 @@ class Waiting:
             raise
 
 
+class Both:
+    """A method whose one task says hello and what it was told, while another one listens."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    async def __call__(self, asked: GrpcCall) -> None:
+        listening = asyncio.ensure_future(self._listen(asked))
+        await asked.send(b"hello")
+        await listening
+        for said in self.heard:
+            await asked.send(said)
+        asked.end()
+
+    async def _listen(self, asked: GrpcCall) -> None:
+        async for said in asked.messages():
+            self.heard.append(said)
+
+
 class Served(NamedTuple):
     """A server, where it listens, and its methods that wait: ``/wait``, and ``/deaf`` of many."""
 
     server: GrpcServer
     listener: MixedListener
     waiting: Waiting
+    both: Both
 
     @property
     def where(self) -> str:
         return str(self.listener.address)
 
     @asynccontextmanager
-    async def client(self, *, receive_bytes: int = 0) -> AsyncIterator[H2Client]:
+    async def client(self, *, receive_bytes: int = 0, source: str = "") -> AsyncIterator[H2Client]:
         """A connection that has begun."""
-        async with bare_client(self.listener.address, receive_bytes=receive_bytes) as peer:
+        where = self.listener.address
+        async with bare_client(where, receive_bytes=receive_bytes, source=source) as peer:
             await peer.send(frames.PREFACE + frames.settings({}))
             yield H2Client(peer)
 
@@ -216,8 +237,9 @@ class Served(NamedTuple):
 
 @asynccontextmanager
 async def serving(limits: H2Limits = LIMITS, calls_max: int = 10_000) -> AsyncIterator[Served]:
-    waiting = Waiting()
+    waiting, both = Waiting(), Both()
     methods = {
+        "/both": GrpcMethod(both, takes_many=True),
         "/echo": GrpcMethod(echo),
         "/many": GrpcMethod(many),
         "/talk": GrpcMethod(talk, takes_many=True),
@@ -230,9 +252,10 @@ async def serving(limits: H2Limits = LIMITS, calls_max: int = 10_000) -> AsyncIt
     listener.open(server.connection)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            yield Served(server, listener, waiting)
+            yield Served(server, listener, waiting, both)
     finally:
         await server.stop(0)
         await listener.stop()
     assert not server.call_count
     assert not server.partial.total_bytes
+    assert not server.unread.total_bytes

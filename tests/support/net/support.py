@@ -163,9 +163,13 @@ async def bare_listener() -> AsyncIterator[BareListener]:
 
 
 @asynccontextmanager
-async def bare_client(address: Address, *, receive_bytes: int = 0) -> AsyncIterator[BarePeer]:
+async def bare_client(
+    address: Address, *, receive_bytes: int = 0, source: str = ""
+) -> AsyncIterator[BarePeer]:
     """A connection to a server; ``receive_bytes`` keeps the system's own buffer small."""
     sock = socket.socket()
+    if source:
+        sock.bind((source, 0))
     if receive_bytes:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer = BarePeer(sock)

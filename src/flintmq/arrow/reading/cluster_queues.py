@@ -3,9 +3,7 @@
 Names of topics and groups are those of the brokers, with their namespace.
 
 Routes are cached for a short while.  A broker that does not answer may have moved: the routes of
-its topics are fetched again and it is asked once more, a few times, before its error is raised.  A
-topic that the name servers do not know keeps its last route, because a name server that was just
-started knows none; the brokers decide whether the topic was deleted.
+its topics are fetched again and it is asked once more, a few times, before its error is raised.
 
 Not thread-safe.
 
@@ -20,7 +18,8 @@ from typing import Final, TypeVar
 
 from flintmq.arrow.reading.access import CLIENT_ID, Access
 from flintmq.arrow.reading.queue_source import QueueSurvey
-from flintmq.core.admin.cluster import fetch_cluster, readable_brokers
+from flintmq.arrow.reading.route_cache import RouteCache
+from flintmq.core.admin.cluster import fetch_cluster
 from flintmq.core.admin.topics import TopicKind, groups_of_topic, list_topics
 from flintmq.core.ask import ASK_MS, ask
 from flintmq.core.conversation import Conversation
@@ -32,8 +31,6 @@ from flintmq.core.routes import fetch_route, fetch_topic_names
 from flintmq.errors import BrokerRefused, FlintError, NoRoute, Unreachable
 from flintmq.model.group import retry_topic
 from flintmq.model.queue import Extent, QueueOffset, QueueRef
-from flintmq.model.route import Route
-from flintmq.net.clock import monotonic_ms
 from flintmq.net.side_by_side import hold_all
 from flintmq.protocol.bodies.stats import TopicStats
 from flintmq.protocol.codes import RequestCode, ResponseCode
@@ -42,17 +39,8 @@ from flintmq.protocol.headers.common_headers import OfTopic
 T = TypeVar("T")
 K = TypeVar("K")
 
-ROUTE_MS: Final = 5_000
-"""The age at which a route is fetched again.  Added queues are found within this time."""
-
-ROUTE_EACH_MS: Final = 10
-"""Added for every topic: thousands of routes are not fetched again while one plan is made."""
-
 MISSED_ROUTE_MS: Final = 500
-"""The same for a route that lacks queues it had before: their broker may be back."""
-
-LONG_AGO_MS: Final = -(1 << 62)
-"""When a route was fetched that has to be fetched again."""
+"""The age at which a route is fetched again that lacks queues it had: their broker may be back."""
 
 TRIES: Final = 3
 """Attempts for a broker that does not answer."""
@@ -64,9 +52,9 @@ PAUSE_MS: Final = 100
 class ClusterQueues:
     """The queues behind name servers."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, routes: RouteCache | None = None) -> None:
         self._line = access.open()
-        self._routes: dict[str, tuple[Route, int]] = {}
+        self._routes = RouteCache() if routes is None else routes
         self._committed: dict[tuple[str, QueueRef], QueueOffset] = {}
         self._known: set[tuple[str, str]] = set()
 
@@ -81,14 +69,11 @@ class ClusterQueues:
 
     def queues(self, topics: Collection[str]) -> tuple[QueueRef, ...]:
         self._look_up({*topics})
-        return tuple(sorted(self._readable(topics)))
+        return tuple(self._routes.queues(topics))
 
     def origin(self, queue: QueueRef) -> str:
-        self._look_up({queue.topic})
-        address = readable_brokers(self._routes[queue.topic][0]).get(queue.broker)
-        if address is None:
-            raise NoRoute(queue.topic, f"nothing is known of its broker {queue.broker}")
-        return address
+        self._look_up((queue.topic,))
+        return self._routes.address(queue)
 
     # Extents
 
@@ -101,7 +86,7 @@ class ClusterQueues:
     def survey(self, queues: Collection[QueueRef]) -> QueueSurvey:
         """Extents from every broker that answers.  One request for each topic and broker."""
         known = self._still_there(queues)
-        places = sorted({(queue.topic, queue.broker) for queue in known})
+        places = dict.fromkeys((queue.topic, queue.broker) for queue in known)
         asked = self._ask_all(
             [QueueRef(topic, broker, 0) for topic, broker in places], _topic_extents
         )
@@ -216,7 +201,7 @@ class ClusterQueues:
             if not left or attempt == TRIES - 1:
                 break
             time.sleep((PAUSE_MS << attempt) / 1000)
-            self._expire({queue.topic for queue in left})
+            self._routes.expire({queue.topic for queue in left})
         return outcomes
 
     def _require(self, outcomes: Mapping[K, T | FlintError]) -> dict[K, T]:
@@ -232,41 +217,21 @@ class ClusterQueues:
     def _still_there(self, queues: Collection[QueueRef]) -> list[QueueRef]:
         topics = {queue.topic for queue in queues}
         self._look_up(topics)
-        there = self._readable(topics)
+        there = set(self._routes.queues(topics))
         if missing := {queue.topic for queue in queues if queue not in there}:
             self._look_up(missing, MISSED_ROUTE_MS)
-            there = self._readable(topics)
+            there = set(self._routes.queues(topics))
         return [queue for queue in queues if queue in there]
-
-    def _readable(self, topics: Collection[str]) -> set[QueueRef]:
-        return {
-            queue for topic in topics for queue in self._routes[topic][0].subscribe_queues(topic)
-        }
 
     # Routes
 
     def _look_up(self, topics: Collection[str], age_ms_max: int | None = None) -> None:
         """Fetch the routes of topics that have none, or one that is too old."""
-        now_ms = monotonic_ms()
-        if age_ms_max is None:
-            age_ms_max = ROUTE_MS + ROUTE_EACH_MS * len(self._routes)
-        stale = sorted(
-            topic
-            for topic in topics
-            if topic not in self._routes or now_ms - self._routes[topic][1] >= age_ms_max
-        )
-        if not stale:
-            return
-        asked = [fetch_route(self._line.namesrv, topic, ASK_MS) for topic in stale]
-        for topic, outcome in zip(stale, hold_all(self._line, asked), strict=True):
-            if isinstance(outcome, Route):
-                self._routes[topic] = outcome, now_ms
-            elif topic in self._routes:
-                self._routes[topic] = self._routes[topic][0], now_ms
-            elif isinstance(outcome, FlintError):
-                raise outcome
-            else:
-                raise self._missing(topic)
+        if stale := self._routes.stale(topics, age_ms_max):
+            try:
+                self._routes.fetch(stale, self._line, self._line.namesrv)
+            except NoRoute as error:
+                raise self._missing(error.topic) from None
 
     def _missing(self, topic: str) -> NoRoute | Unreachable:
         """The error for a topic without a route.  Before any broker is there, no topic has one."""
@@ -276,12 +241,6 @@ class ClusterQueues:
         near = nearest_topic(topic, self._line.hold(fetch_topic_names(namesrv, ASK_MS)))
         guess = f"; did you mean {near!r}?" if near else ""
         return NoRoute(topic, f"no broker has such a topic{guess}")
-
-    def _expire(self, topics: Collection[str]) -> None:
-        """Have the routes of these topics fetched before they are used next."""
-        for topic in topics:
-            if topic in self._routes:
-                self._routes[topic] = self._routes[topic][0], LONG_AGO_MS
 
 
 def _topic_extents(address: str, place: QueueRef) -> Conversation[dict[int, Extent]]:

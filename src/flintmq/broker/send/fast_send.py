@@ -21,14 +21,15 @@ import msgspec
 from msgspec.structs import replace
 
 from flintmq.broker.send.seen_sends import FastSender, KnownHeader, KnownText
-from flintmq.broker.send.send_answer import SentFrame, id_prefix, message_ids
-from flintmq.broker.send.send_batch import looked_at, looked_up, split_checked
+from flintmq.broker.send.send_answer import SentFrame, message_ids
+from flintmq.broker.send.send_batch import looked_at, split_checked
 from flintmq.broker.send.send_checks import MULTI_TAG
 from flintmq.broker.send.send_properties import plain_string, waits_for_disk
 from flintmq.broker.send.sent_group import SentGroup
 from flintmq.broker.state.broker_state import BrokerState
 from flintmq.broker.tables.names import name_fault
 from flintmq.errors import FlintError
+from flintmq.kernel.python.batches import rest_of_all
 from flintmq.model import properties as names
 from flintmq.model.broker_role import BrokerRole
 from flintmq.model.group import is_retry_topic
@@ -110,6 +111,7 @@ class QuickSends:
             frames, start, sender.forms, sender.head_bytes, self._body_bytes_max, now_ms
         )
         if found.taken:
+            group.batches += found.batches
             for topic, is_fifo, sizes in found.sizes:
                 (group.fifo_sizes if is_fifo else group.sizes).setdefault(topic, []).extend(sizes)
             group.body_bytes += found.body_bytes
@@ -185,32 +187,18 @@ class QuickSends:
         group: SentGroup,
         now_ms: int,
     ) -> bool:
-        born_ms, unique_id, _ = values
+        born_ms, unique_id, opaque = values
         state, pattern = self._state, known.pattern
         common = text.before + unique_id + text.after
         found_by = {**text.found_by, names.UNIQ_KEY: str(unique_id, "ascii")}
-        if not state.config.store.serves_light:
-            laid = self._plain.append_plain_batch(
-                pattern,
-                body,
-                common,
-                int(born_ms),
-                sender.born_host,
-                id_prefix=id_prefix(state.host),
-                found_by=lambda rest: looked_up(rest, found_by),
-                now_ms=now_ms,
-            )
-            if laid is not None:
-                count, octets = len(laid.codes), len(laid.records)
-                queue_offset = self._plain.next_offset(pattern) - count
-                self._took_batch(known, values, group, laid.ids, queue_offset)
-                self._count_batch(known, group, count, octets, len(body))
-                return True
         try:
             parts = split_checked(body, pattern.topic, common, state.config.store)
             if parts is None:
                 return False
-            codes, keys = looked_at(parts.properties, found_by)
+            rest = rest_of_all(parts.properties)
+            codes, keys = looked_at(parts.properties, found_by, rest)
+            if rest is not None and not state.config.store.serves_light:
+                text.learn_rest(rest, codes[0], tuple(keys[0][1:]))
             batch = self._plain.append_batch(
                 pattern,
                 parts,
@@ -225,31 +213,16 @@ class QuickSends:
             return False
         log_offsets, queue_offset, stop = batch
         ids = message_ids(state.host, log_offsets).encode()
-        self._took_batch(known, values, group, ids, queue_offset)
-        self._count_batch(known, group, len(log_offsets), stop - log_offsets[0], len(body))
-        return True
-
-    def _took_batch(
-        self,
-        known: KnownHeader,
-        values: tuple[bytes, bytes, bytes],
-        group: SentGroup,
-        ids: bytes,
-        queue_offset: int,
-    ) -> None:
-        _, unique_id, opaque = values
         if not known.is_oneway:
             group.opaques.append(opaque)
             group.frames.append(known.answer.fill(ids, queue_offset, unique_id, opaque))
-
-    def _count_batch(
-        self, known: KnownHeader, group: SentGroup, count: int, size_bytes: int, body_bytes: int
-    ) -> None:
-        group.stop = self._plain.staged_to
-        group.batches.append((known.pattern.topic, count, size_bytes))
+        count, size_bytes = len(log_offsets), stop - log_offsets[0]
+        group.stop = stop
+        group.batches.append((pattern.topic, count, size_bytes))
         for meter in group.meters:
             meter.pay(count, size_bytes)
-        group.body_bytes += body_bytes
+        group.body_bytes += len(body)
+        return True
 
     def _find(
         self, frame: Frame, cut: SendCut, sender: FastSender

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from flintmq.broker.requests.peer import Peer
 from flintmq.broker.send.send_answer import SentFrame
 from flintmq.broker.send.send_batch import FOUND_BY
-from flintmq.kernel.python.sends import SendForm
+from flintmq.kernel.layout import RECORD_BYTES_MIN
+from flintmq.kernel.python.send_forms import BatchForm, SendForm
 from flintmq.model import properties as names
 from flintmq.model.java_hash import tags_code
 from flintmq.protocol.headers.send_cut import SendMould
@@ -21,6 +22,10 @@ from flintmq.store.queues.dispatch import keys_of
 
 MOULDS_MAX = 64
 """Headers tried first, of one connection."""
+
+RESTS_MAX = 16
+REST_BYTES_MAX = 512
+"""What is known of the properties of messages in batches, for each text of a header."""
 
 
 class FastSender:
@@ -32,7 +37,7 @@ class FastSender:
         self.peer = peer
         self.born_host = packed_host(peer.host)
         self.moulds: dict[bytes, tuple[SendMould, KnownHeader, KnownText]] = {}
-        self.forms: dict[bytes, SendForm] = {}  # of those that send one message
+        self.forms: dict[bytes, SendForm] = {}  # the same, for the kernel
         self.head_bytes = 0
         self.true_for: object = None
 
@@ -45,8 +50,7 @@ class FastSender:
             self.forms.clear()
             self.true_for = true_for
         self.moulds[mould.head] = mould, known, text
-        if not known.is_batch:
-            self.forms[mould.head] = form_of(mould, known, text, self.born_host)
+        self.forms[mould.head] = form_of(mould, known, text, self.born_host)
         self.head_bytes = len(mould.head)
 
 
@@ -74,7 +78,7 @@ class KnownHeader:
 class KnownText:
     """Properties that were seen before, around a unique id of ``id_bytes``."""
 
-    __slots__ = ("after", "before", "found_by", "id_bytes", "is_fifo", "keys", "tags_code")
+    __slots__ = ("after", "before", "found_by", "id_bytes", "is_fifo", "keys", "rests", "tags_code")
 
     def __init__(
         self, before: bytes, after: bytes, id_bytes: int, properties: Mapping[str, str]
@@ -86,11 +90,25 @@ class KnownText:
         self.tags_code = tags_code(properties.get(names.TAGS))
         self.keys = keys_of(properties)[1:]
         self.found_by = {name: properties[name] for name in FOUND_BY if name in properties}
+        self.rests: dict[bytes, tuple[int, tuple[str, ...]]] = {}
+        """Of messages in a batch: the tags code, and the keys besides the id that all share."""
+
+    def learn_rest(self, rest: bytes, tags_code: int, keys: tuple[str, ...]) -> None:
+        """Properties of messages in a batch, without their ids, were looked at."""
+        if len(rest) <= REST_BYTES_MAX:
+            if len(self.rests) >= RESTS_MAX:
+                self.rests.clear()
+            self.rests[rest] = tags_code, keys
 
 
 def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: bytes) -> SendForm:
     """All that is known of such sends, as the kernel takes it."""
     pattern = known.pattern
+    batch = None
+    if known.is_batch:
+        common_bytes = len(text.before) + text.id_bytes + len(text.after)
+        each_bytes = RECORD_BYTES_MIN + len(pattern.topic) + common_bytes
+        batch = BatchForm(text.rests, known.answer.id_prefix, each_bytes)
     magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
     return SendForm(
         *mould.pieces,
@@ -108,4 +126,5 @@ def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: by
         pattern.queue,
         text.is_fifo,
         None if known.is_oneway else known.answer.pieces,
+        batch,
     )

@@ -51,11 +51,6 @@ def message_id(host: Host, log_offset: LogOffset) -> str:
     return "%s%016X" % (_id_prefix(host.packed, host.port), log_offset)  # noqa: UP031  # faster
 
 
-def id_prefix(host: Host) -> bytes:
-    """What the ids of all messages stored at ``host`` begin with."""
-    return _id_prefix(host.packed, host.port).encode()
-
-
 def message_ids(host: Host, log_offsets: Sequence[int]) -> str:
     """The offset message ids of many records, joined by commas."""
     prefix = bytes.fromhex(_id_prefix(host.packed, host.port))
@@ -98,10 +93,11 @@ class SentFrame:
     That of a batch has room for any number of message ids.
     """
 
-    __slots__ = ("_template", "pieces")
+    __slots__ = ("_template", "id_prefix", "pieces")
 
     def __init__(self, state: BrokerState, queue_id: int, *, is_batch: bool = False) -> None:
         offset_id = message_id(state.host, _OFFSET)
+        self.id_prefix = offset_id[:-16].encode()
         answer = sent_answer(state, offset_id, queue_id, _PLACE, _UNIQUE_ID)
         (frame,) = encode_answer(_OPAQUE, answer)
         rest = bytes(frame[PREFIX.size :]).replace(b"%", b"%%")
@@ -118,7 +114,7 @@ class SentFrame:
         self._template = template + rest + b"%b" + end
         pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
         one, two, three, four, five = pieces
-        self.pieces = one + offset_id[:-16].encode(), two, three, four, five
+        self.pieces = one + self.id_prefix, two, three, four, five
         """What stands around log offset, queue offset, unique id and opaque number."""
 
     def fill(

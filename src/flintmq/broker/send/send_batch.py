@@ -56,6 +56,9 @@ _SEPARATOR = b"\x02"
 FOUND_BY = (names.TAGS, names.KEYS, names.UNIQ_KEY)
 """What a record is filtered and found by."""
 
+_FOUND_BY = tuple(f"{name}\x01".encode() for name in FOUND_BY)
+_ID_START = f"{names.UNIQ_KEY}\x01"
+
 
 def store_batch(
     request: SendRequest, topic: TopicConfig, state: BrokerState, peer: Peer, now_ms: int
@@ -86,7 +89,8 @@ def store_batch(
         raise illegal(state)
     message = new_message(request, topic, properties, state, peer)
     found_by = {name: properties[name] for name in FOUND_BY if name in properties}
-    codes, keys = looked_at(parts.properties, found_by)
+    rest = rest_of_all(parts.properties) if names.UNIQ_KEY in found_by else None
+    codes, keys = looked_at(parts.properties, found_by, rest)
     batch = state.log.plain.append_batch(
         pattern_of(
             message.topic,
@@ -200,18 +204,23 @@ def _ended(text: bytes) -> bytes:
 
 
 def looked_at(
-    texts: Sequence[bytes], common: Mapping[str, str]
+    texts: Sequence[bytes], common: Mapping[str, str], rest: bytes | None
 ) -> tuple[list[int], list[list[str]]]:
     """What each message is filtered by and found by: the code of its tag, and its keys.
 
     ``common`` is what the header says of that.  Where it has a unique id, as all clients write
-    one, that of a message does not count; and what else it has is mostly the same for all.
+    one, that of a message does not count; and what else it has is mostly the same for all: then
+    it is ``rest``.
     """
     has_id = names.UNIQ_KEY in common
-    rest = rest_of_all(texts) if has_id else None
     if rest is not None:
         code, own_keys = looked_up(rest, common)
         return [code] * len(texts), [own_keys] * len(texts)
+    ids = _ids_alone(texts)
+    if ids is not None:
+        code, own_keys = looked_up(b"", common)
+        keys = [own_keys] * len(ids) if has_id else [[unique_id, *own_keys] for unique_id in ids]
+        return [code] * len(ids), keys
     known: dict[bytes, tuple[int, list[str]]] = {}
     codes, keys = [], []
     for text in texts:
@@ -223,6 +232,23 @@ def looked_at(
         codes.append(found[0])
         keys.append(found[1])
     return codes, keys
+
+
+def _ids_alone(texts: Sequence[bytes]) -> list[str] | None:
+    """The unique ids, where all properties begin with one and have nothing else to be found by.
+
+    So are those of a producer that gives each message of a batch a property of its own.
+    """
+    pieces = [text.partition(_SEPARATOR) for text in texts]
+    rests = _SEPARATOR.join([rest for _, _, rest in pieces])
+    if any(name in rests for name in _FOUND_BY):
+        return None
+    heads = _SEPARATOR.join([head for head, _, _ in pieces])
+    if not heads.isascii() or heads.count(b"\x01") != len(texts):
+        return None
+    found = heads.decode("ascii").split("\x02")
+    ids = [head[len(_ID_START) :] for head in found]
+    return ids if all(ids) and all(map(str.startswith, found, repeat(_ID_START))) else None
 
 
 def looked_up(text: bytes, common: Mapping[str, str]) -> tuple[int, list[str]]:

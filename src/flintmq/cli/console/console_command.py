@@ -22,6 +22,7 @@ from flintmq.cli.shared.server_process import (
     LogLevel,
     serve_until_told,
     stop_signal,
+    stopping_or_failed,
 )
 from flintmq.cli.shared.tls_options import choose_tls, option
 from flintmq.client.engine.client_config import ClientSettings
@@ -187,4 +188,4 @@ async def _serve(settings: ConsoleSettings, listen: Address) -> None:
     stopping = stop_signal()
     async with open_console(settings, listen) as running:
         typer.echo(f"flintmq console ready at {running.link}")
-        await stopping.wait()
+        await stopping_or_failed(stopping)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import gc
 import logging
 import resource
 import signal
@@ -29,6 +28,7 @@ import typer
 
 from flintmq.errors import FlintError, InvalidSetting
 from flintmq.net.address import Address
+from flintmq.net.collector import ease_collector, still_collector
 from flintmq.net.loop import run
 from flintmq.printable import printable_lines
 
@@ -36,9 +36,6 @@ NOT_STARTED = 1
 
 FILES_WANTED = 65_536
 """Ten thousand connections and as many queues, with room to spare."""
-
-YOUNG_OBJECTS = 20_000
-"""New objects before the collector looks for cycles among them; a millisecond of work."""
 
 STOP_LIMIT_S = 30
 """From the signal to the end of the process: the limits of a broker and a name server, and some."""
@@ -68,7 +65,7 @@ def serve_until_told(
         level=level.upper(), format=f"%(asctime)s %(levelname)s {name}%(name)s %(message)s"
     )
     raise_file_limit()
-    ease_collector()
+    still_collector()
     try:
         run(main)
     except FlintError as error:
@@ -107,24 +104,16 @@ def stop_signal() -> asyncio.Event:
     return stopping
 
 
-async def stopping_or_failed(
-    stopping: asyncio.Event, failed: asyncio.Event, *others: asyncio.Event
-) -> None:
-    """Wait until a server is asked to stop, or cannot go on: then its `stop` raises why.
+async def stopping_or_failed(stopping: asyncio.Event, *failed: asyncio.Event) -> None:
+    """Wait until a server that is ready is asked to stop, or cannot go on: its `stop` raises why.
 
-    ``others`` end the wait too.
+    Other events of it may end the wait too.
     """
-    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, failed, *others)]
+    ease_collector()
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, *failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-
-
-def ease_collector() -> None:
-    """Collect garbage less often: reference counts alone free what a request allocates."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
 
 
 def check_metrics(listen: Address) -> None:

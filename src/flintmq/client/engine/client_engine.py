@@ -39,7 +39,7 @@ from flintmq.client.engine.lifecycle import Life, State
 from flintmq.client.engine.members import ConsumerMember, Members, ProducerMember
 from flintmq.core.conversation import Call, PausingConversation
 from flintmq.core.routes import FoundRoute, NameServers, Routes, fetch_route, no_route
-from flintmq.errors import BrokerRefused, FlintError, NoRoute
+from flintmq.errors import FlintError, NoRoute
 from flintmq.logs import logger
 from flintmq.model.group import with_namespace, without_namespace
 from flintmq.model.queue import QueueRef
@@ -291,25 +291,13 @@ class ClientEngine:
         self.life.require_running()
         addresses = list(dict.fromkeys(self._audience()))
         outcomes = await asyncio.gather(*map(self.links.beat, addresses))
-        return {
-            address: error
-            for address, error in zip(addresses, outcomes, strict=True)
-            if error is not None
-        }
+        told = zip(addresses, outcomes, strict=True)
+        return {address: error for address, error in told if error is not None}
 
     async def meet_brokers(self) -> None:
         """Connect to every known broker, so that each of them knows us."""
         unmet = [address for address in self._audience() if not self.links.is_known_to(address)]
         await asyncio.gather(*map(self.links.beat, dict.fromkeys(unmet)))
-
-    def is_linked(self, address: str) -> bool:
-        """Whether a connection is open there, by which a broker knows us.  For any thread."""
-        return self.links.is_open(address)
-
-    @property
-    def refusals(self) -> dict[str, BrokerRefused]:
-        """The brokers that do not take our heartbeats, by address."""
-        return self.links.refusals
 
     def known_version(self, address: str) -> int | None:
         """The version of a broker by its last heartbeat answer; None before the first."""

@@ -118,6 +118,7 @@ class Links:
         return address in self.versions and self.is_open(address)
 
     def is_open(self, address: str) -> bool:
+        """Whether a connection is open there, by which a broker knows us.  For any thread."""
         channel = self._ready.get(address)
         return channel is not None and not channel.is_closed
 

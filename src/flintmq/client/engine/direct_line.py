@@ -67,7 +67,7 @@ class DirectLine:
 
     def make(self, call: Call) -> Command:
         """Carry out one call of a conversation, for whoever has the line: for `drive`."""
-        if self._engine.is_linked(call.address):
+        if self._engine.links.is_open(call.address):
             start_ms = self._engine.stopwatch()
             channel = self._reach(call)
             if channel is not None:

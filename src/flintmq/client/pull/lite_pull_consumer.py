@@ -242,7 +242,7 @@ class LitePullConsumer(AsyncClient):
         if not self._wishes or self._puller.queues:
             return
         engine = self._client.engine
-        for error in tuple(engine.refusals.values()):
+        for error in tuple(engine.links.refusals.values()):
             if is_access_refusal(error):
                 topics = map(engine.user_name, self._wishes)
                 raise explain_access(error, engine.config.access_key, self.group, topics) from error

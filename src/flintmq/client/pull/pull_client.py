@@ -143,7 +143,7 @@ class StreamClient:
             tuple(dataclasses.replace(each, queue=self.to_user(each.queue)) for each in queues),
             {
                 **{engine.user_name(topic): text for topic, text in troubles.items()},
-                **{address: str(error) for address, error in engine.refusals.items()},
+                **{address: str(error) for address, error in engine.links.refusals.items()},
             },
         )
 

@@ -249,7 +249,7 @@ class PushConsumer(AsyncClient):
         driver = self._require()
         engine, status = self._engine, driver.machine.status()
         troubles = {**status.troubles, **driver.missing.troubles}
-        troubles |= {at: str(no) for at, no in engine.refusals.items()}
+        troubles |= {at: str(no) for at, no in engine.links.refusals.items()}
         return consumer_status(
             replace(status, troubles=troubles), driver.delivery, driver.stats, engine.clock()
         )

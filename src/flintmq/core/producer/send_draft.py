@@ -224,14 +224,28 @@ def draft_batches(
 def _batch(
     topic: str, body: bytes, unique_ids: Sequence[str], first: Message, now_ms: int
 ) -> Draft:
+    count, ids = len(unique_ids), ",".join(unique_ids)
+    return draft_entries(topic, body, count, ids, now_ms=now_ms, wait_stored=first.wait_stored)
+
+
+def draft_entries(
+    topic: str,
+    entries: bytes,
+    count: int,
+    message_ids: str = "",
+    *,
+    now_ms: int,
+    wait_stored: bool = True,
+) -> Draft:
+    """The body of one batch that is laid out already."""
     return Draft(
         topic,
-        body,
-        (_WAIT if first.wait_stored else _NO_WAIT)[1:],
-        ",".join(unique_ids),
+        entries,
+        (_WAIT if wait_stored else _NO_WAIT)[1:],
+        message_ids,
         now_ms,
         int(RequestCode.SEND_BATCH_MESSAGE),
-        count=len(unique_ids),
+        count=count,
         is_batch=True,
     )
 

@@ -1,10 +1,10 @@
-"""A batch that came in one send: its records, units, keys and message ids, in one call.
+"""Batches: one that came in one send, split and laid out, and the body of one to send.
 
 An entry of a batch is ``size 4 · magic 4 · crc 4 · flag 4 · body length 4 · body · properties
 length 2 · properties``.  Taken are batches as clients write them: the properties of every message
-begin with its unique id, and what follows is the same for all.  Of any other batch, of one that
-is malformed or too large, and where the file of the log has no room for it, nothing is given: the
-caller takes its longer way, which also finds the words for a refusal.
+begin with its unique id, and what follows is the same for all and known.  Of any other batch, of
+one that is malformed or too large, and where the file of the log has no room for it, nothing is
+given: the caller takes its longer way, which also finds the words for a refusal.
 
 Invariant: what is given is, byte for byte, what the longer way gives.
 """
@@ -18,8 +18,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from flintmq.kernel.checksum import crc32
-from flintmq.kernel.layout import CRC_MASK
-from flintmq.kernel.python.sends import PROPERTIES_BYTES_MAX
+from flintmq.kernel.layout import CRC_MASK, PROPERTIES_BYTES_MAX
+from flintmq.kernel.python.send_forms import BatchForm, SendForm, SendRoom
 from flintmq.model import properties as names
 from flintmq.model.message import Message
 
@@ -41,106 +41,84 @@ _TIME = Struct(">q").pack
 _UNIT = Struct(">qiq").pack
 
 
-class BatchForm(NamedTuple):
-    """What the records of a batch have in common; ``common`` ends the properties of each.
+class BatchParts(NamedTuple):
+    """The messages of a batch: where their records will be, and what stands in them."""
 
-    ``id_prefix`` is what every message id begins with, in hexadecimal.
-    """
-
-    fixed_bytes: int
-    magic: bytes
-    queue_id: bytes
-    sys_flag: bytes
-    born_host: bytes
-    store_rest: bytes
-    topic_field: bytes
-    topic: str
-    common: bytes
-    born_ms: int
-    id_prefix: bytes
+    bodies: Sequence[bytes]
+    texts: Sequence[bytes]
+    flags: Sequence[int]
+    lengths: list[int]
+    """Of all properties of a record."""
+    sizes: list[int]
+    log_offsets: list[int]
+    stop: int
+    tags_code: int
+    keys: tuple[str, ...]
+    """All but the unique id."""
 
 
-class BatchRoom(NamedTuple):
-    """Where the records go and how much they may take.
-
-    ``each_bytes`` is counted for every message besides what the body of the request has, up to
-    ``bytes_max``; so are the records themselves.
-    """
-
-    log_offset: int
-    log_stop: int
-    queue_offset: int
-    record_bytes_max: int
-    each_bytes: int
-    bytes_max: int
-    now_ms: int
-
-
-class LaidBatch(NamedTuple):
-    """The records of a batch, and what queue, index and producer are told of them."""
-
-    records: bytes
-    units: bytes
-    codes: list[int]
-    keys: list[str]
-    keyed: list[tuple[str, int, int, int]]
-    ids: bytes
-
-
-def lay_out_batch(
-    body: bytes, form: BatchForm, room: BatchRoom, found_by: Callable[[bytes], Any]
-) -> LaidBatch | None:
-    """``found_by`` gives the tags code and the keys of properties without their unique id."""
+def split_batch(
+    body: bytes,
+    form: SendForm,
+    batch: BatchForm,
+    common_bytes: int,
+    log_offset: int,
+    room: SendRoom,
+) -> BatchParts | None:
+    """The parts of a batch that is taken; ``common_bytes`` end the properties of each message."""
     parts = split_entries(body)
-    if parts is None or len(body) + room.each_bytes * len(parts[0]) > room.bytes_max:
+    if parts is None or len(body) + batch.each_bytes * len(parts[0]) > room.batch_bytes_max:
         return None
     bodies, texts, flags = parts
     if not all(map(bytes.endswith, texts, repeat(SEPARATOR))):
         texts = [text + SEPARATOR if text[-1:] != SEPARATOR else text for text in texts]
     rest = rest_of_all(texts)
-    if rest is None:
+    known = None if rest is None else batch.rests.get(rest)
+    if known is None:
         return None
-    common = form.common
-    lengths = [len(text) + len(common) for text in texts]
-    if max(lengths) > PROPERTIES_BYTES_MAX:
-        return None
-    bodies_bytes = list(map(len, bodies))
+    lengths = [len(text) + common_bytes for text in texts]
     fixed_bytes = form.fixed_bytes
-    sizes = [fixed_bytes + one + two for one, two in zip(bodies_bytes, lengths, strict=True)]
-    log_offsets = list(accumulate(sizes, initial=room.log_offset))
+    sizes = [fixed_bytes + len(one) + two for one, two in zip(bodies, lengths, strict=True)]
+    log_offsets = list(accumulate(sizes, initial=log_offset))
     stop = log_offsets.pop()
-    if stop > room.log_stop or max(sizes) > room.record_bytes_max:
+    if (
+        max(lengths) > PROPERTIES_BYTES_MAX
+        or max(sizes) > room.record_bytes_max
+        or stop > room.log_stop
+        or stop - log_offset > room.batch_bytes_max
+    ):
         return None
-    if stop - room.log_offset > room.bytes_max:
-        return None
+    return BatchParts(bodies, texts, flags, lengths, sizes, log_offsets, stop, *known)
+
+
+def records_of(
+    parts: BatchParts, form: SendForm, common: bytes, born_ms: int, queue_offset: int, now_ms: int
+) -> Iterable[bytes]:
+    """The records of a batch, in pieces; ``common`` ends the properties of each."""
     alike = b"".join(
-        (form.sys_flag, _TIME(form.born_ms), form.born_host, _TIME(room.now_ms), form.store_rest)
+        (form.sys_flag, _TIME(born_ms), form.born_host, _TIME(now_ms), form.store_rest)
     )
+    bodies, lengths = parts.bodies, parts.lengths
     heads = map(
         _pack(len(alike)),
-        sizes,
+        parts.sizes,
         repeat(form.magic),
         map(CRC_MASK.__and__, map(crc32, bodies)),
-        repeat(form.queue_id),
-        flags,
-        count(room.queue_offset),
-        log_offsets,
+        repeat(form.queue_and_flag[:4]),
+        parts.flags,
+        count(queue_offset),
+        parts.log_offsets,
         repeat(alike),
-        bodies_bytes,
+        map(len, bodies),
     )
     tails = {length: form.topic_field + _LENGTH(length) for length in set(lengths)}
-    rows = zip(heads, bodies, map(tails.__getitem__, lengths), texts, repeat(common))
-    code, own_keys = found_by(rest)
-    number, keys = len(sizes), list(own_keys)
-    keyed = zip(repeat(form.topic), repeat(len(keys)), log_offsets, repeat(room.now_ms))
-    return LaidBatch(
-        b"".join(chain.from_iterable(rows)),
-        b"".join(map(_UNIT, log_offsets, sizes, repeat(code))),
-        [code] * number,
-        keys * number,
-        list(keyed) if keys else [],
-        message_ids(form.id_prefix, log_offsets),
-    )
+    rows = zip(heads, bodies, map(tails.__getitem__, lengths), parts.texts, repeat(common))
+    return chain.from_iterable(rows)
+
+
+def units_of(parts: BatchParts) -> bytes:
+    """What the queue of a batch is told of its records."""
+    return b"".join(map(_UNIT, parts.log_offsets, parts.sizes, repeat(parts.tags_code)))
 
 
 def message_ids(prefix: bytes, log_offsets: Iterable[int]) -> bytes:

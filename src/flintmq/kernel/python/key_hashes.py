@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flintmq.kernel.python.send_forms import Keyed
 
-def hash_keys(
-    records: Sequence[tuple[str, int, int, int]], keys: Sequence[str]
-) -> tuple[bytes, bytes, bytes]:
+
+def hash_keys(records: Sequence[Keyed], keys: Sequence[str]) -> tuple[bytes, bytes, bytes]:
     """Hash, log offset and store time of each key, as arrays of the machine's 64-bit integers.
 
-    ``records`` are topic, number of keys, log offset and store time; ``keys`` those of all.
+    ``keys`` are those of all records; records that share theirs have them once.
     """
     from flintmq.kernel.python.many_hashes import hashes_and_places
 

@@ -6,28 +6,33 @@ Invariant: `index_hashes` gives for each key what `java_hash` gives for its text
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
+from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
 
+from flintmq.kernel.python.send_forms import Keyed
 from flintmq.model.java_hash import java_hash
 
 HASHED_AT_ONCE = 8_192
 HASHED_LENGTH_MAX = 128
 """Longer keys are hashed one by one, so that one of them does not widen the table for all."""
 
+_offsets = Struct(">q12x").iter_unpack  # of units
+
 _POWERS = range(HASHED_LENGTH_MAX + 1)
 _UP = np.array([pow(31, power, 1 << 32) for power in _POWERS], np.uint32)
 _DOWN = np.array([pow(31, -power - 1, 1 << 32) for power in _POWERS], np.uint32)
 
 
-def hashes_and_places(
-    records: Sequence[tuple[str, int, int, int]], keys: Sequence[str]
-) -> tuple[bytes, bytes, bytes]:
+def hashes_and_places(records: Sequence[Keyed], keys: Sequence[str]) -> tuple[bytes, bytes, bytes]:
     """Hash, log offset and store time of each key, as arrays of the machine's 64-bit integers.
 
-    ``records`` are topic, number of keys, log offset and store time; ``keys`` those of all.
+    ``keys`` are those of all records; records that share theirs have them once.
     """
+    if any(isinstance(each[2], bytes) for each in records):
+        records, keys = _one_by_one(records, keys)
     topics, counts, offsets, times = zip(*records, strict=True)
     prefixes = {topic: java_hash(f"{topic}#") & 0xFFFF_FFFF for topic in set(topics)}
     repeats = np.array(counts, np.int64)
@@ -40,6 +45,24 @@ def hashes_and_places(
         np.repeat(np.array(offsets, np.int64), repeats).tobytes(),
         np.repeat(np.array(times, np.int64), repeats).tobytes(),
     )
+
+
+def _one_by_one(records: Sequence[Keyed], keys: Sequence[str]) -> tuple[list[Keyed], list[str]]:
+    """The same without any that share their keys."""
+    alone: list[Keyed] = []
+    own: list[str] = []
+    at = 0
+    for topic, count, place, store_ms in records:
+        shared = keys[at : at + count]
+        at += count
+        if isinstance(place, int):
+            alone.append((topic, count, place, store_ms))
+            own += shared
+        else:
+            offsets = [offset for (offset,) in _offsets(place)]
+            alone += zip(repeat(topic), repeat(count), offsets, repeat(store_ms))
+            own += [*shared] * len(offsets)
+    return alone, own
 
 
 def index_hashes(

@@ -1,11 +1,8 @@
 """Sends like the ones before: their records, units and answers, of all frames of a read at once.
 
-A `SendForm` is all that is known of such sends of one connection: the header with holes for time,
-unique id and opaque number, and the pieces of record and answer around what differs.  Who makes a
-form has found out that such a send may be stored as it is.
-
-`lay_out_sends` takes frames as long as each has a form, and stops at the first that has none, that
-is too large, or for which the file of the log has no room: that one is for the caller.
+`lay_out_sends` takes frames, of one message or of a batch, as long as each has a form, and stops at
+the first that has none, that is too large, or for which the file of the log has no room: that one
+is for the caller.
 
 Invariant: record and answer are, byte for byte, those of the way without forms.  Nothing is changed
 but that queues are opened, by ``growth_of``.
@@ -16,81 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from flintmq.kernel.checksum import crc32
-from flintmq.kernel.layout import CRC_MASK
+from flintmq.kernel.layout import CRC_MASK, PROPERTIES_BYTES_MAX
+from flintmq.kernel.python.batches import message_ids, records_of, split_batch, units_of
+from flintmq.kernel.python.send_forms import (
+    BatchForm,
+    Keyed,
+    LaidOut,
+    RawFrame,
+    SendForm,
+    SendRoom,
+)
 
 TIME_DIGITS: Final = 13  # from the year 2001 to 2286
 OPAQUE_DIGITS_MAX: Final = 9  # any number of so many digits fits 32 bits
-PROPERTIES_BYTES_MAX: Final = 32_767  # a signed short
 SHAPES_MAX: Final = 16
 
 _ZERO = ord("0")
 _UNIT = Struct(">qiq").pack
 _LENGTH = Struct(">h").pack
 _PREFIX = Struct(">iI").pack
-
-RawFrame: TypeAlias = tuple[int, bytes, bytes]
-"""Form, header and body of a frame."""
-
-
-class SendForm(NamedTuple):
-    """Sends that differ in time, unique id, opaque number and body alone.
-
-    The header is ``head`` time ``middle`` id ``rest`` number ``,`` ``tail``.  The properties of
-    the record are ``before`` id ``after``.  ``answer`` are the pieces around offset, queue offset,
-    id and number; None where nobody waits for one.
-    """
-
-    head: bytes
-    middle: bytes
-    id_bytes: int
-    rest: bytes
-    tail: bytes
-    fixed_bytes: int
-    magic: bytes
-    queue_and_flag: bytes
-    sys_flag: bytes
-    born_host: bytes
-    store_rest: bytes
-    topic_field: bytes
-    before: bytes
-    after: bytes
-    tags_code: int
-    keys: tuple[str, ...]
-    queue: tuple[str, int]
-    is_fifo: bool
-    answer: tuple[bytes, bytes, bytes, bytes, bytes] | None
-
-
-class SendRoom(NamedTuple):
-    """Where records go and how large they may be.  ``log_stop`` is where the last one must end."""
-
-    head_bytes: int
-    log_offset: int
-    log_stop: int
-    record_bytes_max: int
-    body_bytes_max: int
-    now_ms: int
-
-
-class LaidOut(NamedTuple):
-    """What became of the first ``taken`` frames.
-
-    ``grown`` has for every queue what ``growth_of`` gave, its units and its tags codes; ``sizes``
-    those of the records by topic and whether they are FIFO.
-    """
-
-    taken: int
-    records: bytes
-    grown: list[tuple[Any, bytes, list[int]]]
-    sizes: list[tuple[str, bool, list[int]]]
-    keys: list[str]
-    keyed: list[tuple[str, int, int, int]]
-    answers: list[bytes]
-    opaques: list[bytes]
-    body_bytes: int
 
 
 class _Queue:
@@ -105,6 +49,106 @@ class _Queue:
         self.codes: list[int] = []
 
 
+class _Laying:
+    """What the frames so far became."""
+
+    __slots__ = (
+        "answers",
+        "batches",
+        "body_bytes",
+        "growth_of",
+        "keyed",
+        "keys",
+        "log_offset",
+        "opaques",
+        "parts",
+        "queues",
+        "room",
+        "sizes",
+    )
+
+    def __init__(self, growth_of: Callable[[tuple[str, int]], Any], room: SendRoom) -> None:
+        self.growth_of = growth_of
+        self.room = room
+        self.log_offset = room.log_offset
+        self.queues: dict[tuple[str, int], _Queue] = {}
+        self.sizes: dict[tuple[str, bool], list[int]] = {}
+        self.batches: list[tuple[str, int, int]] = []
+        self.parts: list[bytes] = []
+        self.keys: list[str] = []
+        self.keyed: list[Keyed] = []
+        self.answers: list[bytes] = []
+        self.opaques: list[bytes] = []
+        self.body_bytes = 0
+
+    def take(self, form: SendForm, found: tuple[bytes, bytes, bytes], body: bytes) -> bool:
+        """Lay out a send of one message; False where it is too large or has no room."""
+        time, unique_id, opaque = found
+        room, log_offset, body_bytes = self.room, self.log_offset, len(body)
+        properties = form.before + unique_id + form.after
+        properties_bytes = len(properties)
+        size_bytes = form.fixed_bytes + body_bytes + properties_bytes
+        if size_bytes > room.record_bytes_max or log_offset + size_bytes > room.log_stop:
+            return False
+        if properties_bytes > PROPERTIES_BYTES_MAX:
+            return False
+        queue = self._queue(form)
+        head = _head(form, body, size_bytes, queue.stop, log_offset, int(time), room.now_ms)
+        self.parts += (head, body, form.topic_field, _LENGTH(properties_bytes), properties)
+        queue.units.append(_UNIT(log_offset, size_bytes, form.tags_code))
+        queue.codes.append(form.tags_code)
+        topic = form.queue[0]
+        of_topic = self.sizes.get((topic, form.is_fifo))
+        if of_topic is None:
+            of_topic = self.sizes[topic, form.is_fifo] = []
+        of_topic.append(size_bytes)
+        self.keys.append(str(unique_id, "ascii"))
+        self.keys += form.keys
+        self.keyed.append((topic, 1 + len(form.keys), log_offset, room.now_ms))
+        if form.answer is not None:
+            self.opaques.append(opaque)
+            log_place = b"%016X" % log_offset
+            self.answers.append(_answer(form.answer, log_place, queue.stop, unique_id, opaque))
+        queue.stop += 1
+        self.log_offset += size_bytes
+        self.body_bytes += body_bytes
+        return True
+
+    def take_batch(
+        self, form: SendForm, batch: BatchForm, found: tuple[bytes, bytes, bytes], body: bytes
+    ) -> bool:
+        """Lay out a batch; False where it is for the longer way."""
+        time, unique_id, opaque = found
+        room, log_offset, topic = self.room, self.log_offset, form.queue[0]
+        common = form.before + unique_id + form.after
+        parts = split_batch(body, form, batch, len(common), log_offset, room)
+        if parts is None or log_offset > room.turn_stop:
+            return False
+        queue, number = self._queue(form), len(parts.sizes)
+        self.parts += records_of(parts, form, common, int(time), queue.stop, room.now_ms)
+        units = units_of(parts)
+        queue.units.append(units)
+        queue.codes += [parts.tags_code] * number
+        self.batches.append((topic, number, parts.stop - log_offset))
+        self.keys.append(str(unique_id, "ascii"))
+        self.keys += parts.keys
+        self.keyed.append((topic, 1 + len(parts.keys), units, room.now_ms))
+        if form.answer is not None:
+            self.opaques.append(opaque)
+            ids = message_ids(batch.id_prefix, parts.log_offsets)[len(batch.id_prefix) :]
+            self.answers.append(_answer(form.answer, ids, queue.stop, unique_id, opaque))
+        queue.stop += number
+        self.log_offset = parts.stop
+        self.body_bytes += len(body)
+        return True
+
+    def _queue(self, form: SendForm) -> _Queue:
+        queue = self.queues.get(form.queue)
+        if queue is None:
+            queue = self.queues[form.queue] = _Queue(self.growth_of(form.queue))
+        return queue
+
+
 def lay_out_sends(
     frames: Sequence[RawFrame],
     start: int,
@@ -113,66 +157,35 @@ def lay_out_sends(
     room: SendRoom,
 ) -> LaidOut:
     """Take frames from ``start`` on; see the module."""
-    head_bytes, log_offset, log_stop, record_bytes_max, body_bytes_max, now_ms = room
-    queues: dict[tuple[str, int], _Queue] = {}
-    sizes: dict[tuple[str, bool], list[int]] = {}
-    parts: list[bytes] = []
-    keys: list[str] = []
-    keyed: list[tuple[str, int, int, int]] = []
-    answers: list[bytes] = []
-    opaques: list[bytes] = []
-    all_bytes = 0
-    at = start
-    for at in range(start, len(frames)):
-        json, header, body = frames[at]
+    head_bytes, body_bytes_max = room.head_bytes, room.body_bytes_max
+    laying = _Laying(growth_of, room)
+    taken = 0
+    for json, header, body in frames[start:]:
         form = forms.get(header[:head_bytes])
-        body_bytes = len(body)
-        if form is None or json or not 0 < body_bytes <= body_bytes_max:
+        if form is None or json or not 0 < len(body) <= body_bytes_max:
             break
         found = read_form(form, header)
         if found is None:
             break
-        time, unique_id, opaque = found
-        properties = form.before + unique_id + form.after
-        properties_bytes = len(properties)
-        size_bytes = form.fixed_bytes + body_bytes + properties_bytes
-        if size_bytes > record_bytes_max or log_offset + size_bytes > log_stop:
+        batch = form.batch
+        if not (
+            laying.take(form, found, body)
+            if batch is None
+            else laying.take_batch(form, batch, found, body)
+        ):
             break
-        if properties_bytes > PROPERTIES_BYTES_MAX:
-            break
-        queue = queues.get(form.queue)
-        if queue is None:
-            queue = queues[form.queue] = _Queue(growth_of(form.queue))
-        head = _head(form, body, size_bytes, queue.stop, log_offset, int(time), now_ms)
-        parts += (head, body, form.topic_field, _LENGTH(properties_bytes), properties)
-        queue.units.append(_UNIT(log_offset, size_bytes, form.tags_code))
-        queue.codes.append(form.tags_code)
-        topic = form.queue[0]
-        of_topic = sizes.get((topic, form.is_fifo))
-        if of_topic is None:
-            of_topic = sizes[topic, form.is_fifo] = []
-        of_topic.append(size_bytes)
-        keys.append(str(unique_id, "ascii"))
-        keys += form.keys
-        keyed.append((topic, 1 + len(form.keys), log_offset, now_ms))
-        if form.answer is not None:
-            opaques.append(opaque)
-            answers.append(_answer(form.answer, log_offset, queue.stop, unique_id, opaque))
-        queue.stop += 1
-        log_offset += size_bytes
-        all_bytes += body_bytes
-    else:
-        at = max(start, len(frames))
+        taken += 1
     return LaidOut(
-        at - start,
-        b"".join(parts),
-        [(queue.growth, b"".join(queue.units), queue.codes) for queue in queues.values()],
-        [(topic, is_fifo, found) for (topic, is_fifo), found in sizes.items()],
-        keys,
-        keyed,
-        answers,
-        opaques,
-        all_bytes,
+        taken,
+        b"".join(laying.parts),
+        [(queue.growth, b"".join(queue.units), queue.codes) for queue in laying.queues.values()],
+        [(topic, is_fifo, sizes) for (topic, is_fifo), sizes in laying.sizes.items()],
+        laying.batches,
+        laying.keys,
+        laying.keyed,
+        laying.answers,
+        laying.opaques,
+        laying.body_bytes,
     )
 
 
@@ -231,15 +244,15 @@ def _head(
 
 def _answer(
     pieces: tuple[bytes, bytes, bytes, bytes, bytes],
-    log_offset: int,
+    log_place: bytes,
     queue_offset: int,
     unique_id: bytes,
     opaque: bytes,
 ) -> bytes:
-    """The frame that says where a message is."""
+    """The frame that says where a message is, or all those of a batch."""
     one, two, three, four, five = pieces
-    header = b"%b%016X%b%d%b%b%b%b%b" % (
-        one, log_offset, two, queue_offset, three, unique_id, four, opaque, five,
+    header = b"%b%b%b%d%b%b%b%b%b" % (
+        one, log_place, two, queue_offset, three, unique_id, four, opaque, five,
     )  # fmt: skip
     return _PREFIX(len(header) + 4, len(header)) + header
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from flintmq.net.channels.partial_frames import PartialFrames
+from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.http2.grpc_call import GrpcCall
 
 
@@ -31,11 +32,14 @@ class CallServer(Protocol):
     def partial(self) -> PartialFrames: ...
 
     @property
+    def unread(self) -> UnreadBytes: ...
+
+    @property
     def limits(self) -> H2Limits: ...
 
     def method(self, path: str) -> GrpcMethod | None: ...
 
-    def begin_call(self) -> bool:
-        """Count a call; whether there is room for it."""
+    def begin_call(self, host: str) -> bool:
+        """Count a call of an address; whether there is room for it."""
 
-    def end_call(self) -> None: ...
+    def end_call(self, host: str) -> None: ...

@@ -3,6 +3,8 @@
     bytes of DATA frames ─► whole messages ─► take(), messages()
     finish(), send() ─► frames, as far as both windows of flow control go ─► the rest waits
 
+One task may read its messages while another one sends.
+
 Invariant: a call is answered once, by `finish`, `end` or `fail`, and nothing is sent after that.
 """
 
@@ -16,6 +18,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 from flintmq.errors import BodyTooLarge, RemoteProtocolError
+from flintmq.net.http2.receive_window import ReceiveWindow
 from flintmq.protocol.http2.grpc_form import (
     ANSWER_FIELDS,
     MESSAGE_HEAD,
@@ -39,7 +42,8 @@ STREAM_WINDOW_BYTES: Final = 1024 * 1024
 """How much a client may send on a call before it is told to go on."""
 
 SILENT_LOOKS_MAX: Final = 60
-"""How often the server looks, once a second, at a call of which nothing more comes."""
+"""How often the server looks, once a second, at a call of which nothing more comes, or at an
+answer of which nothing more is taken."""
 
 _ANSWER: Final = Struct(f">HBBBI{len(ANSWER_FIELDS)}sHBBBIBI")
 _HEADERS: Final = int(FrameKind.HEADERS)
@@ -55,7 +59,11 @@ class Wire(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def hold(self, more_bytes: int) -> None: ...
+    def hold(self, more_bytes: int, unread_bytes: int = 0) -> None:
+        """So much more is held for the client, and so much of it was not read by a method."""
+
+    def owe(self, more_bytes: int) -> None:
+        """So much more waits until the client reads."""
 
     def report(self) -> None: ...
 
@@ -74,19 +82,22 @@ class GrpcCall:
         "_held",
         "_incoming",
         "_is_whole",
+        "_owed_bytes",
+        "_popped_bytes",
         "_queue",
+        "_reader",
         "_request_bytes_max",
         "_silent_looks",
-        "_taken_bytes",
-        "_waiter",
         "_waiting_bytes",
         "_wire",
+        "_writer",
         "deadline_s",
         "is_answered",
         "metadata",
         "peer",
         "stream_id",
         "task",
+        "window",
         "window_bytes",
     )
 
@@ -109,19 +120,22 @@ class GrpcCall:
         self.task: asyncio.Task[None] | None = None
         self.window_bytes = window_bytes
         """What the client still takes."""
+        self.window = ReceiveWindow(STREAM_WINDOW_BYTES)
+        """What it may still send."""
         self.is_answered = False
-        self._silent_looks = 0  # of the server, since something came
+        self._silent_looks = 0  # of the server, since something came or was taken
         self._wire = wire
         self._request_bytes_max = request_bytes_max
         self._encoding = metadata.get("grpc-encoding", "")
         self._held = bytearray()  # of a message that is not yet whole
         self._incoming: deque[bytes] = deque()
         self._waiting_bytes = self._counted_bytes = 0  # of `_incoming`; counted as held
-        self._taken_bytes = 0
         self._is_whole = False
         self._has_begun = False
         self._queue: deque[bytes | memoryview] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self._owed_bytes = self._popped_bytes = 0  # of the queue, and of what waits behind it
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
 
     @property
     def left_ms(self) -> int | None:
@@ -130,8 +144,11 @@ class GrpcCall:
         return None if until_s is None else max(0, int((until_s - monotonic()) * 1000))
 
     def is_late(self, now_s: float) -> bool:
-        """Whether its time is over, or its message does not come; the server asks now and then."""
-        if self.task is None and not self._is_whole:
+        """Whether its time is over, its message does not come, or its answer is not taken.
+
+        The server asks now and then.
+        """
+        if self._queue or (self.task is None and not self._is_whole):
             self._silent_looks += 1
             if self._silent_looks > SILENT_LOOKS_MAX:
                 return True
@@ -157,14 +174,18 @@ class GrpcCall:
                 message = self._incoming.popleft()
                 self._waiting_bytes -= len(message) + _UNREAD_BYTES
                 self._count()
+                self._permit()
                 self._wire.report()
                 yield message
             else:
-                await self._wait()
+                self._reader = asyncio.get_running_loop().create_future()
+                await self._reader
 
     def arrived(self, data: bytes, *, is_end: bool) -> None:
         """Bytes came.  Raises what `refused` tells the client."""
-        self._is_whole, came_bytes = is_end, len(data)
+        self._is_whole = is_end
+        if data:
+            self._silent_looks = 0
         if not self._held and len(data) >= _PREFIX:
             packed, length = MESSAGE_HEAD.unpack_from(data)
             if not packed and length == len(data) - _PREFIX <= self._request_bytes_max:
@@ -174,13 +195,12 @@ class GrpcCall:
             self._wire.hold(len(data))
             self._held += data
             self._cut()
+        self._count()
         if not is_end:
-            self._silent_looks = 0
-            self.credit(came_bytes)
+            self._permit()
         elif self._held:
             raise RemoteProtocolError("a message is cut")
-        self._count()
-        self.wake()
+        _wake(self._reader)
 
     def _cut(self) -> None:
         held = self._held
@@ -214,16 +234,14 @@ class GrpcCall:
     def _count(self) -> None:
         """Messages are held too, unless the call is whole and its method takes them at once."""
         counted = 0 if self._is_whole and self.task is None else self._waiting_bytes
-        if counted != self._counted_bytes:
-            self._wire.hold(counted - self._counted_bytes)
+        more_bytes = counted - self._counted_bytes
+        if more_bytes:
+            self._wire.hold(more_bytes, more_bytes)
             self._counted_bytes = counted
 
-    def credit(self, taken_bytes: int) -> None:
-        """So much of what the client may send was used."""
-        self._taken_bytes += taken_bytes
-        if self._taken_bytes >= STREAM_WINDOW_BYTES // 2:
-            self._wire.write(window_update(self.stream_id, self._taken_bytes))
-            self._taken_bytes = 0
+    def _permit(self) -> None:
+        if not self._is_whole and (more := self.window.permit(self._waiting_bytes)):
+            self._wire.write(window_update(self.stream_id, more))
 
     # What the client is told
 
@@ -250,28 +268,37 @@ class GrpcCall:
         self._put(message)
         while self._queue or not self._wire.has_room():
             self._wire.wait_for_room(self)
-            await self._wait()
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+
+    def popped(self, size_bytes: int) -> None:
+        """So much was fetched to be sent: it is owed to the client until the call is over."""
+        self._popped_bytes = size_bytes
+        self._count_owed()
 
     def end(self) -> None:
         """All was answered."""
         self._begin()
         self._end_with(OK_FIELDS)
 
-    def fail(self, status: GrpcStatus, text: str) -> None:
-        """End with an error of the call itself."""
+    def fail(self, status: GrpcStatus, text: str, *, is_grpc: bool = True) -> None:
+        """End with an error of the call itself; what was not taken of its answer is dropped."""
         if not self.is_answered:
             self._queue.clear()
-            self._end_with(status_fields(status, text, is_first=not self._has_begun))
+            is_first = not self._has_begun
+            self._end_with(status_fields(status, text, is_first=is_first, is_grpc=is_grpc))
 
     def pump(self) -> bool:
         """Send what the windows let through; whether anything is left."""
         queue, wire = self._queue, self._wire
-        while queue and wire.has_room():
+        while queue:
             chunk = queue[0]
             if isinstance(chunk, _End):
                 queue.popleft()
                 wire.write(chunk)
                 continue
+            if not wire.has_room():
+                break
             room = min(self.window_bytes, wire.window_bytes, FRAME_BYTES_MAX)
             if room <= 0:
                 break
@@ -282,18 +309,26 @@ class GrpcCall:
                 queue.popleft()
             self.window_bytes -= len(part)
             wire.window_bytes -= len(part)
+            self._silent_looks = 0
             wire.write(head(len(part), FrameKind.DATA, 0, self.stream_id) + part)
-        if not queue:
-            self.wake()
+        if queue or self._owed_bytes:
+            self._count_owed()
         return bool(queue)
 
     def release(self) -> None:
         """The call is over: nothing of it is held any more."""
-        self._wire.hold(-len(self._held) - self._counted_bytes)
-        self._counted_bytes = self._waiting_bytes = 0
+        self._wire.hold(-len(self._held) - self._counted_bytes, -self._counted_bytes)
+        self._counted_bytes = self._waiting_bytes = self._popped_bytes = 0
         self._incoming.clear()
         self._held.clear()
         self._queue.clear()
+        self._count_owed()
+
+    def _count_owed(self) -> None:
+        owed_bytes = self._popped_bytes + sum(map(len, self._queue))
+        if owed_bytes != self._owed_bytes:
+            self._wire.owe(owed_bytes - self._owed_bytes)
+            self._owed_bytes = owed_bytes
 
     def _put(self, message: bytes) -> None:
         self._begin()
@@ -316,18 +351,14 @@ class GrpcCall:
         if self.pump():
             self._wire.wait_for_room(self)
 
-    async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
     def wake(self) -> None:
-        """Something came, or the connection takes more."""
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        """The connection takes more."""
+        _wake(self._writer)
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 class _End(bytes):

@@ -11,26 +11,38 @@ from time import monotonic
 from typing import Final
 
 from flintmq.net.channels.partial_frames import PartialFrames
+from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.http2.call_server import GrpcMethod, H2Limits
 from flintmq.net.http2.h2_connection import H2Connection
-from flintmq.protocol.http2.h2_frames import H2Error
-
-IDLE_S: Final = 120.0
-"""A connection without a call is closed after this time, as RocketMQ's proxy does."""
+from flintmq.net.limits import CUT_MS, LIMITS
 
 LOOK_S: Final = 1.0
-"""How often deadlines and idle connections are looked at."""
+"""How often deadlines, limits a second and idle connections are looked at."""
+
+ADDRESS_CALLS_MIN: Final = 1_000
+"""Calls at once that one address always may have."""
 
 
 class GrpcServer:
     """Serves calls by their path.  It belongs to the loop it was made on."""
 
-    def __init__(self, methods: Mapping[str, GrpcMethod], limits: H2Limits, calls_max: int) -> None:
+    def __init__(
+        self,
+        methods: Mapping[str, GrpcMethod],
+        limits: H2Limits,
+        calls_max: int,
+        *,
+        partial: PartialFrames | None = None,
+        unread: UnreadBytes | None = None,
+    ) -> None:
         self.limits = limits
-        self.partial = PartialFrames()
+        self.partial = partial or PartialFrames()
+        self.unread = unread or UnreadBytes(LIMITS.write_bytes_max)
         self.call_count = 0
+        self._calls_of: dict[str, int] = {}
         self._methods = methods
         self._calls_max = calls_max
+        self._address_calls_max = max(ADDRESS_CALLS_MIN, calls_max // 2)
         self._connections: set[H2Connection] = set()
         self._looking: asyncio.Task[None] | None = None
         self._all_ended = asyncio.Event()
@@ -64,21 +76,30 @@ class GrpcServer:
             self.partial.stop()
             for connection in list(self._connections):
                 connection.close()
+        if self._connections:  # what was said last is on its way
+            ends = [connection.ended for connection in self._connections]
+            await asyncio.wait(ends, timeout=CUT_MS / 1000)
 
     # For connections
 
     def method(self, path: str) -> GrpcMethod | None:
         return self._methods.get(path)
 
-    def begin_call(self) -> bool:
-        if self.call_count >= self._calls_max:
+    def begin_call(self, host: str) -> bool:
+        """Nobody gets more than half of them, so that others are served too."""
+        count = self._calls_of.get(host, 0)
+        if self.call_count >= self._calls_max or count >= self._address_calls_max:
             return False
+        self._calls_of[host] = count + 1
         self.call_count += 1
         self._all_ended.clear()
         return True
 
-    def end_call(self) -> None:
+    def end_call(self, host: str) -> None:
         self.call_count -= 1
+        self._calls_of[host] -= 1
+        if not self._calls_of[host]:
+            del self._calls_of[host]
         if not self.call_count:
             self._all_ended.set()
 
@@ -87,8 +108,4 @@ class GrpcServer:
             await asyncio.sleep(LOOK_S)
             now_s = monotonic()
             for connection in list(self._connections):
-                connection.churn_count = 0
-                if connection.calls:
-                    connection.expire(now_s)
-                elif now_s - connection.idle_since_s > IDLE_S:
-                    connection.close(H2Error.NO_ERROR, "max_idle")
+                connection.look(now_s)

@@ -6,11 +6,10 @@
 Of HTTP/2 there is what gRPC needs.  Priorities are skipped, nothing is pushed.  A connection that
 breaks the rules is told so and closed; a call that cannot be served is answered or reset alone.
 
-Memory is bounded both ways.  In: header blocks, one message of each call, and all of those
-together over every connection (`PartialFrames`).  Out: a client that does not read is not read
-from either, so it can ask for no more.
+Memory is bounded, see `H2Wire`, and so is time: a turn ends after `TURN_S`, and frames that carry
+nothing and calls that are given up have a limit a second.
 
-Invariant: a call counts from its begin until its last byte was handed over or it was cut.
+Invariant: whatever comes, the connection serves it, answers a call with an error, or ends.
 """
 
 from __future__ import annotations
@@ -19,58 +18,75 @@ import asyncio
 from time import monotonic
 from typing import Final, cast
 
-from flintmq.errors import BodyTooLarge, FlintError, MalformedHeader, RemoteProtocolError
+from flintmq.errors import BodyTooLarge, MalformedHeader
 from flintmq.logs import logger
-from flintmq.net.http2.call_server import CallServer, GrpcMethod
+from flintmq.net.http2.call_server import CallServer
 from flintmq.net.http2.grpc_call import STREAM_WINDOW_BYTES, GrpcCall
+from flintmq.net.http2.h2_wire import CONNECTION_WINDOW_BYTES, H2Wire
 from flintmq.net.limits import LINGER_MS
 from flintmq.protocol.http2 import h2_frames as frames
-from flintmq.protocol.http2.grpc_form import CONTENT_TYPE, GrpcStatus, timeout_s
+from flintmq.protocol.http2.grpc_form import GrpcStatus
 from flintmq.protocol.http2.h2_frames import H2Error, H2Fault, Setting
-from flintmq.protocol.http2.hpack import HeaderReader
+from flintmq.protocol.http2.hpack import HOSTILE_FACTOR, HeaderReader
 
 log = logger(__name__)
 
-CONNECTION_WINDOW_BYTES: Final = 16 * 1024 * 1024
-"""How much a client may send on all calls before it is told to go on."""
+TURN_S: Final = 0.002
+"""After so long the rest of what came is left to a later turn, since others wait for theirs …"""
+
+TURN_FRAMES: Final = 16
+"""… which is looked at after so many frames."""
+
+EMPTY_FRAMES_MAX: Final = 50_000
+"""Frames a second that carry no bytes of a call: pings, permissions, empty data."""
+
+LARGE_BLOCKS_MAX: Final = 100
+"""Header blocks a second that are read though they are too large, a millisecond each."""
+
+IDLE_S: Final = 120.0
+"""A connection without a call is closed after this time, as RocketMQ's proxy does."""
+
+BEGIN_S: Final = 10.0
+"""Within this time a client must send its preface."""
+
+SILENT_S: Final = 60.0
+"""A client of which nothing came for so long is asked whether it is still there …"""
+
+LOST_S: Final = 120.0
+"""… and has gone when nothing came for so long."""
+
+STALLED_S: Final = 60.0
+"""A client that reads nothing for so long is cut off."""
 
 _DATA: Final = int(frames.FrameKind.DATA)
 _HEADERS: Final = int(frames.FrameKind.HEADERS)
+_CONTINUATION: Final = int(frames.FrameKind.CONTINUATION)
+_ARE_YOU_THERE: Final = frames.head(8, frames.FrameKind.PING, 0, 0) + bytes(8)
 
 
-class H2Connection(asyncio.Protocol):
+class H2Connection(H2Wire):
     """One connection.  It belongs to the loop it was made on."""
 
     def __init__(self, server: CallServer, peer: str) -> None:
-        self.peer = peer
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = self._loop.create_future()
-        """Done once the connection is closed."""
-        self.window_bytes = frames.WINDOW_BYTES
-        """What the client still takes on all calls."""
-        self.calls: dict[int, GrpcCall] = {}
-        self.idle_since_s = monotonic()
-        self.churn_count = 0
-        """Calls given up and settings changed by the client since the server looked last."""
-        self._server = server
+        super().__init__(server, peer)
         self._limits = server.limits
-        self._transport: asyncio.Transport | None = None
         self._rest, self._has_preface = b"", False
         self._reader = HeaderReader(self._limits.metadata_bytes_max)
         self._block: bytearray | None = None  # of headers that go on in the next frame
         self._block_of = self._block_flags = 0
         self._last_id = 0
-        self._client_window_bytes = frames.WINDOW_BYTES
-        self._taken_bytes = 0
-        self._held_bytes = self._reported_bytes = 0
-        self._out: list[bytes] = []
-        self._is_full = self._is_leaving = self._is_permitted = False
-        self._blocked: dict[GrpcCall, None] = {}
+        self._is_leaving = self._is_permitted = self._is_asked = False
+        self._churn_count = self._empty_count = self._large_count = 0  # since the last look
+        self._heard_s = monotonic()
 
     # The transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = made = cast(asyncio.Transport, transport)
+        self._is_reading = True
+        if self._is_over:  # it was given up on its way in
+            made.abort()
+            return
         told = {
             Setting.MAX_CONCURRENT_STREAMS: self._limits.streams_max,
             Setting.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
@@ -79,29 +95,20 @@ class H2Connection(asyncio.Protocol):
         self.write(frames.settings(told))
         self.write(frames.window_update(0, CONNECTION_WINDOW_BYTES - frames.WINDOW_BYTES))
 
-    def connection_lost(self, _error: Exception | None) -> None:
-        for call in list(self.calls.values()):
-            self._cut(call)
-        self._server.partial.forget(self)
-        if not self.ended.done():
-            self.ended.set_result(None)
-
-    def pause_writing(self) -> None:
-        self._is_full = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()  # it can ask for no more
-
-    def resume_writing(self) -> None:
-        self._is_full = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-        self._pump()
-
     def data_received(self, data: bytes) -> None:
-        if self._rest:
-            data = self._rest + data
+        self._heard_s, self._is_asked = monotonic(), False
+        self._rest = self._rest + data if self._rest else data
+        if not self._is_behind:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Serve what came, for one turn."""
+        self._is_behind = False
+        if self._is_over:
+            return
+        data = self._rest
         try:
-            at = self._begin(data) if not self._has_preface else 0
+            at = 0 if self._has_preface else self._begin(data)
             self._rest = data[self._frames(data, at) :]
         except H2Fault as fault:
             self._break(fault.error, fault.text)
@@ -109,38 +116,13 @@ class H2Connection(asyncio.Protocol):
             self._break(H2Error.COMPRESSION_ERROR, str(error))
         if self._is_permitted:  # once for all permissions that came together
             self._is_permitted = False
-            self._pump()
+            self.calls.pump()
         self.report()
+        if self._is_behind:
+            self._loop.call_soon(self._go_on)
+        self._read_or_not()
 
-    # What calls and the server do with it
-
-    def report(self) -> None:
-        """Tell the server what is held."""
-        if self._held_bytes != self._reported_bytes:
-            is_new = self._held_bytes < self._reported_bytes
-            self._reported_bytes = self._held_bytes
-            self._server.partial.update(self, self._held_bytes, is_new=is_new)
-
-    def write(self, data: bytes) -> None:
-        """Queue whole frames.  They leave at the end of this turn."""
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(data)
-
-    def hold(self, more_bytes: int) -> None:
-        self._held_bytes += more_bytes
-
-    def has_room(self) -> bool:
-        return not self._is_full
-
-    def wait_for_room(self, call: GrpcCall) -> None:
-        self._blocked[call] = None
-
-    def abort(self, reason: str) -> None:
-        """Close at once."""
-        log.info("%s: cut: %s", self.peer, reason)
-        if self._transport is not None:
-            self._transport.abort()
+    # What the server does with it
 
     def leave(self) -> None:
         """Begin no more calls; those that were begun go on."""
@@ -149,20 +131,34 @@ class H2Connection(asyncio.Protocol):
             self.write(frames.go_away(self._last_id, H2Error.NO_ERROR))
 
     def close(self, error: H2Error = H2Error.NO_ERROR, text: str = "") -> None:
-        """Say that this is the end, and close."""
-        if self._transport is None or self._transport.is_closing():
+        """Say that this is the end, to calls that are open too, and close."""
+        self._is_over = True
+        if self._transport is None:
+            self.connection_lost(None)  # nobody else will say so
             return
+        if self._transport.is_closing():
+            return
+        self.calls.fail_all(GrpcStatus.UNAVAILABLE, text or "the server is stopped")
         self.write(frames.go_away(self._last_id, error, text))
         self._flush()
         self._transport.close()
         self._loop.call_later(LINGER_MS / 1000, self._transport.abort)
 
-    def expire(self, now_s: float) -> None:
-        """End the calls whose time is over, and those whose message does not come."""
-        for call in list(self.calls.values()):
-            if call.is_late(now_s):
-                call.fail(GrpcStatus.DEADLINE_EXCEEDED, "Deadline Exceeded")
-                self._cut(call)
+    def look(self, now_s: float) -> None:
+        """The server looks at it, once a second: what does not go on is ended."""
+        self._churn_count = self._empty_count = self._large_count = 0
+        silent_s = now_s - self._heard_s
+        if self._is_full and now_s - self._full_since_s > STALLED_S:
+            self.abort("it does not read")
+        elif self.calls.by_id:
+            self.calls.expire(now_s)
+            if silent_s > LOST_S:
+                self.abort("it does not answer")
+            elif silent_s > SILENT_S and not self._is_asked:
+                self._is_asked = True
+                self.write(_ARE_YOU_THERE)
+        elif now_s - self.calls.idle_since_s > (IDLE_S if self._has_preface else BEGIN_S):
+            self.close(H2Error.NO_ERROR, "max_idle")
 
     # Frames
 
@@ -171,10 +167,10 @@ class H2Connection(asyncio.Protocol):
         return begin
 
     def _frames(self, data: bytes, at: int) -> int:
-        """Serve every whole frame; where the first one begins that is not."""
+        """Serve whole frames for one turn; where the first one begins that was not served."""
         if not self._has_preface:
             return 0
-        end = len(data)
+        end, left, until_s = len(data), TURN_FRAMES, monotonic() + TURN_S
         while end - at >= frames.HEAD_BYTES:
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
             if length > frames.FRAME_BYTES_MAX:
@@ -182,10 +178,16 @@ class H2Connection(asyncio.Protocol):
             begin = at + frames.HEAD_BYTES
             if end - begin < length:
                 break
+            left -= 1
+            if not left:
+                if monotonic() > until_s:
+                    self._is_behind = True
+                    break
+                left = TURN_FRAMES
             stream_id = frames.LONG.unpack_from(data, at + 5)[0] & 0x7FFFFFFF
             kind, flags = data[at + 3], data[at + 4]
             at = begin + length
-            if self._block is not None and kind != frames.FrameKind.CONTINUATION:
+            if self._block is not None and kind != _CONTINUATION:
                 raise H2Fault(H2Error.PROTOCOL_ERROR, "a frame within a header block")
             payload = data[begin:at]
             if kind == _DATA:
@@ -197,31 +199,23 @@ class H2Connection(asyncio.Protocol):
         return at
 
     def _data(self, stream_id: int, flags: int, payload: bytes) -> None:
-        self._taken_bytes += len(payload)
-        if self._taken_bytes >= CONNECTION_WINDOW_BYTES // 2:
-            self.write(frames.window_update(0, self._taken_bytes))
-            self._taken_bytes = 0
-        call = self.calls.get(stream_id)
-        if call is None or call.is_answered or call.is_whole:
+        came_bytes, is_end = len(payload), bool(flags & frames.END_STREAM)
+        if not self._window.take(came_bytes):
+            raise H2Fault(H2Error.FLOW_CONTROL_ERROR, "more data than was permitted")
+        if flags & frames.PADDED:
+            payload = frames.unpadded(payload)
+        if not payload and not is_end:
+            self._count_empty()
+        call = self.calls.by_id.get(stream_id)
+        if call is None or call.is_answered:
             if stream_id > self._last_id or not stream_id:
                 raise H2Fault(H2Error.PROTOCOL_ERROR, "data of a stream that was not begun")
-            return  # of a call that is over
-        if flags & frames.PADDED:
-            whole_bytes, payload = len(payload), frames.unpadded(payload)
-            call.credit(whole_bytes - len(payload))
-        self._arrived(call, payload, is_end=bool(flags & frames.END_STREAM))
-
-    def _arrived(self, call: GrpcCall, data: bytes, *, is_end: bool) -> None:
-        try:
-            call.arrived(data, is_end=is_end)
-        except BodyTooLarge as error:
-            call.fail(GrpcStatus.RESOURCE_EXHAUSTED, str(error))
-        except RemoteProtocolError as error:
-            call.fail(GrpcStatus.INTERNAL, str(error))
-        if call.is_answered:
-            self._cut(call)
-        elif is_end and call.task is None:
-            self._run(call)
+        elif call.is_whole:
+            self._reset(call, H2Error.STREAM_CLOSED)
+        elif not call.window.take(came_bytes):
+            self._reset(call, H2Error.FLOW_CONTROL_ERROR)
+        else:
+            self.calls.arrived(call, payload, is_end=is_end)
 
     def _headers(self, stream_id: int, flags: int, payload: bytes) -> None:
         payload = frames.block_part(flags, payload)
@@ -229,16 +223,18 @@ class H2Connection(asyncio.Protocol):
             self._fields(stream_id, flags, payload)
             return
         self._block, self._block_of, self._block_flags = bytearray(payload), stream_id, flags
+        self.hold(len(payload))
 
     def _others(self, kind: int, stream_id: int, flags: int, payload: bytes) -> None:
         frames.check_form(kind, stream_id, payload)
+        self._count_empty()
         match kind:
             case frames.FrameKind.WINDOW_UPDATE:
                 self._permitted(stream_id, frames.LONG.unpack(payload)[0] & 0x7FFFFFFF)
             case frames.FrameKind.PING if not flags & frames.ACK:
                 self.write(frames.PING_ACK + payload)
-            case frames.FrameKind.SETTINGS if not flags & frames.ACK:
-                self._settings(payload)
+            case frames.FrameKind.SETTINGS:
+                self._settings(payload, is_ack=bool(flags & frames.ACK))
             case frames.FrameKind.RST_STREAM:
                 self._given_up(stream_id)
             case frames.FrameKind.CONTINUATION:
@@ -253,146 +249,100 @@ class H2Connection(asyncio.Protocol):
         if block is None or stream_id != self._block_of:
             raise H2Fault(H2Error.PROTOCOL_ERROR, "a header block goes on that was not begun")
         block += payload
-        if len(block) > self._limits.metadata_bytes_max:
+        self.hold(len(payload))
+        if len(block) > HOSTILE_FACTOR * self._limits.metadata_bytes_max:
             raise H2Fault(H2Error.ENHANCE_YOUR_CALM, "a header block is too large")
         if flags & frames.END_HEADERS:
             self._block = None
+            self.hold(-len(block))
             self._fields(stream_id, self._block_flags, bytes(block))
 
     def _permitted(self, stream_id: int, more_bytes: int) -> None:
         if not stream_id:
             self.window_bytes += more_bytes
-            if not more_bytes or self.window_bytes > frames.WINDOW_BYTES_MAX:
-                raise H2Fault(H2Error.FLOW_CONTROL_ERROR, "a window of no use")
-        elif (call := self.calls.get(stream_id)) is not None:
+            if not more_bytes:
+                raise H2Fault(H2Error.PROTOCOL_ERROR, "a permission of nothing")
+            if self.window_bytes > frames.WINDOW_BYTES_MAX:
+                raise H2Fault(H2Error.FLOW_CONTROL_ERROR, "a window is too large")
+        elif (call := self._begun(stream_id)) is not None:
             call.window_bytes += more_bytes
-            if not more_bytes or call.window_bytes > frames.WINDOW_BYTES_MAX:
+            if not more_bytes:
+                self._reset(call, H2Error.PROTOCOL_ERROR)
+            elif call.window_bytes > frames.WINDOW_BYTES_MAX:
                 self._reset(call, H2Error.FLOW_CONTROL_ERROR)
-        self._is_permitted = bool(self._blocked)
+        self._is_permitted = bool(self.calls.blocked)
 
-    def _settings(self, payload: bytes) -> None:
+    def _settings(self, payload: bytes, *, is_ack: bool) -> None:
+        if is_ack:
+            if payload:
+                raise H2Fault(H2Error.FRAME_SIZE_ERROR, "settings that confirm ours say more")
+            return
         told = frames.told_window_bytes(payload)
         if told is not None:
-            more_bytes, self._client_window_bytes = told - self._client_window_bytes, told
-            for call in self.calls.values():
-                call.window_bytes += more_bytes
+            self.calls.set_window(told)
         self.write(frames.SETTINGS_ACK)
         self._count_churn()
-        self._is_permitted = bool(self._blocked)
+        self._is_permitted = bool(self.calls.blocked)
 
     def _given_up(self, stream_id: int) -> None:
-        call = self.calls.get(stream_id)
+        call = self._begun(stream_id)
         if call is not None:
-            self._cut(call)
+            self.calls.cut(call)
             self._count_churn()
 
+    def _begun(self, stream_id: int) -> GrpcCall | None:
+        """The call of a stream, None where it is over; `H2Fault` where it was never begun."""
+        if stream_id > self._last_id:
+            raise H2Fault(H2Error.PROTOCOL_ERROR, f"stream {stream_id} was not begun")
+        return self.calls.by_id.get(stream_id)
+
     def _reset(self, call: GrpcCall, error: H2Error) -> None:
-        """The client has us give up a call."""
-        self.write(frames.reset(call.stream_id, error))
-        self._cut(call)
+        self.calls.reset(call, error)
         self._count_churn()
 
     def _count_churn(self) -> None:
-        self.churn_count += 1
-        if self.churn_count > 2 * self._limits.streams_max:
+        self._churn_count += 1
+        if self._churn_count > 2 * self._limits.streams_max:
             raise H2Fault(H2Error.ENHANCE_YOUR_CALM, "too many calls are given up")
 
-    # Calls
+    def _count_empty(self) -> None:
+        self._empty_count += 1
+        if self._empty_count > EMPTY_FRAMES_MAX:
+            raise H2Fault(H2Error.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
 
     def _fields(self, stream_id: int, flags: int, block: bytes) -> None:
-        fields = self._reader.read(block)
-        is_end = bool(flags & frames.END_STREAM)
-        if (call := self.calls.get(stream_id)) is not None:  # trailers
-            if not is_end or call.is_whole:
-                self._reset(call, H2Error.PROTOCOL_ERROR)
-            else:
-                self._arrived(call, b"", is_end=True)
-            return
-        if not stream_id & 1:
-            raise H2Fault(H2Error.PROTOCOL_ERROR, "a client begins streams with odd numbers")
-        if stream_id <= self._last_id:
-            return  # trailers of a call that is over
-        self._last_id = stream_id
-        has_room = len(self.calls) < self._limits.streams_max and not self._is_leaving
-        if has_room and self._server.begin_call():
-            self._open(stream_id, dict(reversed(fields)), is_end=is_end)
-        else:
-            self.write(frames.reset(stream_id, H2Error.REFUSED_STREAM))
-
-    def _open(self, stream_id: int, metadata: dict[str, str], *, is_end: bool) -> None:
-        """Begin a call; of several fields of a name the first one counts."""
-        left_s = timeout_s(metadata.get("grpc-timeout", ""))
-        deadline_s = None if left_s is None else monotonic() + left_s
-        window_bytes, bytes_max = self._client_window_bytes, self._limits.request_bytes_max
-        call = self.calls[stream_id] = GrpcCall(
-            self, stream_id, self.peer, metadata, deadline_s, window_bytes, bytes_max
-        )
-        method = self._server.method(metadata.get(":path", ""))
-        if not metadata.get("content-type", "").startswith(CONTENT_TYPE):
-            call.fail(GrpcStatus.INTERNAL, "this is no call of gRPC")
-        elif method is None:
-            call.fail(GrpcStatus.UNIMPLEMENTED, "Method not found!")
-        elif method.takes_many:
-            self._run(call)
-        if call.is_answered:
-            self._cut(call)
-        elif is_end:
-            self._arrived(call, b"", is_end=True)
-
-    def _run(self, call: GrpcCall) -> None:
-        method = self._server.method(call.metadata[":path"])
-        assert method is not None
-        call.task = self._loop.create_task(self._serve(call, method))
-
-    async def _serve(self, call: GrpcCall, method: GrpcMethod) -> None:
+        is_end, refused = bool(flags & frames.END_STREAM), ""
         try:
-            await method.run(call)
-        except FlintError as error:
-            call.fail(GrpcStatus.INTERNAL, str(error))
-        except Exception as error:
-            log.exception("%s: a call failed", self.peer)
-            call.fail(GrpcStatus.UNKNOWN, type(error).__name__)
-        call.task = None
-        if call.is_answered and call not in self._blocked:
-            self._forget(call)
+            fields = self._reader.read(block)
+        except BodyTooLarge as error:
+            fields, refused = [], str(error)
+            self._large_count += 1
+            if self._large_count > LARGE_BLOCKS_MAX:
+                calm = H2Error.ENHANCE_YOUR_CALM
+                raise H2Fault(calm, "too many header blocks are too large") from None
+        call = self.calls.by_id.get(stream_id)
+        if call is not None:
+            self._trailers(call, refused, is_end=is_end)
+        elif not stream_id & 1:
+            raise H2Fault(H2Error.PROTOCOL_ERROR, "a client begins streams with odd numbers")
+        elif stream_id > self._last_id:  # else they are trailers of a call that is over
+            self._last_id = stream_id
+            if self._is_leaving:
+                self.calls.refuse(stream_id)
+            elif refused:
+                self.calls.exhaust(stream_id, refused, is_end=is_end)
+            else:
+                self.calls.begin(stream_id, fields, is_end=is_end)
 
-    def _cut(self, call: GrpcCall) -> None:
-        """End a call without more words."""
-        task = call.task
-        if task is not None:
-            task.cancel()
-        self._blocked.pop(call, None)
-        self._forget(call)
-
-    def _forget(self, call: GrpcCall) -> None:
-        if self.calls.pop(call.stream_id, None) is None:
+    def _trailers(self, call: GrpcCall, refused: str, *, is_end: bool) -> None:
+        if call.is_answered:
             return
-        call.release()
-        self.report()
-        self._server.end_call()
-        if not self.calls:
-            self.idle_since_s = monotonic()
-
-    # Writing
-
-    def _pump(self) -> None:
-        for call in list(self._blocked):
-            if self._is_full:
-                return
-            if call.pump():
-                continue
-            del self._blocked[call]
-            call.wake()
-            if call.is_answered and call.task is None:
-                self._forget(call)
-
-    def _flush(self) -> None:
-        out = self._out
-        if not out:
-            return
-        self._out = []
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if not is_end or call.is_whole:
+            self._reset(call, H2Error.PROTOCOL_ERROR)
+        elif refused:
+            self.calls.fail(call, GrpcStatus.RESOURCE_EXHAUSTED, refused)
+        else:
+            self.calls.arrived(call, b"", is_end=True)
 
     def _break(self, error: H2Error, text: str) -> None:
         log.info("%s: closed: %s", self.peer, text)

@@ -5,7 +5,7 @@
 
 What the bytes mean is for the protocol that the owner gives each connection.
 
-Invariant: a connection counts from its accept to its close.
+Invariant: a connection counts from its accept to its close, however its admission ended.
 """
 
 from __future__ import annotations
@@ -15,32 +15,24 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
-from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
 from flintmq.net.reasons import why, why_not_admitted
+from flintmq.net.refusals import Refusals
+from flintmq.net.servers.accepting import (
+    ACCEPT_PAUSE_S,
+    SERVER_LIMITS,
+    ConnectionRoom,
+    ServerLimits,
+    take_address,
+)
 from flintmq.net.servers.streams import first_byte
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 from flintmq.net.watched_tls import WatchedTls
 
 log = logger(__name__)
-
-BACKLOG: Final = 1_024
-ACCEPT_PAUSE_S: Final = 0.5
-"""How long not to accept after the system refused, mostly for want of file descriptors."""
-
-TLS_WATCH_S: Final = 5.0
-"""How often TLS files are looked at for changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListenerLimits:
-    connections_max: int = 10_000
-    handshake_ms: int = 10_000
-    """Within this time a peer must send its first byte and end its TLS handshake."""
 
 
 class ServedProtocol(Protocol):
@@ -50,7 +42,8 @@ class ServedProtocol(Protocol):
     def ended(self) -> asyncio.Future[None]:
         """Done once the connection is closed."""
 
-    def abort(self, reason: str) -> None: ...
+    def abort(self, reason: str) -> None:
+        """Close at once; without a transport it has ended then."""
 
 
 Make = Callable[[str], ServedProtocol]
@@ -61,7 +54,12 @@ class MixedListener:
     """A listening socket and its connections.  `listen_mixed` makes one."""
 
     def __init__(
-        self, listener: socket.socket, tls: ServerTls | None, alpn: str, limits: ListenerLimits
+        self,
+        listener: socket.socket,
+        tls: ServerTls | None,
+        alpn: str,
+        limits: ServerLimits,
+        refusals: Refusals,
     ) -> None:
         self.address = Address(*listener.getsockname()[:2])
         """Where it really listens, when port 0 was asked for."""
@@ -70,13 +68,15 @@ class MixedListener:
         self._tls = None if tls is None else WatchedTls(tls)
         self._alpn = alpn
         self._limits = limits
+        self._room = ConnectionRoom(self.address, limits, refusals)
         self._make: Make
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[ServedProtocol] = set()
+        self._admitting: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
 
     @property
     def connection_count(self) -> int:
-        return len(self._tasks)
+        return self._room.count
 
     def open(self, make: Make) -> None:
         """Accept from now on."""
@@ -94,9 +94,13 @@ class MixedListener:
         """Accept no more, and cut what is open."""
         self.stop_accepting()
         await asyncio.sleep(0)  # one that was cancelled before its begin would close nothing
-        for task in self._tasks:
+        for task in self._admitting:
             task.cancel()
-        await asyncio.gather(*self._loops, *self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._loops, *self._admitting, return_exceptions=True)
+        ends = [protocol.ended for protocol in self._open]
+        for protocol in tuple(self._open):
+            protocol.abort("the listener was stopped")
+        await asyncio.gather(*ends)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -109,41 +113,50 @@ class MixedListener:
                 log.warning("%s: cannot accept: %s", self.address, why(error))
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            peer = str(Address(*name[:2]))
-            if len(self._tasks) >= self._limits.connections_max:
-                log.warning("%s: refused %s, connectionsMax is reached", self.address, peer)
+            peer = Address(*name[:2])
+            if not self._room.admit(peer):
                 accepted.close()
                 continue
-            task = loop.create_task(self._serve(accepted, peer))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task = loop.create_task(self._admit(accepted, peer))
+            self._admitting.add(task)
+            task.add_done_callback(self._admitting.discard)
 
     async def _watch(self, tls: WatchedTls) -> None:
         while True:
-            await asyncio.sleep(TLS_WATCH_S)
+            await asyncio.sleep(self._limits.tls_watch_ms / 1000)
             tls.take_changes()
 
-    async def _serve(self, accepted: socket.socket, peer: str) -> None:
-        loop, is_ours = asyncio.get_running_loop(), True
+    async def _admit(self, accepted: socket.socket, peer: Address) -> None:
         protocol: ServedProtocol | None = None
+        is_admitted = False
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(self._limits.handshake_ms / 1000):
                 context = await self._choose(accepted)
-                made = protocol = self._make(peer)
-                is_ours = False
-                await loop.connect_accepted_socket(
-                    lambda: cast(asyncio.Protocol, made), accepted, ssl=context
+                protocol = self._begin(peer)
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: cast(asyncio.Protocol, protocol), accepted, ssl=context
                 )
-            await asyncio.shield(made.ended)
+            is_admitted = True
         except OSError as error:
             log.info("%s: not admitted: %s", peer, why_not_admitted(error))
         finally:
-            if is_ours:
+            if protocol is None:
                 accepted.close()
-            if protocol is not None and not protocol.ended.done():
-                protocol.abort("it was not admitted, or the listener was stopped")
+                self._room.leave(peer.host)
+            elif not is_admitted and not protocol.ended.done():
+                protocol.abort("it was not admitted")
+
+    def _begin(self, peer: Address) -> ServedProtocol:
+        protocol = self._make(str(peer))
+        self._open.add(protocol)
+        protocol.ended.add_done_callback(lambda _: self._forget(protocol, peer.host))
+        return protocol
+
+    def _forget(self, protocol: ServedProtocol, host: str) -> None:
+        self._open.discard(protocol)
+        self._room.leave(host)
 
     async def _choose(self, accepted: socket.socket) -> ssl.SSLContext | None:
         """The TLS context to go on with, or None for a plain connection."""
@@ -164,20 +177,16 @@ def listen_mixed(
     *,
     tls: ServerTls | None,
     alpn: str,
-    limits: ListenerLimits | None = None,
+    limits: ServerLimits = SERVER_LIMITS,
+    refusals: Refusals | None = None,
 ) -> MixedListener:
-    """Take an address; nobody is accepted before `MixedListener.open`."""
+    """Take an address; nobody is accepted before `MixedListener.open`.
+
+    What limits refuse is counted in ``refusals``.
+    """
+    listener = take_address(listen)
     try:
-        listener = socket.create_server(
-            (listen.host, listen.port),
-            family=socket.AF_INET6 if listen.is_v6 else socket.AF_INET,
-            backlog=BACKLOG,
-        )
-    except OSError as error:
-        raise InvalidSetting("listen address", str(listen), why(error)) from None
-    listener.setblocking(False)
-    try:
-        return MixedListener(listener, tls, alpn, limits or ListenerLimits())
+        return MixedListener(listener, tls, alpn, limits, refusals or Refusals())
     except BaseException:
         listener.close()
         raise

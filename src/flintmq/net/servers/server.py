@@ -23,19 +23,25 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.net.address import Address
 from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.commands import CommandSession, Handler
-from flintmq.net.channels.partial_frames import PARTIAL_BYTES_MAX, PartialFrames
+from flintmq.net.channels.partial_frames import PartialFrames
 from flintmq.net.channels.session import NO_SESSION, Session
-from flintmq.net.channels.unread_bytes import UNREAD_BYTES_MAX, UnreadBytes
+from flintmq.net.channels.unread_bytes import UnreadBytes
 from flintmq.net.channels.watchdog import Stalls
 from flintmq.net.clock import Clock, monotonic_ms
 from flintmq.net.limits import CUT_MS, LIMITS, LINGER_MS, ChannelLimits
 from flintmq.net.reasons import why, why_not_admitted
 from flintmq.net.refusals import Refusals
+from flintmq.net.servers.accepting import (
+    ACCEPT_PAUSE_S,
+    SERVER_LIMITS,
+    ConnectionRoom,
+    ServerLimits,
+    take_address,
+)
 from flintmq.net.servers.streams import first_byte
 from flintmq.net.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 from flintmq.net.watched_tls import WatchedTls
@@ -50,45 +56,8 @@ def no_gate(session: Session, _channel: Channel) -> Session:
     return session
 
 
-BACKLOG = 1_024
-"""Connections the system may hold for us until we accept them."""
-
 ACCEPTS_PER_TURN = 64
 """Connections taken before those that are already served have their turn again."""
-
-ACCEPT_PAUSE_S = 0.5
-"""How long not to accept after the system refused, mostly for want of file descriptors."""
-
-
-ADDRESS_MIN = 1_000
-"""Connections that one address always may have: a machine full of clients, or a proxy."""
-
-REFUSED_LOG_MS = 10_000
-"""How often a refusal for want of room is logged; who is refused tries again at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    connections_max: int = 10_000
-    connections_per_address_max: int | None = None
-    """For one address, loopback included.  None is half of all, so that nobody takes them all,
-    and no less than `ADDRESS_MIN`."""
-    partial_bytes_max: int = PARTIAL_BYTES_MAX
-    """What all connections together may hold of frames that are not yet whole."""
-    unread_bytes_max: int = UNREAD_BYTES_MAX
-    """What the peers of all connections together may leave unread."""
-    handshake_ms: int = 10_000
-    """Within this time a peer must send its first byte and end its TLS handshake."""
-    tls_watch_ms: int = 5_000
-    """How often TLS files are looked at for changes."""
-
-    @property
-    def per_address_max(self) -> int:
-        given = self.connections_per_address_max
-        return max(ADDRESS_MIN, self.connections_max // 2) if given is None else given
-
-
-SERVER_LIMITS = ServerLimits()
 
 
 @dataclass(slots=True, eq=False)
@@ -118,8 +87,7 @@ class Server:
         self.address = Address(*listener.getsockname()[:2])
         """Where it really listens, when port 0 was asked for."""
         self.channels: set[Channel] = set()
-        self.beside: Server | None = None
-        """Another one of the same owner: connections_max is for both together."""
+        self.room = ConnectionRoom(self.address, limits, refusals, clock)
         self._listener = listener
         self._open_session = open_session
         self._mode = TlsMode.OFF if tls is None else tls.mode
@@ -130,13 +98,10 @@ class Server:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._stalls = stalls
-        self._refusals = refusals
         self.partial = PartialFrames(limits.partial_bytes_max, clock, refusals)
         self.unread = UnreadBytes(channel_limits.write_bytes_max, limits.unread_bytes_max, refusals)
         self._open: set[Channel] = set()
-        self._hosts: dict[str, int] = {}
         self._admitting: set[asyncio.Task[None]] = set()
-        self._refused_ms = -REFUSED_LOG_MS
         self._stopped = False
         self._listen()
         if self._tls is not None:
@@ -160,10 +125,6 @@ class Server:
     def connection_count(self) -> int:
         """Connections that are open, those included that are not yet admitted."""
         return len(self._open)
-
-    def count_of(self, host: str) -> int:
-        """Connections of one address."""
-        return self._hosts.get(host, 0)
 
     async def stop(self, timeout_ms: int = LINGER_MS) -> None:
         """Accept no more, let sessions finish and peers read until the deadline, close all.
@@ -218,34 +179,17 @@ class Server:
                 self._loop.remove_reader(self._listener.fileno())
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
-            host = str(name[0])
-            if (limit := self._full(host)) is not None:
-                self._refuse(accepted, str(Address(*name[:2])), limit)
-                continue
-            accepted.setblocking(False)
-            self._begin(accepted, host, str(Address(*name[:2])))
+            peer = Address(*name[:2])
+            if self.room.admit(peer):
+                accepted.setblocking(False)
+                self._begin(accepted, peer)
+            else:
+                accepted.close()
 
-    def _full(self, host: str) -> str | None:
-        """The limit for which a connection of an address is not accepted, or None."""
-        servers = [self] if self.beside is None else [self, self.beside]
-        if sum(each.connection_count for each in servers) >= self._limits.connections_max:
-            return "connectionsMax"
-        if sum(each.count_of(host) for each in servers) >= self._limits.per_address_max:
-            return "connectionsPerAddressMax"
-        return None
-
-    def _refuse(self, accepted: socket.socket, peer: str, limit: str) -> None:
-        accepted.close()
-        self._refusals.count(limit)
-        now_ms = self._clock()
-        if now_ms - self._refused_ms >= REFUSED_LOG_MS:
-            self._refused_ms = now_ms
-            log.warning("%s: refused %s, %s is reached", self.address, peer, limit)
-
-    def _begin(self, accepted: socket.socket, host: str, peer: str) -> None:
+    def _begin(self, accepted: socket.socket, peer: Address) -> None:
         channel = Channel(
             self._greet,
-            peer,
+            str(peer),
             accepted=True,
             limits=self._channel_limits,
             clock=self._clock,
@@ -254,8 +198,7 @@ class Server:
             stalls=self._stalls,
         )
         self._open.add(channel)
-        self._hosts[host] = self._hosts.get(host, 0) + 1
-        channel.closed.add_done_callback(lambda _: self._forget(channel, host))
+        channel.closed.add_done_callback(lambda _: self._forget(channel, peer.host))
         admission = _Admission(accepted, channel)
         task = self._loop.create_task(self._admit(admission))
         self._admitting.add(task)
@@ -264,9 +207,7 @@ class Server:
     def _forget(self, channel: Channel, host: str) -> None:
         self._open.discard(channel)
         self.channels.discard(channel)
-        self._hosts[host] -= 1
-        if not self._hosts[host]:
-            del self._hosts[host]
+        self.room.leave(host)
 
     async def _admit(self, admission: _Admission) -> None:
         accepted, channel = admission.accepted, admission.channel
@@ -329,15 +270,7 @@ async def serve(
 
     What limits refuse is counted in ``refusals``.
     """
-    try:
-        listener = socket.create_server(
-            (listen.host, listen.port),
-            family=socket.AF_INET6 if listen.is_v6 else socket.AF_INET,
-            backlog=BACKLOG,
-        )
-    except OSError as error:
-        raise InvalidSetting("listen address", str(listen), why(error)) from None
-    listener.setblocking(False)
+    listener = take_address(listen)
     try:
         return Server(
             listener,

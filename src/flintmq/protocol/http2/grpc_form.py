@@ -6,7 +6,9 @@ bytes in every answer.
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Mapping
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -24,6 +26,12 @@ TEXT_CHARACTERS_MAX: Final = 1_000
 _UNITS_S: Final = {"H": 3_600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _DIGITS_MAX: Final = 8
 _WBITS: Final = {"gzip": 31, "deflate": 15}
+_NEEDED: Final = frozenset({":method", ":scheme", ":path"})
+_OF_CONNECTIONS: Final = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+)
+_BAD_IN_NAMES: Final = re.compile(r"[^!-@\[-~]")
+_BAD_IN_VALUES: Final = re.compile(r"[\0\r\n]")
 _SAFE: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
@@ -66,6 +74,7 @@ def _text(text: str) -> bytes:
 
 
 _STATUS_200: Final = b"\x88"
+_STATUS_415: Final = b"\x08\x03415"
 ANSWER_FIELDS: Final = (
     _STATUS_200
     + _field("content-type", CONTENT_TYPE)
@@ -77,13 +86,28 @@ OK_FIELDS: Final = _field("grpc-status", "0")
 """What comes after them, when all is well."""
 
 
-def status_fields(status: GrpcStatus, text: str, *, is_first: bool) -> bytes:
-    """How a call ends; ``is_first`` where nothing was answered before."""
+def is_well_formed(metadata: Mapping[str, str]) -> bool:
+    """Whether HTTP/2 lets a request have these fields."""
+    names, values = "".join(metadata), "".join(metadata.values())
+    return (
+        metadata.keys() >= _NEEDED
+        and metadata.keys().isdisjoint(_OF_CONNECTIONS)
+        and _BAD_IN_NAMES.search(names) is None
+        and (values.isprintable() or _BAD_IN_VALUES.search(values) is None)
+    )
+
+
+def status_fields(status: GrpcStatus, text: str, *, is_first: bool, is_grpc: bool = True) -> bytes:
+    """How a call ends; ``is_first`` where nothing was answered before.
+
+    Who did not ask for gRPC is told so in words of HTTP.
+    """
     fields = _field("grpc-status", str(int(status)))
     if text:
         fields += _field("grpc-message", quote(text[:TEXT_CHARACTERS_MAX], _SAFE, errors="replace"))
     if is_first:
-        return _STATUS_200 + _field("content-type", CONTENT_TYPE) + fields
+        first = _STATUS_200 if is_grpc else _STATUS_415
+        return first + _field("content-type", CONTENT_TYPE) + fields
     return fields
 
 

@@ -45,6 +45,7 @@ class FrameKind(IntEnum):
 
 
 SIZES: Final[dict[int, int]] = {
+    FrameKind.PRIORITY: 5,
     FrameKind.RST_STREAM: 4,
     FrameKind.PING: 8,
     FrameKind.WINDOW_UPDATE: 4,
@@ -61,9 +62,12 @@ _ARE_OF_STREAMS: Final[dict[int, bool]] = {
 """Whether frames of a kind belong to a stream, or to the connection: those that may not do both."""
 
 _PRIORITY_BYTES: Final = 5
+_GO_AWAY_BYTES: Final = 8
+_FRAME_BYTES_RANGE: Final = range(FRAME_BYTES_MAX, 2**24)
 
 
 class Setting(IntEnum):
+    ENABLE_PUSH = 2
     MAX_CONCURRENT_STREAMS = 3
     INITIAL_WINDOW_SIZE = 4
     MAX_FRAME_SIZE = 5
@@ -115,16 +119,26 @@ def go_away(last_id: int, error: H2Error, text: str = "") -> bytes:
 
 
 def preface_bytes(data: bytes) -> int:
-    """How long the preface is that a connection begins with, 0 while it is not whole."""
-    if not PREFACE.startswith(data[: len(PREFACE)]):
+    """How long the preface is that a connection begins with, 0 while it is not whole.
+
+    The frame after it must be one of settings, so it is whole once the head of that came.
+    """
+    size = len(PREFACE)
+    if not PREFACE.startswith(data[:size]):
         raise H2Fault(H2Error.PROTOCOL_ERROR, "it does not speak HTTP/2")
-    return len(PREFACE) if len(data) >= len(PREFACE) else 0
+    if len(data) < size + HEAD_BYTES:
+        return 0
+    if data[size + 3] != FrameKind.SETTINGS or data[size + 4] & ACK:
+        raise H2Fault(H2Error.PROTOCOL_ERROR, "it begins without settings")
+    return size
 
 
 def check_form(kind: int, stream_id: int, payload: bytes) -> None:
     """`H2Fault` for a frame of a size, or at a place, that its kind never has."""
     if SIZES.get(kind, len(payload)) != len(payload):
         raise H2Fault(H2Error.FRAME_SIZE_ERROR, f"a frame of kind {kind} has another size")
+    if kind == FrameKind.GOAWAY and len(payload) < _GO_AWAY_BYTES:
+        raise H2Fault(H2Error.FRAME_SIZE_ERROR, "half a farewell")
     if _ARE_OF_STREAMS.get(kind, bool(stream_id)) != bool(stream_id):
         raise H2Fault(H2Error.PROTOCOL_ERROR, f"a frame of kind {kind} on stream {stream_id}")
 
@@ -139,6 +153,10 @@ def told_window_bytes(payload: bytes) -> int | None:
             told = value
             if value > WINDOW_BYTES_MAX:
                 raise H2Fault(H2Error.FLOW_CONTROL_ERROR, "a window is too large")
+        elif key == Setting.ENABLE_PUSH and value > 1:
+            raise H2Fault(H2Error.PROTOCOL_ERROR, f"pushes are set to {value}")
+        elif key == Setting.MAX_FRAME_SIZE and value not in _FRAME_BYTES_RANGE:
+            raise H2Fault(H2Error.PROTOCOL_ERROR, f"frames of {value} bytes are set")
     return told
 
 

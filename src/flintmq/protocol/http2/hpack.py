@@ -3,15 +3,19 @@
 A peer may refer to fields it sent earlier on the connection, so every block must be read, in its
 order, whether its stream is served or not.
 
+A block of more than ``bytes_max`` is read to its end all the same and then refused, so that the
+next one is understood.  One of more than `HOSTILE_FACTOR` times as much ends the connection.
+
 Invariant: the fields that are kept have `TABLE_BYTES` at most, and a block gives no more than
-``bytes_max`` of names and values, however often it refers to one.
+``bytes_max``, counted as in SETTINGS_MAX_HEADER_LIST_SIZE, however often it refers to a field.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from flintmq.errors import MalformedHeader
+from flintmq.errors import BodyTooLarge, MalformedHeader
+from flintmq.protocol.http2.h2_frames import H2Error, H2Fault
 from flintmq.protocol.http2.huffman import unpack
 
 TABLE_BYTES: Final = 4_096
@@ -19,6 +23,9 @@ TABLE_BYTES: Final = 4_096
 
 FIELD_BYTES: Final = 32
 """What a field counts beside its name and value."""
+
+HOSTILE_FACTOR: Final = 8
+"""A block that is so many times larger than allowed is no mistake of a client."""
 
 _NUMBER_SHIFT_MAX: Final = 21
 
@@ -56,7 +63,10 @@ class HeaderReader:
         self._kept_bytes_max = TABLE_BYTES
 
     def read(self, block: bytes) -> list[tuple[str, str]]:
-        """The fields; `MalformedHeader` where the connection cannot go on."""
+        """The fields of one call; `BodyTooLarge` where there are too many for one.
+
+        `MalformedHeader` and `H2Fault` say that the connection cannot go on.
+        """
         try:
             return self._read(block)
         except IndexError:
@@ -64,7 +74,7 @@ class HeaderReader:
 
     def _read(self, block: bytes) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        at, left = 0, self._bytes_max
+        at, left, is_begun = 0, self._bytes_max, False
         while at < len(block):
             first = block[at]
             if first >= 0x80:
@@ -72,7 +82,7 @@ class HeaderReader:
                 field = self._field(index)
             elif first & 0xE0 == 0x20:
                 size, at = _number(block, at, 0x1F)
-                self._resize(size, is_first=not found)
+                self._resize(size, is_first=not is_begun)
                 continue
             else:
                 is_kept = first >= 0x40
@@ -85,10 +95,14 @@ class HeaderReader:
                 field = name, value
                 if is_kept:
                     self._keep(field)
-            left -= len(field[0]) + len(field[1])
-            if left < 0:
-                raise MalformedHeader("", f"the fields of a call are over {self._bytes_max} bytes")
-            found.append(field)
+            is_begun = True
+            left -= len(field[0]) + len(field[1]) + FIELD_BYTES
+            if left >= 0:
+                found.append(field)
+            elif left < -HOSTILE_FACTOR * self._bytes_max:
+                raise H2Fault(H2Error.ENHANCE_YOUR_CALM, "a header block is too large")
+        if left < 0:
+            raise BodyTooLarge(self._bytes_max, "the metadata of a call")
         return found
 
     def _field(self, index: int) -> tuple[str, str]:

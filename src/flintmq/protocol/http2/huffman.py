@@ -19,6 +19,9 @@ PADDING_BITS_MAX: Final = 7
 KEPT: Final = 1_024
 """Texts that are remembered: clients say the same of themselves in each call."""
 
+KEPT_BYTES_MAX: Final = 128
+"""Of one of them: what is longer does not come again, or is sent to fill our memory."""
+
 _SYMBOLS: Final = {  # by the bits of their codes
     5: (48, 49, 50, 97, 99, 101, 105, 111, 115, 116),
     6: (32, 37, 45, 46, 47, *range(51, 58), 61, 65, 95, 98, 100, 102, 103, 104, 108, 109, 110,
@@ -108,9 +111,12 @@ _STEPS: Final = _steps(_TREE)
 _ENDINGS: Final = _endings(_TREE)
 
 
-@lru_cache(KEPT)
 def unpack(packed: bytes) -> str:
     """The text; `MalformedHeader` where the bits are none."""
+    return _kept(packed) if len(packed) <= KEPT_BYTES_MAX else _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> str:
     node, found, steps = 0, bytearray(), _STEPS
     try:
         for byte in packed:
@@ -125,3 +131,6 @@ def unpack(packed: bytes) -> str:
     if node not in _ENDINGS:
         raise MalformedHeader("", "a packed text ends within a symbol")
     return found.decode("latin-1")
+
+
+_kept: Final = lru_cache(KEPT)(_unpacked)

@@ -17,7 +17,7 @@ Invariant: the first answer of a stream is its status, the last one the time of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -51,6 +51,10 @@ HOLD_MS_MAX: Final = 20_000
 
 ANSWER_MS: Final = 1_000
 """What is kept of a deadline for the answer to get back."""
+
+LEFT_BEHIND_MAX: Final = 1_000
+"""Pops that clients of one address gave up and a broker still holds: it cannot be told, and others
+need its holds."""
 
 INVISIBLE_MS_MIN: Final = 10_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
@@ -102,12 +106,16 @@ class ReceiveCalls:
         self._pops = pops
         self._renewing = renewing
         self._stopping = asyncio.Event()
+        self._left_behind: dict[str, int] = {}  # pops under way that nobody waits for, by address
 
     def stop(self) -> None:
         """Receives that wait are answered now; none waits from here on."""
         self._stopping.set()
 
-    async def receive_message(self, request: Any, caller: Caller) -> AsyncGenerator[Any, None]:
+    async def receive_message(
+        self, request: Any, caller: Caller, weigh: Callable[[int], None] = lambda _: None
+    ) -> AsyncGenerator[Any, None]:
+        """Serve one receive; ``weigh`` hears how many bytes wait for the client."""
         topic = topic_of(request.message_queue.topic)
         group = group_of(request.group)
         invisible_ms = invisible_time(request)
@@ -125,7 +133,8 @@ class ReceiveCalls:
             attempt_id=request.attempt_id or None,
         )
         wish = PopWish(group, pop)
-        found = await self._pop(wish)
+        found = await self._pop(wish, caller.ip)
+        weigh(sum(len(message.body) for message in found.messages))
         chosen = await self._sift(_delivered(found), wish, tags, facts)
         if not chosen:
             yield ReceiveMessageResponse(status=_nothing(found))
@@ -141,15 +150,20 @@ class ReceiveCalls:
         answer.delivery_timestamp.FromMilliseconds(self._engine.wall())
         return answer
 
-    async def _pop(self, wish: PopWish) -> PopFound:
+    async def _pop(self, wish: PopWish, host: str) -> PopFound:
         """Pop, unless the proxy stops first."""
         if self._stopping.is_set():
             return PopFound()
+        if self._left_behind.get(host, 0) >= LEFT_BEHIND_MAX:
+            text = "too many receives were given up, and brokers still hold them"
+            raise StatusRefusal(Code.TOO_MANY_REQUESTS, text)
         popping = self._engine.spawn(self._pop_once(wish), f"pop of {wish.topic}")
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({popping, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
+            self._left_behind[host] = self._left_behind.get(host, 0) + 1
+            popping.add_done_callback(lambda _: self._caught_up(host))
             self._engine.spawn(self._give_back(popping, wish), "messages of a client that left")
             raise
         finally:
@@ -158,6 +172,11 @@ class ReceiveCalls:
             return popping.result()
         self._engine.spawn(self._give_back(popping, wish), "messages of a receive that was ended")
         return PopFound()
+
+    def _caught_up(self, host: str) -> None:
+        self._left_behind[host] -= 1
+        if not self._left_behind[host]:
+            del self._left_behind[host]
 
     async def _pop_once(self, wish: PopWish) -> PopFound:
         """Pop; a record that cannot be read is a dead letter, since it would come back for ever."""

@@ -20,9 +20,13 @@ from flintmq.printable import printable_reason
 from flintmq.spark.bodies.arrow_types import arrow_type
 from flintmq.spark.bodies.avro_schema import AvroBodies
 from flintmq.spark.bodies.protobuf_schema import ProtobufBodies
+from flintmq.spark.environment.requirements import require_pyspark
 
 COLUMNS: Final = "columns"
 ERROR: Final = "error"
+
+ARROW_UDFS_SINCE: Final = (4, 1)
+"""The first pyspark whose functions in Python take and give Arrow arrays."""
 
 READERS_MAX: Final = 16
 """Schemas that a worker keeps compiled."""
@@ -30,7 +34,8 @@ READERS_MAX: Final = 16
 
 def binary_column(body: Column, schema: AvroBodies | ProtobufBodies) -> Column:
     """A struct: the columns of a body, and why there are none."""
-    from pyspark.sql.pandas.functions import arrow_udf  # since 4.1
+    require_pyspark(ARROW_UDFS_SINCE, "bodies of Avro and Protobuf")
+    from pyspark.sql.pandas.functions import arrow_udf
 
     fields = [StructField(COLUMNS, schema.columns), StructField(ERROR, StringType())]
     make: Any = arrow_udf

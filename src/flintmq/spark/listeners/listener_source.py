@@ -150,10 +150,10 @@ class AppStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[D])
 
     def _driving(self) -> D:
         if self._driver is None:
-            from flintmq.spark.source.control_files import ControlFiles, ignore_sigterm
+            from flintmq.spark.source.control_files import ControlFiles, become_source_process
             from flintmq.spark.tasks.packed_app import unpack
 
-            ignore_sigterm()
+            become_source_process()
             partitions = int(self._options.get(PARTITIONS, "1"))
             files = ControlFiles(self._options.get(CONTROL_DIRECTORY.lower()))
             target = self._options.get(TARGET_MS.lower())

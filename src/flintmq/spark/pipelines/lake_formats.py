@@ -18,14 +18,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from flintmq.errors import InvalidSetting
-from flintmq.spark.pipelines.lake_frame import parts_of
+from flintmq.spark.pipelines.lake_frame import parts_of, quoted
 
 Release = tuple[int, int]
 
@@ -117,7 +118,8 @@ def format_of(name: str) -> LakeFormat:
 
 def kind_in(directory: str) -> LakeFormat:
     """The format of a lake on a local disk, by its files; Parquet where nothing can be seen."""
-    there = Path(directory)
+    uri = urlparse(directory)
+    there = Path(unquote(uri.path) if uri.scheme == "file" else directory)
     found = (kind for kind, mark in MARKS.items() if (there / mark).is_dir())
     return next(found, LakeFormat.PARQUET)
 
@@ -131,7 +133,7 @@ def require_format(spark: SparkSession, kind: LakeFormat) -> None:
     if wanted not in (spark.conf.get(EXTENSIONS, "") or "").split(","):
         reason = (
             f"the session lacks {package} and its settings: make it by "
-            f"spark_session(…, **lake_settings('{kind}'))"
+            f"spark_session(…, **lake_settings('{kind}')), or give the command --format {kind}"
         )
         raise InvalidSetting("format", kind.value, reason)
 
@@ -168,7 +170,7 @@ class LakeTable:
             return
         if not exists:
             empty = self._spark.createDataFrame([], frame.schema)
-            parts = [_quoted(name) for name in parts_of(frame)]
+            parts = [quoted(name) for name in parts_of(frame)]
             columns = ", ".join(_column(field) for field in empty.schema.fields)
             where = ", ".join(parts)
             self._spark.sql(
@@ -183,7 +185,7 @@ class LakeTable:
     def writer(self, frame: DataFrame) -> DataStreamWriter:
         """The sink of the format, without checkpoint and trigger."""
         if self.kind is LakeFormat.ICEBERG:  # it takes columns by their order; new ones are last
-            frame = frame.select(*map(_quoted, self.read().columns))
+            frame = frame.select(*map(quoted, self.read().columns))
         writer = frame.writeStream.format(self.kind).outputMode("append")
         if self.kind is LakeFormat.ICEBERG:
             # Rows of a batch are not sorted by partition, so a task keeps a file open for each.
@@ -203,9 +205,19 @@ def written_columns(table: LakeTable, *, exists: bool) -> StructType | None:
         raise
 
 
-def _column(field: Any) -> str:
-    return f"{_quoted(field.name)} {field.dataType.simpleString()}"
+def _column(field: StructField) -> str:
+    return f"{quoted(field.name)} {_type_text(field.dataType)}"
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def _type_text(kind: DataType) -> str:
+    """The type as Spark's SQL takes it; its own text quotes no names."""
+    match kind:
+        case StructType():
+            fields = (f"{quoted(each.name)}: {_type_text(each.dataType)}" for each in kind.fields)
+            return f"struct<{', '.join(fields)}>"
+        case ArrayType():
+            return f"array<{_type_text(kind.elementType)}>"
+        case MapType():
+            return f"map<{_type_text(kind.keyType)}, {_type_text(kind.valueType)}>"
+        case _:
+            return kind.simpleString()

@@ -50,8 +50,13 @@ def lake_frame(
     made = [into] if into is not None else bodies.columns.names
     counted = decoded.observe(COUNTED, f.count_if(is_bad).alias(QUARANTINED))
     return counted.withColumn(QUARANTINED, is_bad.cast("int")).select(
-        *others, *made, BODY, DECODE_ERROR, QUARANTINED, TOPIC, DAY
+        *others, *map(quoted, made), BODY, DECODE_ERROR, QUARANTINED, TOPIC, DAY
     )
+
+
+def quoted(name: str) -> str:
+    """A name in Spark's SQL, whatever is in it: a schema of bodies may have ``order.id``."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def parts_of(frame: DataFrame) -> list[str]:

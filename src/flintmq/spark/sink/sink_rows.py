@@ -56,7 +56,7 @@ from flintmq.model.message import Message
 from flintmq.protocol.records.properties import PROPERTIES_BYTES_MAX
 from flintmq.spark.options.sink_options import SinkOptions
 from flintmq.spark.sink.bad_rows import BadRows
-from flintmq.spark.sink.plain_rows import plain_messages
+from flintmq.spark.sink.plain_rows import PackedRows, Packer, pack_rows
 from flintmq.spark.sink.row_identity import ROW_PROPERTY
 
 TEXTS: Final = (StringType, CharType, VarcharType)
@@ -175,12 +175,21 @@ class RowPlan:
     drop_system: bool
     body_bytes_max: int = MESSAGE_BYTES_MAX
 
-    def plain(self, batch: pa.RecordBatch, prefix: str, first: int) -> list[Message] | None:
-        """All messages of a batch of plain rows, which may go anywhere; None for other batches."""
-        if self.topic is None or self.places.keys() != {"body"}:
+    def packed(
+        self, batch: pa.RecordBatch, packer: Packer, prefix: str, first: int, entry_bytes_max: int
+    ) -> PackedRows | None:
+        """The entries of a batch of plain rows, which may go anywhere; None for other batches."""
+        if self.topic is None or self.places.keys() != {BODY}:
             return None
-        bodies = list(self._octets(batch, "body"))
-        return plain_messages(self.topic, bodies, prefix, first, self.body_bytes_max)
+        return pack_rows(
+            batch.column(self.places[BODY]),
+            packer,
+            self.topic,
+            prefix,
+            first,
+            body_bytes_max=self.body_bytes_max,
+            entry_bytes_max=entry_bytes_max,
+        )
 
     def rows(
         self, batch: pa.RecordBatch, prefix: str, first: int, bad: BadRows

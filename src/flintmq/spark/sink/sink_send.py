@@ -5,6 +5,7 @@
                                                            │ or, if it may, in another, until the
                                                            │ time of retryTimeout is up
     put ─► delayed, or too large for a batch ─► alone ──────────┘
+    plain rows, laid out already ─► the same, without a message for each
 
 A row that may go anywhere goes with its neighbours, and requests take turns over the queues, one
 broker after the other.  The first turn of a task depends on the names of its rows alone
@@ -26,10 +27,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, zip_longest
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from flintmq.arrow.reading.patience import Outage, patiently
-from flintmq.client.producer.threaded_producer import Producer
+from flintmq.client.producer.packing_producer import PackingProducer
 from flintmq.core.producer.publisher import may_try_again
 from flintmq.core.producer.queue_choice import queue_of_key
 from flintmq.core.producer.receipt import SendReceipt
@@ -38,7 +39,9 @@ from flintmq.errors import FlintError, InvalidSetting, NoRoute, PartlySent, Unre
 from flintmq.model.group import is_retry_topic
 from flintmq.model.message import Message
 from flintmq.model.queue import QueueRef
+from flintmq.protocol.records.batch import BATCH_ENTRIES_MAX
 from flintmq.spark.options.sink_options import SINGLES_IN_FLIGHT, SinkOptions
+from flintmq.spark.sink.plain_rows import PackedRows
 from flintmq.spark.sink.sink_rows import ANYWHERE, OutRow, Target
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -63,10 +66,42 @@ class Lane:
         self.last: Future[None] | None = None
 
 
+class Entries(NamedTuple):
+    """The body of a batch that is laid out already."""
+
+    topic: str
+    body: bytes
+    count: int
+
+
+class PackedLane:
+    """Rows of one topic that are laid out already and may go anywhere."""
+
+    __slots__ = ("count", "pieces", "size_bytes", "topic", "turn")
+
+    def __init__(self, topic: str, turn: int) -> None:
+        self.topic = topic
+        self.turn = turn
+        self.pieces: list[memoryview] = []
+        self.size_bytes = 0
+        self.count = 0
+
+    def add(self, piece: memoryview, count: int) -> None:
+        self.pieces.append(piece)
+        self.size_bytes += len(piece)
+        self.count += count
+
+    def take(self) -> Entries:
+        """All of them, as one batch."""
+        entries = Entries(self.topic, b"".join(self.pieces), self.count)
+        self.pieces, self.size_bytes, self.count = [], 0, 0
+        return entries
+
+
 class Sending:
     """The sending side of one task.  Used by one thread."""
 
-    def __init__(self, producer: Producer, options: SinkOptions, turn: int) -> None:
+    def __init__(self, producer: PackingProducer, options: SinkOptions, turn: int) -> None:
         self.requests = 0
         self.body_bytes = 0
         self._producer = producer
@@ -77,6 +112,7 @@ class Sending:
         self._sorted: dict[str, Sequence[QueueRef]] = {}
         self._lanes: dict[tuple[str, QueueRef | None], Lane] = {}
         self._lane: Lane | None = None  # of the last row
+        self._packed: PackedLane | None = None
         self._batch_bytes = options.batch_bytes
         self._pending_bytes = 0
         self._pool = ThreadPoolExecutor(options.in_flight, "flintmq-sink")
@@ -114,34 +150,21 @@ class Sending:
         if self._pending_bytes > PENDING_BYTES_MAX:
             self._ship_all()
 
-    def add_alike(self, messages: Sequence[Message]) -> None:
-        """Add messages of one topic that may go anywhere, and differ in their bodies alone.
-
-        The last one has the longest properties.
-        """
-        fixed_bytes = _size_bytes(messages[-1]) - len(messages[-1].body)
-        lane = self._lane_of(messages[0].topic, None)
-        largest = fixed_bytes + max(len(message.body) for message in messages)
-        if lane.is_single or messages[0].delay_level or largest > self._batch_bytes:
-            for message in messages:
-                self.add(OutRow(message, ANYWHERE))
-            return
-        start, room = 0, self._batch_bytes - lane.size_bytes
-        for place, message in enumerate(messages):
-            size_bytes = fixed_bytes + len(message.body)
-            if size_bytes > room:
-                self._fill(lane, messages[start:place], self._batch_bytes - room)
-                self._ship(lane)
-                start, room = place, self._batch_bytes
-            room -= size_bytes
-        self._fill(lane, messages[start:], self._batch_bytes - room)
-
-    def _fill(self, lane: Lane, messages: Sequence[Message], size_bytes: int) -> None:
-        """Add messages to a lane, which has ``size_bytes`` with them."""
-        self._pending_bytes += size_bytes - lane.size_bytes
-        lane.messages += messages
-        lane.size_bytes = size_bytes
-        self.body_bytes += sum(len(message.body) for message in messages)
+    def add_packed(self, rows: PackedRows) -> None:
+        """Add rows that may go anywhere, each of which fits a batch."""
+        lane = self._packed
+        if lane is None:
+            lane = self._packed = PackedLane(rows.topic, self._turn)
+        self.body_bytes += rows.body_bytes
+        start, end = 0, len(rows.edges) - 1
+        while start < end:
+            stop = rows.stop_within(start, self._batch_bytes - lane.size_bytes)
+            stop = min(stop, start + BATCH_ENTRIES_MAX - lane.count)
+            if stop > start:
+                lane.add(rows.piece(start, stop), stop - start)
+                start = stop
+            else:
+                self._ship_packed(lane)
 
     def finish(self) -> None:
         """Send the rest and wait until all is stored; raises the error that retries did not end."""
@@ -195,27 +218,44 @@ class Sending:
         for lane in self._lanes.values():
             if lane.messages:
                 self._ship(lane)
+        if self._packed is not None and self._packed.count:
+            self._ship_packed(self._packed)
+
+    def _ship_packed(self, lane: PackedLane) -> None:
+        self._wait_for_room()
+        queue = self._next_queue(lane)
+        self._begin(self._pool.submit(self._store, lane.take(), queue, False))
 
     def _ship(self, lane: Lane) -> None:
-        while len(self._under_way) >= 2 * self._options.in_flight:
-            self._under_way.popleft().result()
+        self._wait_for_room()
         messages, queue = lane.messages, lane.queue
         self._pending_bytes -= lane.size_bytes
         lane.messages, lane.size_bytes = [], 0
         if queue is None:
-            count = len(self._queues_of(lane.topic))
-            chosen = self._turns[lane.topic][lane.turn % count]
-            lane.turn += 1
-            job = self._pool.submit(self._store, messages, chosen, False)
+            job = self._pool.submit(self._store, messages, self._next_queue(lane), False)
         else:
             job = self._pool.submit(self._store, messages, queue, True, lane.last)
             lane.last = job
+        self._begin(job)
+
+    def _wait_for_room(self) -> None:
+        while len(self._under_way) >= 2 * self._options.in_flight:
+            self._under_way.popleft().result()
+
+    def _next_queue(self, lane: Lane | PackedLane) -> QueueRef:
+        """Whose turn it is."""
+        count = len(self._queues_of(lane.topic))
+        chosen = self._turns[lane.topic][lane.turn % count]
+        lane.turn += 1
+        return chosen
+
+    def _begin(self, job: Future[None]) -> None:
         self.requests += 1
         self._under_way.append(job)
 
     def _store(
         self,
-        messages: list[Message],
+        messages: list[Message] | Entries,
         queue: QueueRef | None,
         is_fixed: bool,
         after: Future[None] | None = None,
@@ -226,7 +266,8 @@ class Sending:
         tries_more = self._options.retries
         if not is_fixed:  # the producer then goes from broker to broker by itself
             tries_more = min(1, tries_more)
-        outage = Outage(f"nothing is sent to {messages[0].topic}", self._options.access.retry_ms)
+        topic = messages.topic if isinstance(messages, Entries) else messages[0].topic
+        outage = Outage(f"nothing is sent to {topic}", self._options.access.retry_ms)
         tried = 0
         while True:
             if 0 < tried <= tries_more and is_fixed:
@@ -238,14 +279,17 @@ class Sending:
                 if not tries_more or not may_try_again(error):
                     raise
                 if isinstance(error, PartlySent):
+                    assert not isinstance(messages, Entries), "they are one request"
                     messages = messages[error.stored :]
                 if tried >= tries_more:
                     outage.wait(error)
             tried += 1
 
-    def _send(self, messages: list[Message], queue: QueueRef | None) -> None:
+    def _send(self, messages: list[Message] | Entries, queue: QueueRef | None) -> None:
         timeout_ms = self._options.timeout_ms
-        if len(messages) == 1:
+        if isinstance(messages, Entries):
+            self._producer.send_entries(*messages, timeout_ms=timeout_ms, queue=queue)
+        elif len(messages) == 1:
             self._producer.send(messages[0], timeout_ms=timeout_ms, queue=queue)
         else:
             self._producer.send_batch(messages, timeout_ms=timeout_ms, queue=queue)

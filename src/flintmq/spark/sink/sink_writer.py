@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from flintmq.client.producer.threaded_producer import Producer
+from flintmq.client.producer.packing_producer import PackingProducer
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
 from flintmq.spark.options.sink_options import SinkOptions, sink_options
@@ -128,14 +128,15 @@ def send_rows(
         return Sent(partition, 0, 0, 0)
     prefix, rows = prefix_of(write, batch, partition), 0
     with (
-        Producer(options.group, **options.producer_settings()) as producer,
+        PackingProducer(options.group, **options.producer_settings()) as producer,
         Sending(producer, options, first_turn(write, batch, partition)) as sending,
         BadRows(options, prefix, lambda bad: sending.add(OutRow(bad, ANYWHERE))) as bad,
     ):
         some: pa.RecordBatch | None = first
         while some is not None:
-            if (alike := plan.plain(some, prefix, rows)) is not None:
-                sending.add_alike(alike)
+            packed = plan.packed(some, producer, prefix, rows, options.batch_bytes)
+            if packed is not None:
+                sending.add_packed(packed)
             else:
                 for row in plan.rows(some, prefix, rows, bad):
                     sending.add(row)

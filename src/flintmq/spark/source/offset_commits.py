@@ -15,6 +15,7 @@ from typing import Final
 
 from flintmq.arrow.reading.access import Access
 from flintmq.arrow.reading.cluster_queues import ClusterQueues
+from flintmq.arrow.reading.route_cache import RouteCache
 from flintmq.errors import FlintError
 from flintmq.logs import logger
 from flintmq.model.queue import QueueOffset, QueueRef
@@ -29,8 +30,9 @@ _logger = logger(__name__)
 class OffsetCommits:
     """The offsets to be committed for one group, and whether they are."""
 
-    def __init__(self, access: Access, group: str) -> None:
+    def __init__(self, access: Access, group: str, routes: RouteCache | None = None) -> None:
         self._access = access
+        self._routes = routes
         self._group = group
         self._wanted: Mapping[QueueRef, QueueOffset] = {}
         self._is_committed = True
@@ -73,7 +75,7 @@ class OffsetCommits:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        queues = ClusterQueues(self._access)
+        queues = ClusterQueues(self._access, self._routes)
         try:
             while (stops := self._next()) is not None:
                 try:

@@ -10,6 +10,7 @@ Invariant: the resulting offsets lie within the extents of the queues.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
@@ -57,14 +58,14 @@ class DataLoss:
 
     def within(self, queue: QueueRef, asked: QueueOffset, extent: Extent) -> QueueOffset:
         """``asked`` if it lies within the extent, else the nearest offset that does."""
+        if extent.start <= asked <= extent.stop:
+            return asked
         holds = f"the queue holds {extent.start} to {extent.stop}"
         if asked < extent.start:
             self.report(queue, asked, extent.start, f"deleted before they were read, {holds}")
             return extent.start
-        if asked > extent.stop:
-            self.report(queue, extent.stop, asked, f"{holds}, as if the topic was made anew")
-            return extent.stop
-        return asked
+        self.report(queue, extent.stop, asked, f"{holds}, as if the topic was made anew")
+        return extent.stop
 
 
 def chosen_queues(
@@ -90,12 +91,15 @@ def chosen_queues(
 def _assigned(
     there: tuple[QueueRef, ...], choice: TheseQueues, *, while_running: bool
 ) -> tuple[QueueRef, ...]:
-    serving = {(queue.topic, queue.broker) for queue in there}
+    known = set(there)
+    brokers: dict[str, set[str]] = defaultdict(set)
+    for queue in there:
+        brokers[queue.topic].add(queue.broker)
     found: set[QueueRef] = set()
     for topic, broker, queue_id in choice.queues:
-        brokers = {name for of_topic, name in serving if of_topic == topic}
-        named = {QueueRef(topic, name, queue_id) for name in brokers if broker in (None, name)}
-        matches = named if while_running and broker is not None else named.intersection(there)
+        serving = (name for name in brokers[topic] if broker in (None, name))
+        named = {QueueRef(topic, name, queue_id) for name in serving}
+        matches = named if while_running and broker is not None else named & known
         if not matches and not while_running:
             where = f"on {broker}" if broker is not None else "on any broker"
             reason = f"topic {topic} has no queue {queue_id} {where}"

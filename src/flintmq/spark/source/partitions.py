@@ -50,10 +50,13 @@ def cut(
 
 
 def partition_numbers(queues: Iterable[QueueRef]) -> dict[QueueRef, int]:
-    """The index of each queue in its topic, by broker and queue id: Kafka's partition."""
+    """The index of each queue in its topic, by broker and queue id: Kafka's partition.
+
+    ``queues`` may repeat some, and is cheapest in order: so are those of a stream with 100,000.
+    """
     numbers: dict[QueueRef, int] = {}
     next_of_topic: dict[str, int] = {}
-    for queue in sorted(queues):
+    for queue in sorted(dict.fromkeys(queues)):
         numbers[queue] = next_of_topic.get(queue.topic, 0)
         next_of_topic[queue.topic] = numbers[queue] + 1
     return numbers

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from flintmq.spark.options.source_options import SourceOptions
-from flintmq.spark.source.control_files import DIRECTORY, ignore_sigterm
+from flintmq.spark.source.control_files import DIRECTORY, become_source_process
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
 from flintmq.spark.source.stream_offset import StreamOffset
 from flintmq.spark.versions.read_limits import (
@@ -41,16 +41,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._opened: StreamDriver | None = None
+        self._parsed: tuple[dict[str, Any], StreamOffset] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_opened": None}
+        return {**vars(self), "_opened": None, "_parsed": None}
 
     @property
     def _driver(self) -> StreamDriver:
         if self._opened is None:
             from flintmq.spark.source.stream_driver import StreamDriver  # tasks do without
 
-            ignore_sigterm()
+            become_source_process()
             self._opened = StreamDriver(self._options)
         return self._opened
 
@@ -72,9 +73,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         is_limited = not isinstance(limit, ReadAllAvailable)
-        previous = StreamOffset.from_json(start)
+        previous = self._offset(start)
         found = self._driver.latest(previous, is_limited=is_limited)
-        return start if found == previous else {**found.to_json(), CORES: driver_cores()}
+        if found == previous:
+            return start
+        tree = {**found.to_json(), CORES: driver_cores()}
+        self._parsed = tree, found
+        return tree
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         reported = self._driver.reported()
@@ -88,16 +93,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver.freeze()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:  # noqa: ARG002  # the end says it all
-        parts = self._driver.parts(StreamOffset.from_json(end))
+        parts = self._driver.parts(self._offset(end))
         return partitions_of(self._options, parts, end.get(CORES) or driver_cores())
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._driver.finished(StreamOffset.from_json(end))
+        self._driver.finished(self._offset(end))
 
     def stop(self) -> None:
         """Spark's runner calls it when its connection to the JVM is closed."""
         if self._opened is not None:
             self._opened.close()
+
+    def _offset(self, tree: dict[str, Any]) -> StreamOffset:
+        """The offset of a tree, one object for the same tree.
+
+        Spark names an offset when it plans a micro-batch, runs it and commits it, and then, while
+        nothing is new, again and again.
+        """
+        if self._parsed is None or self._parsed[0] != tree:
+            self._parsed = tree, StreamOffset.from_json(tree)
+        return self._parsed[1]
 
     # In a task
 

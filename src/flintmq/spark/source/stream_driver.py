@@ -15,14 +15,16 @@ When the next trigger is far away, `FinishedBatches` reports the micro-batch ear
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from flintmq.arrow.reading.open_queues import open_queues, page_reader
 from flintmq.arrow.reading.patience import patiently
 from flintmq.arrow.reading.queue_source import QueueSurvey, ReadPart
+from flintmq.arrow.reading.route_cache import RouteCache
 from flintmq.errors import FlintError, NoRoute, Unreachable
 from flintmq.logs import logger
-from flintmq.model.queue import Extent, QueueRef
+from flintmq.model.queue import Extent, QueueOffset, QueueRef
 from flintmq.net.clock import monotonic_ms
 from flintmq.spark.options.offset_specs import TopicsLike
 from flintmq.spark.options.source_options import Limits, SourceOptions
@@ -58,16 +60,28 @@ FINISHED_S: Final = 5.0
 _logger = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A source that found nothing new: Spark asks it again every few milliseconds."""
+
+    at: StreamOffset
+    ends: Mapping[QueueRef, QueueOffset]
+    """Where a new message would be."""
+    pause_ms: int
+    """How long it waits before it asks the brokers again."""
+
+
 class StreamDriver:
     """The queues of one query, and its progress in them."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._queues = open_queues(options.access, options.store)
+        routes = RouteCache()
+        self._queues = open_queues(options.access, options.store, routes)
         self._plan = StreamPlan(options.limits, fail_on_data_loss=options.fail_on_data_loss)
         self._sizes = MessageSizes(page_reader(options.access, options.store), options.wanted)
         self._waiting: IdleWait | None = None
-        self._group = _group_offset(options)
+        self._group = _group_offset(options, routes)
         self._finished: FinishedBatches | None = None
         self._planned: StreamOffset | None = None
         self._chosen: tuple[QueueRef, ...] = ()
@@ -76,7 +90,8 @@ class StreamDriver:
         self._extents: Mapping[QueueRef, Extent] = {}
         self._asked_ms = 0
         self._silent_since_ms: int | None = None
-        self._idle_at: StreamOffset | None = None
+        self._idle: _Idle | None = None
+        self._reported: StreamOffset | None = None
         self._is_frozen = False
 
     def initial(self) -> StreamOffset:
@@ -93,13 +108,13 @@ class StreamDriver:
     def latest(self, previous: StreamOffset, *, is_limited: bool = True) -> StreamOffset:
         """The end of the next micro-batch; ``previous`` when there is none."""
         self.finished(previous)
-        if self._idle_at == previous and not self._wait(previous):
+        if self._idle is not None and self._idle.at == previous and not self._wait(self._idle):
             return previous
         self._choose()
         survey = self._queues.survey(self._chosen)
         self._asked_ms = monotonic_ms()
         if not self._has_answers(survey):
-            self._idle_at = previous
+            self._idle = self._idle_at(previous)
             return previous
         self._extents = survey.extents
         plan = self._plan if is_limited else self._unlimited()
@@ -111,7 +126,7 @@ class StreamDriver:
             bytes_each=self._bytes_each(previous),
         )
         if found == previous:
-            self._idle_at = previous
+            self._idle = self._idle_at(previous)
             self.settled(SETTLE_S)
         return found
 
@@ -123,7 +138,10 @@ class StreamDriver:
 
     def finished(self, offset: StreamOffset) -> None:
         """The micro-batch that ends at ``offset`` is finished: commit it for the group."""
-        if self._group is not None and offset.message_count:
+        if self._group is None or offset is self._reported:
+            return
+        self._reported = offset
+        if offset.message_count:
             self._group.follow(offset.stops)
 
     def settled(self, timeout_s: float) -> bool:
@@ -148,7 +166,7 @@ class StreamDriver:
         return cut(
             end.spans,
             origin=self._origin,
-            partitions=partition_numbers({*self._chosen, *end.stops}),
+            partitions=partition_numbers((*self._chosen, *end.stops)),
             partitions_min=self._options.partitions_min,
             records_max=self._options.records_max,
         )
@@ -168,21 +186,23 @@ class StreamDriver:
 
     # Inside
 
-    def _wait(self, previous: StreamOffset) -> bool:
+    def _idle_at(self, previous: StreamOffset) -> _Idle:
+        ends = {queue: extent.stop for queue, extent in self._extents.items()}
+        places = {(queue.topic, queue.broker) for queue in ends}
+        if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
+            ends = {}  # a limit leaves messages for later: more of them change nothing
+        return _Idle(previous, ends, max(IDLE_MS, IDLE_EACH_MS * len(places)))
+
+    def _wait(self, idle: _Idle) -> bool:
         """Wait as an idle source does; whether the brokers are to be asked afterwards."""
         if self._is_frozen:
             return True
         if self._waiting is None:
             in_store = self._options.store is not None
             self._waiting = IdleSleep() if in_store else IdlePulls(self._options.access)
-        ends = {queue: extent.stop for queue, extent in self._extents.items()}
-        if any(ends.get(queue, stop) > stop for queue, stop in previous.stops.items()):
-            ends = {}  # a limit leaves messages for later: more of them change nothing
-        if self._waiting.wait(ends, IDLE_MS / 1000):
+        if self._waiting.wait(idle.ends, IDLE_MS / 1000):
             return True
-        places = {(queue.topic, queue.broker) for queue in self._extents}
-        pause_ms = max(IDLE_MS, IDLE_EACH_MS * len(places))
-        return monotonic_ms() - self._asked_ms >= pause_ms
+        return monotonic_ms() - self._asked_ms >= idle.pause_ms
 
     def _choose(self) -> None:
         """Find the queues to read.  Once some are known, name servers may be unreachable."""
@@ -243,8 +263,8 @@ class StreamDriver:
             return ""
 
 
-def _group_offset(options: SourceOptions) -> OffsetCommits | None:
+def _group_offset(options: SourceOptions, routes: RouteCache) -> OffsetCommits | None:
     """The commits of the group of a stream; a store directory takes none."""
     if options.group is None or options.store is not None:
         return None
-    return OffsetCommits(options.access, options.group)
+    return OffsetCommits(options.access, options.group, routes)

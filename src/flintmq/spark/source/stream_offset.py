@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from flintmq.errors import InvalidSetting
@@ -34,8 +35,8 @@ class StreamOffset:
     spans: tuple[Span, ...] = ()
 
     def __post_init__(self) -> None:
-        refs = [span.queue for span in self.spans]
-        if sorted(set(refs)) != refs:
+        refs = (span.queue for span in self.spans)
+        if not all(one < next_one for one, next_one in pairwise(refs)):
             raise ValueError("queues must be sorted, and each there once")
 
     @classmethod

@@ -131,7 +131,8 @@ class StreamPlan:
         """The offset at which each queue continues."""
         here = previous.stops
         found: dict[QueueRef, QueueOffset] = {}
-        for queue, extent in sorted(extents.items()):
+        for queue in sorted(extents):
+            extent = extents[queue]
             start = here.get(queue, extent.start)
             within = self._loss.within(queue, start, extent)
             found[queue] = extent.start if start > extent.stop else within

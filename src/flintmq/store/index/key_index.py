@@ -22,11 +22,12 @@ import numpy as np
 
 from flintmq.errors import CorruptRecord
 from flintmq.kernel.face import loops
+from flintmq.kernel.python.send_forms import Keyed
 from flintmq.model.java_hash import java_hash
 from flintmq.model.queue import LogOffset
 from flintmq.store.files.dirty_files import DirtyFiles
 from flintmq.store.files.disk import Disk
-from flintmq.store.files.layout import INDEX_NAME_DIGITS
+from flintmq.store.files.layout import INDEX_NAME_DIGITS, UNIT_STRUCT
 from flintmq.store.index.index_file import (
     IndexFile,
     IndexShape,
@@ -58,7 +59,8 @@ class KeyIndex:
         self.dirty = DirtyFiles()
         self._end = -1  # log offset of the last record put
         self._keys: list[str] = []
-        self._records: list[tuple[str, int, int, int]] = []  # topic, keys, log offset, store time
+        self._records: list[Keyed] = []
+        self._shared = 0  # how often keys stand for one more record
         self._hashed: tuple[Int64s, Int64s, Int64s] | None = None  # not written yet
 
     def load(self) -> list[str]:
@@ -95,7 +97,8 @@ class KeyIndex:
     @property
     def pending_count(self) -> int:
         """Keys that were put and not flushed."""
-        return len(self._keys) + (len(self._hashed[0]) if self._hashed else 0)
+        hashed = len(self._hashed[0]) if self._hashed else 0
+        return len(self._keys) + self._shared + hashed
 
     @property
     def end_log_offset(self) -> LogOffset | None:
@@ -119,15 +122,16 @@ class KeyIndex:
             self._keys += keys
             self._records.append((topic, len(keys), log_offset, store_ms))
 
-    def add_all(self, records: Sequence[tuple[str, int, int, int]], keys: Sequence[str]) -> None:
-        """Remember the keys of new records: topic, number of keys, log offset and store time.
+    def add_all(self, records: Sequence[Keyed], keys: Sequence[str], shared: int = 0) -> None:
+        """Remember the keys of new records, in their order.
 
-        ``keys`` are those of all records, in their order.
+        ``shared`` is how many more there would be if no records shared theirs.
         """
-        assert records[0][2] > self._end, records[0]
-        self._end = records[-1][2]
+        assert _place(records[0], last=False) > self._end, records[0]
+        self._end = _place(records[-1], last=True)
         self._keys += keys
         self._records += records
+        self._shared += shared
 
     def flush(self) -> None:
         """Write what was put.  When the disk refuses, the rest waits for the next time."""
@@ -150,7 +154,7 @@ class KeyIndex:
             )
             hashed = one, two, three
         self._hashed = hashed
-        self._keys, self._records = [], []
+        self._keys, self._records, self._shared = [], [], 0
 
     def _file_with_room(self, store_ms: int) -> IndexFile:
         last = self.files[-1] if self.files else None
@@ -196,7 +200,7 @@ class KeyIndex:
         Put every record again from where the answer says; that is ``log_stop``, or earlier
         when something before it was damaged.  Files from a broken one on go as a whole.
         """
-        self._keys, self._records, self._hashed = [], [], None
+        self._keys, self._records, self._shared, self._hashed = [], [], 0, None
         again = log_stop
         if self.broken:
             oldest = min(path.name for path in self.broken)
@@ -234,7 +238,7 @@ class KeyIndex:
 
     def clear(self) -> None:
         """Remove every file, to be filled anew."""
-        self._keys, self._records, self._hashed = [], [], None
+        self._keys, self._records, self._shared, self._hashed = [], [], 0, None
         self._end = -1
         self.remove_broken()
         while self.files:
@@ -255,6 +259,14 @@ def index_file_name(store_ms: int) -> str:
 def _name_after(name: str) -> str:
     """A name that sorts right behind another; it need not be a time that exists."""
     return f"{int(name) + 1:0{INDEX_NAME_DIGITS}d}" if name else ""
+
+
+def _place(record: Keyed, *, last: bool) -> int:
+    """The log offset of a record; of several that share their keys, that of the first or last."""
+    place = record[2]
+    if isinstance(place, int):
+        return place
+    return int(UNIT_STRUCT.unpack_from(place, len(place) - UNIT_STRUCT.size if last else 0)[0])
 
 
 def as_arrays(hashes: bytes, offsets: bytes, times: bytes) -> tuple[Int64s, Int64s, Int64s]:

@@ -21,6 +21,7 @@ from itertools import chain, compress, repeat
 
 import msgspec
 
+from flintmq.kernel.python.send_forms import Keyed
 from flintmq.model.light_queue import is_light
 from flintmq.model.message import KEY_SEPARATOR
 from flintmq.model.properties import KEYS, UNIQ_KEY
@@ -106,8 +107,9 @@ class Dispatch:
         self._index = index
         self.is_extended = extended
         self._growths: dict[tuple[str, int], QueueGrowth] = {}
-        self._keyed: list[tuple[str, int, int, int]] = []  # as the index takes them
+        self._keyed: list[Keyed] = []
         self._keys: list[str] = []
+        self._shared = 0
         self._torn: list[ConsumeQueue | QueueExtension] = []
 
     def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
@@ -197,10 +199,11 @@ class Dispatch:
         log_offset, size_bytes, _ = UNIT_STRUCT.unpack_from(units, len(units) - UNIT_STRUCT.size)
         growth.log_stop = log_offset + size_bytes
 
-    def add_keyed(self, keys: Sequence[str], keyed: Sequence[tuple[str, int, int, int]]) -> None:
-        """Many records, as the index takes them."""
+    def add_keyed(self, keys: Sequence[str], keyed: Sequence[Keyed], shared: int) -> None:
+        """Many records, as `KeyIndex.add_all` takes them."""
         self._keys += keys
         self._keyed += keyed
+        self._shared += shared
 
     def add_keys(self, topic: str, keys: Sequence[str], log_offset: int, store_ms: int) -> None:
         """The record at ``log_offset``, which has at least one key, can be found by its keys."""
@@ -247,7 +250,7 @@ class Dispatch:
             codes, is_batched = growth.tags_codes, growth.is_batched
             grown.append(Grown(topic, queue_id, growth.start, stop, codes, is_batched))
         if self._keyed:
-            self._index.add_all(self._keyed, self._keys)
+            self._index.add_all(self._keyed, self._keys, self._shared)
         self._begin_turn()
         return grown
 
@@ -270,6 +273,7 @@ class Dispatch:
         self._growths = {}
         self._keyed = []
         self._keys = []
+        self._shared = 0
 
 
 def _plain(growth: QueueGrowth) -> ConsumeQueue:
