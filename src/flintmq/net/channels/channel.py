@@ -50,7 +50,6 @@ log = logger(__name__)
 Chunk: TypeAlias = bytes | memoryview
 """Bytes to send.  A view counts bytes and stays valid until it was sent."""
 
-
 TURN_S = 0.002
 """After so long a session leaves the rest of a read to a later turn: others wait for it."""
 
