@@ -21,6 +21,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ from flintmq import (
     PullConsumer,
     PushConsumer,
     ReceivedMessage,
+    SendReceipt,
     aio,
 )
 from flintmq.errors import FlintError
@@ -147,18 +149,25 @@ async def _send_many(namesrv: str, topic: str, body: bytes, seconds: int, under_
         next(_ids), namesrv=namesrv, auto_batch=True, in_flight_max=under_way
     ) as ours:
         await ours.send(Message(topic, body, tags="TagA"), timeout_ms=SEND_MS)
-        sent = []
+        count = failed = 0
+        waiting: deque[asyncio.Future[SendReceipt]] = deque()
         start_s, start_cpu_s = time.perf_counter(), time.process_time()
         stop_s = start_s + seconds
-        while time.perf_counter() < stop_s:
-            message = Message(topic, body, tags="TagA")
-            sent.append(await ours.send_async(message, timeout_ms=SEND_MS))
-        await ours.flush()
+        while waiting or time.perf_counter() < stop_s:
+            if time.perf_counter() < stop_s:
+                message = Message(topic, body, tags="TagA")
+                waiting.append(await ours.send_async(message, timeout_ms=SEND_MS))
+                count += 1
+                if len(waiting) < under_way:
+                    continue
+            try:
+                await waiting.popleft()
+            except FlintError:
+                failed += 1
         spent_s = time.perf_counter() - start_s
         spent_cpu_s = time.process_time() - start_cpu_s
-    failed = sum(each.exception() is not None for each in sent)
     return {
-        "count": len(sent) - failed,
+        "count": count - failed,
         "failed": failed,
         "seconds": spent_s,
         "cpu_s": spent_cpu_s,

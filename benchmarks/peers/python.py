@@ -250,13 +250,24 @@ def measure(side: Side, command: str) -> Row:
     }
 
 
-def alternate(sides: list[Side], name: str, rounds: int) -> Measured:
-    """The first round warms up and does not count."""
+def alternate(sides: list[Side], name: str, rounds: int, ended: dict[str, str]) -> Measured:
+    """The first round warms up and does not count.
+
+    A client of others whose process ended is left out from there on, with the reason.
+    """
     found = Measured(name)
     able = [side for side in sides if name in side.commands]
     for number in range(rounds + 1):
         for side in able if number % 2 == 0 else reversed(able):
-            row = measure(side, side.commands[name])
+            if side.name in ended:
+                continue
+            try:
+                row = measure(side, side.commands[name])
+            except (SystemExit, BrokenPipeError) as error:
+                if side.name.startswith("flintmq"):
+                    raise
+                ended[side.name] = f"ended in {name!r}: {error}"
+                continue
             if number:
                 found.add(side.name, row)
     return found
@@ -296,7 +307,7 @@ def main() -> int:
         found = []
         for name in (CONSUME, SEND, SEND_MANY, ROCKETMQ_SEND, ROCKETMQ_MANY, ROCKETMQ_PUSH):
             print(f"… {name}", file=sys.stderr, flush=True)
-            found.append(alternate(bench.sides, name, given.rounds))
+            found.append(alternate(bench.sides, name, given.rounds, bench.skipped))
     show(found)
     for client, reason in bench.skipped.items():
         print(f"skipped {client}: {reason}")

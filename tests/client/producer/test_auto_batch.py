@@ -148,7 +148,7 @@ def test_a_message_whose_time_is_over_before_it_leaves_is_told_so() -> None:
         nonlocal now_ms
         gather = Gather(Never(), DraftRules(), lambda: now_ms)
         ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        assert gather.add(Message("orders", b"x"), 3_000, ended.set_result)
+        assert gather.add(Message("orders", b"x"), 3_000, asyncio.Future.set_result, ended)
         now_ms = 3_000
         error = await ended
         assert isinstance(error, SendFailed)

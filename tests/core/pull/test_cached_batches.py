@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flintmq.core.consumer.process_queue import ProcessQueue
 from flintmq.core.pull.cached_batches import CachedBatches
+from flintmq.model.message import ReceivedMessage
 from support.core.messages import offsets_of, received, several
 
 
@@ -14,7 +17,7 @@ from support.core.messages import offsets_of, received, several
 def test_it_tells_what_a_process_queue_would(steps: list[list[int] | None]) -> None:
     """Whatever arrives, late or twice too; None hands a batch out."""
     batches, single = CachedBatches(), ProcessQueue()
-    ready = []
+    ready: list[Sequence[ReceivedMessage]] = []
     for step in steps:
         if step is None:
             if ready:

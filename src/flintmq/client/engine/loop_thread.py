@@ -104,6 +104,7 @@ class LoopThread:
         self._loop = new_event_loop()
         self._errands: deque[_Awaited[Any]] = deque()
         self._is_woken = False
+        self._ident: int | None = None
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
 
@@ -114,7 +115,7 @@ class LoopThread:
     @property
     def is_current(self) -> bool:
         """Whether the caller is on this very thread, where waiting would never end."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._ident
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for it on the calling thread."""
@@ -151,6 +152,7 @@ class LoopThread:
             self._errands.popleft().begin()
 
     def _live(self) -> None:
+        self._ident = threading.get_ident()
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -160,6 +162,7 @@ class LoopThread:
         finally:
             asyncio.set_event_loop(None)
             self._loop.close()
+            self._ident = None  # another thread may get the number
 
 
 async def _cancel_others() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -38,14 +38,20 @@ class Sends(Protocol):
     ) -> list[SendReceipt]: ...
 
 
-class WaitingSend(msgspec.Struct, frozen=True, eq=False):
-    """A message, its deadline, and the callback that gets the result."""
+class WaitingSend(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A message, its deadline, and the callback that gets the ticket and the result.
+
+    Nothing it refers to refers to it, so that the garbage collector need not know it.
+    """
 
     message: Message
     timeout_ms: int
     until_ms: int
-    done: Callable[[Outcome], object]
+    done: Callable[[Any, Outcome], object]
+    ticket: object
 
+
+T = TypeVar("T")
 
 _until_ms = attrgetter("until_ms")
 
@@ -61,12 +67,18 @@ class Gather:
         self._is_leaving = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, message: Message, timeout_ms: int, done: Callable[[Outcome], object]) -> bool:
-        """Send a message soon and tell ``done``, on the loop; False when it has to go alone."""
+    def add(
+        self, message: Message, timeout_ms: int, done: Callable[[T, Outcome], object], ticket: T
+    ) -> bool:
+        """Send a message soon and call ``done(ticket, outcome)``; False when it has to go alone.
+
+        On the loop.
+        """
         size_bytes = gathered_bytes(message, self._rules)
         if size_bytes is None:
             return False
-        waiting = WaitingSend(message, timeout_ms, self._stopwatch() + timeout_ms, done)
+        until_ms = self._stopwatch() + timeout_ms
+        waiting = WaitingSend(message, timeout_ms, until_ms, done, ticket)
         self._gathering.add(message, size_bytes, waiting)
         if not self._is_leaving:
             self._leave_soon()
@@ -91,13 +103,13 @@ class Gather:
             if min(map(_until_ms, group)) <= now_ms:
                 for each in group:
                     if each.until_ms <= now_ms:
-                        each.done(_too_late(each, now_ms))
+                        each.done(each.ticket, _too_late(each, now_ms))
                 group = [each for each in group if each.until_ms > now_ms]
             for each, outcome in zip(group, await self._outcomes(group, now_ms), strict=True):
-                each.done(outcome)
+                each.done(each.ticket, outcome)
         except asyncio.CancelledError as error:
             for each in group:
-                each.done(error)
+                each.done(each.ticket, error)
             raise
         finally:
             self._gathering.ended(lane)

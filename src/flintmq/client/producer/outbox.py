@@ -47,7 +47,7 @@ class Place(NamedTuple):
     sharding_key: str | None
 
 
-class Job(msgspec.Struct, frozen=True, eq=False):
+class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One message to send, and the future and callback of its result."""
 
     message: Message
@@ -130,14 +130,14 @@ class Outbox:
         loop, gather = asyncio.get_running_loop(), self._producer.gather
         while self._jobs:
             job = self._jobs.popleft()
+            message, timeout_ms = job.message, job.timeout_ms
             if job.place is None:
-                ended = partial(self._end, job)
-                if gather is None or not gather.add(job.message, job.timeout_ms, ended):
-                    self._producer.starter.begin(job.message, job.timeout_ms, ended)
+                if gather is None or not gather.add(message, timeout_ms, self._end, job):
+                    self._producer.starter.begin(message, timeout_ms, partial(self._end, job))
                 continue
             work = self._producer.send(
-                job.message,
-                timeout_ms=job.timeout_ms,
+                message,
+                timeout_ms=timeout_ms,
                 queue=job.place.queue,
                 selector=job.place.selector,
                 sharding_key=job.place.sharding_key,

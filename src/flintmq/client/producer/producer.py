@@ -173,10 +173,10 @@ class Producer(AsyncClient):
         if not self._room.enter_now():
             await self._room.enter()
         future: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-        landed = partial(self._landed, future)
+        gather, landed = self.gather, self._landed
         if queue is None and selector is None and sharding_key is None:
-            if self.gather is None or not self.gather.add(message, timeout_ms, landed):
-                self.starter.begin(message, timeout_ms, landed)
+            if gather is None or not gather.add(message, timeout_ms, landed, future):
+                self.starter.begin(message, timeout_ms, partial(landed, future))
         else:
             work = self.send(
                 message,
@@ -185,7 +185,7 @@ class Producer(AsyncClient):
                 selector=selector,
                 sharding_key=sharding_key,
             )
-            self.starter.begin_task(work, landed)
+            self.starter.begin_task(work, partial(landed, future))
         return future
 
     async def send_oneway(self, message: Message, *, timeout_ms: int = SEND_MS) -> None:

@@ -38,7 +38,7 @@ def gathered_bytes(message: Message, rules: DraftRules) -> int | None:
 
     Large ones do: they are packed then, and there is little to gain.
     """
-    body_bytes = len(message.body)
+    body_bytes, tags = len(message.body), message.tags
     if (
         not 0 < body_bytes < rules.compress_from_bytes
         or message.delay_level
@@ -47,7 +47,9 @@ def gathered_bytes(message: Message, rules: DraftRules) -> int | None:
         or is_retry_topic(message.topic)
     ):
         return None
-    letters = len(rules.instance_id) + len(message.tags or "")
+    letters = len(rules.instance_id)
+    if tags is not None:
+        letters += len(tags)
     if message.keys or message.properties:
         letters += sum(map(len, message.keys)) + len(message.keys)
         letters += sum(map(len, message.properties)) + 2 * len(message.properties)
@@ -63,7 +65,7 @@ class Gathering(Generic[Item]):
 
     def __init__(self, rules: DraftRules) -> None:
         self._bytes_max = min(GATHERED_BYTES_MAX, rules.batch_bytes_max)
-        self._waiting: dict[Lane, deque[tuple[int, Item]]] = {}
+        self._waiting: dict[Lane, tuple[deque[int], deque[Item]]] = {}
         self._under_way: dict[Lane, int] = {}
 
     def add(self, message: Message, size_bytes: int, item: Item) -> None:
@@ -71,18 +73,20 @@ class Gathering(Generic[Item]):
         lane = (message.topic, message.wait_stored)
         waiting = self._waiting.get(lane)
         if waiting is None:
-            waiting = self._waiting[lane] = deque()
-        waiting.append((size_bytes, item))
+            waiting = self._waiting[lane] = deque(), deque()
+        sizes, items = waiting
+        sizes.append(size_bytes)
+        items.append(item)
 
     def next_groups(self) -> list[tuple[Lane, list[Item]]]:
         """What may leave now, in the order it came; each group is one request, to be `ended`."""
         groups: list[tuple[Lane, list[Item]]] = []
         for lane in list(self._waiting):
-            waiting = self._waiting[lane]
-            while waiting and self._under_way.get(lane, 0) < UNDER_WAY_MAX:
+            sizes, items = self._waiting[lane]
+            while items and self._under_way.get(lane, 0) < UNDER_WAY_MAX:
                 self._under_way[lane] = self._under_way.get(lane, 0) + 1
-                groups.append((lane, self._group(waiting)))
-            if not waiting:
+                groups.append((lane, self._group(sizes, items)))
+            if not items:
                 del self._waiting[lane]
         return groups
 
@@ -94,11 +98,9 @@ class Gathering(Generic[Item]):
         else:
             del self._under_way[lane]
 
-    def _group(self, waiting: deque[tuple[int, Item]]) -> list[Item]:
-        items: list[Item] = []
-        room_bytes = self._bytes_max
-        while waiting and len(items) < GATHERED_MAX and waiting[0][0] <= room_bytes:
-            size_bytes, item = waiting.popleft()
-            room_bytes -= size_bytes
-            items.append(item)
-        return items
+    def _group(self, sizes: deque[int], items: deque[Item]) -> list[Item]:
+        count, room_bytes = 0, self._bytes_max
+        while sizes and count < GATHERED_MAX and sizes[0] <= room_bytes:
+            room_bytes -= sizes.popleft()
+            count += 1
+        return [items.popleft() for _ in range(count)]

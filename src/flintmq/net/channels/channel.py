@@ -50,7 +50,6 @@ log = logger(__name__)
 Chunk: TypeAlias = bytes | memoryview
 """Bytes to send.  A view counts bytes and stays valid until it was sent."""
 
-
 TURN_S = 0.002
 """After so long a session leaves the rest of a read to a later turn: others wait for it."""
 
@@ -132,9 +131,8 @@ class Channel(asyncio.Protocol):
             raise
 
     def begin(self, request: Command, timeout_ms: int, waiter: AnswerWaiter) -> int:
-        """Send a request whose answer ``waiter`` gets.  Only where `is_full` says no."""
-        if self.why_closed:
-            self._check_open()
+        """Send a request whose answer ``waiter`` gets.  Only where it `may_begin`."""
+        self._check_open()
         now_ms = self._clock()
         opaque, data = self._connection.call(request, now_ms, timeout_ms)
         self._calls[opaque] = WaitingCall(waiter, request.code, timeout_ms)
@@ -366,18 +364,16 @@ class Channel(asyncio.Protocol):
         """Wait until the peer has read; give what is left of the time."""
         deadline_ms = self._clock() + timeout_ms
         try:
-            await self._waiting_for_room.wait_while(self.is_full, timeout_ms)
+            await self._waiting_for_room.wait_while(
+                lambda: self._full and not self.is_closed, timeout_ms
+            )
         except TimeoutError:
             raise Unreachable(self.peer, does_not_read(code, timeout_ms)) from None
         return max(1, deadline_ms - self._clock())
 
-    def is_full(self) -> bool:
-        """Whether callers have to wait until the peer has read."""
-        return self._full and not self.is_closed
-
     def may_begin(self) -> bool:
-        """Whether `begin` can send at once."""
-        return not (self.why_closed or self._full)
+        """Whether `begin` can send at once; a full channel has to wait for its peer to read."""
+        return not (self._full or self.why_closed)
 
     def _check_open(self) -> None:
         if self.is_closed:
