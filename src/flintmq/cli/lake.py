@@ -204,17 +204,20 @@ def _write(
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
+    from flintmq.spark.bodies.body_schema import check_schema
     from flintmq.spark.pipelines.lake_query import lake as start_lake
     from flintmq.spark.pipelines.lake_query import lake_options
     from flintmq.spark.source.preflight import check_source
 
     master, conf = spark
     needed = _settings_of(choices["format"], conf)
+    if choices["schema"] is not None:
+        check_schema(choices["schema"])
     check_source(lake_options(topics, options), stream=True)
     with (
+        stopping() as told,  # before Spark starts, which takes seconds
         serving_metrics(metrics) as counted,
         spark_for("lake", master, [*needed, *(conf or ())]) as session,
-        stopping() as told,
     ):
         shown = {"progress": output is Output.TABLE, "metrics": counted}
         query = start_lake(session, topics, to, **cast(Any, {**choices, **shown, **options}))
