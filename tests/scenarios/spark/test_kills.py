@@ -60,8 +60,8 @@ LAKE_KILLS = int(os.environ.get("FLINTMQ_KILLS", "25"))
 """Of each format.  On two free cores 25 take some minutes; ``FLINTMQ_KILLS=5`` has fewer."""
 SEED = 7
 PATIENCE_S = 600.0
-"""Without any progress.  Up to its first batch of Delta a driver uses 40 s of CPU, which take minutes
-on a machine that has other work."""
+"""Without any progress.  Up to its first batch of Delta a driver uses 40 s of CPU, which take
+minutes on a machine that has other work."""
 
 DRIVER, WORKERS, SOURCE_PROCESS = "the driver", "the workers", "the process of the source"
 KINDS = [DRIVER] * 5 + [WORKERS] * 3 + [SOURCE_PROCESS] * 2
