@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -24,6 +24,7 @@ from flintmq.cli.shared.options import Sql
 from flintmq.cli.shared.output import (
     Output,
     OutputOption,
+    exit_on_errors,
     print_json,
     print_line,
     say,
@@ -41,6 +42,9 @@ from flintmq.cli.shared.spark_job import (
 )
 from flintmq.client.engine.client_config import ClientSettings
 from flintmq.core.admin.spans import ToEnd, ToOffset, ToStart, ToTime
+
+if TYPE_CHECKING:
+    from flintmq.spark.pipelines.lake_compaction import Compacted
 
 GROUP = "group"
 
@@ -200,17 +204,20 @@ def _write(
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
+    from flintmq.spark.bodies.body_schema import check_schema
     from flintmq.spark.pipelines.lake_query import lake as start_lake
     from flintmq.spark.pipelines.lake_query import lake_options
     from flintmq.spark.source.preflight import check_source
 
     master, conf = spark
     needed = _settings_of(choices["format"], conf)
+    if choices["schema"] is not None:
+        check_schema(choices["schema"])
     check_source(lake_options(topics, options), stream=True)
     with (
+        stopping() as told,  # before Spark starts, which takes seconds
         serving_metrics(metrics) as counted,
         spark_for("lake", master, [*needed, *(conf or ())]) as session,
-        stopping() as told,
     ):
         shown = {"progress": output is Output.TABLE, "metrics": counted}
         query = start_lake(session, topics, to, **cast(Any, {**choices, **shown, **options}))
@@ -246,6 +253,17 @@ def compact_lake(
         flintmq lake compact --to lake
     """
     _log()
+    with exit_on_errors():
+        done = _compact(to, format_name, spark, conf)
+    if output is Output.JSON:
+        print_json({"to": to, "before": done.files_before, "after": done.files_after})
+    elif done.files_before:
+        print_line(f"{done.files_before} files of {to} are {done.files_after} now")
+    else:
+        print_line(f"{to} has no small files to write together")
+
+
+def _compact(to: str, format_name: str | None, master: str, conf: list[str] | None) -> Compacted:
     from flintmq.spark.environment.requirements import require_pyspark
 
     require_pyspark()
@@ -253,12 +271,8 @@ def compact_lake(
     from flintmq.spark.pipelines.lake_formats import kind_in
 
     settings = _settings_of(format_name or kind_in(to), conf)
-    with spark_for("lake", spark, [*settings, *(conf or ())]) as session:
-        done = compact(session, to)
-    if output is Output.JSON:
-        print_json({"to": to, "before": done.files_before, "after": done.files_after})
-    else:
-        print_line(f"{done.files_before} files of {to} are {done.files_after} now")
+    with spark_for("lake", master, [*settings, *(conf or ())]) as session:
+        return compact(session, to)
 
 
 def _settings_of(format_name: str, conf: list[str] | None) -> list[str]:

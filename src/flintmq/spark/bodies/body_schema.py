@@ -53,9 +53,21 @@ def read_schema(given: Given) -> BodySchema:
         raise _refused(text, "give a schema, or leave it out")
     if found := _PROTOBUF.fullmatch(text):
         return protobuf_bodies(_octets(Path(found["file"])), found["message"])
+    return _of_text(_text_of(given))
+
+
+def check_schema(text: str) -> None:
+    """Read a schema as far as that can be done without Spark: all but DDL."""
+    if _PROTOBUF.fullmatch(text.strip()) or _text_of(text).startswith(("{", "[")):
+        read_schema(text)
+
+
+def _text_of(given: str | Path) -> str:
+    """The text itself, or that of the file."""
+    text = str(given).strip()
     if isinstance(given, Path) or text.startswith("@") or text.endswith(FILE_ENDINGS):
-        return _of_text(_octets(Path(text.removeprefix("@"))).decode("utf-8", "replace").strip())
-    return _of_text(text)
+        return _octets(Path(text.removeprefix("@"))).decode("utf-8", "replace").strip()
+    return text
 
 
 def _of_text(text: str) -> BodySchema:

@@ -19,6 +19,7 @@ import select
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -32,6 +33,9 @@ NOISE: Final = re.compile(
     rb"|[0-9/]+ [0-9:]+ WARN NativeCodeLoader: Unable to load native-hadoop library"
 )
 """What every start of Spark prints, whatever it is started for."""
+
+ABOUT_PANDAS: Final = "PySpark does not yet fully support pandas"
+"""What pyspark 4.3 warns of where pandas 3 is installed, though no command uses pandas with it."""
 
 CHUNK_BYTES: Final = 64 * 1024
 DRAIN_S: Final = 1.0
@@ -47,6 +51,7 @@ QUIET_SETTINGS: Final = {"spark.log.level": "FATAL", "spark.ui.showConsoleProgre
 def without_noise() -> Iterator[None]:
     """Start a JVM inside this block: what it and its workers print to stderr is filtered."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", ABOUT_PANDAS, FutureWarning)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # pyspark's own pages
     sys.stderr.flush()
     own = os.dup(STDERR)

@@ -117,11 +117,16 @@ def format_of(name: str) -> LakeFormat:
 
 
 def kind_in(directory: str) -> LakeFormat:
-    """The format of a lake on a local disk, by its files; Parquet where nothing can be seen."""
+    """The format of a lake on a local disk, by its files; found without Spark."""
     uri = urlparse(directory)
-    there = Path(unquote(uri.path) if uri.scheme == "file" else directory)
-    found = (kind for kind, mark in MARKS.items() if (there / mark).is_dir())
-    return next(found, LakeFormat.PARQUET)
+    if uri.scheme not in ("", "file"):
+        reason = f"{directory} is on no local disk: give --format, as delta"
+        raise InvalidSetting("format", "", reason)
+    there = Path(unquote(uri.path) if uri.scheme else directory)
+    for kind, mark in MARKS.items():
+        if (there / mark).is_dir():
+            return kind
+    raise InvalidSetting("to", directory, "is no lake")
 
 
 def require_format(spark: SparkSession, kind: LakeFormat) -> None:
