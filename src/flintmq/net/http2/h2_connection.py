@@ -279,7 +279,7 @@ class H2Connection(H2Wire):
             return
         told = frames.told_window_bytes(payload)
         if told is not None:
-            self.calls.set_window(told)
+            self.calls.change_window(told)
         self.write(frames.SETTINGS_ACK)
         self._count_churn()
         self._is_permitted = bool(self.calls.blocked)
