@@ -244,4 +244,5 @@ def test_a_thousand_idle_clients_cost_little_and_are_told_of_a_stop(
         assert victim.stop() == 0
         for client in clients:
             assert client.answered(1)["grpc-status"] == "0"
+            assert client.farewell() == H2Error.NO_ERROR
         victim.check_log()
