@@ -96,6 +96,8 @@ class H2Connection(H2Wire):
         self.write(frames.window_update(0, CONNECTION_WINDOW_BYTES - frames.WINDOW_BYTES))
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         self._heard_s, self._is_asked = monotonic(), False
         self._rest = self._rest + data if self._rest else data
         if not self._is_behind:
