@@ -33,7 +33,7 @@ from support.attack.peers import Peer, asked
 from support.attack.said import CREATE_TOPIC, topic_fields
 from support.attack.victim import MB, serving, until
 from support.cli.serving import ANYWHERE
-from support.net.h2_client import begin, data, frame, message
+from support.net.h2_client import begin, data, frame, message, text
 from support.proxy.grpc_client import message as sending
 
 OPTIONS = ("--grpc", ANYWHERE)
@@ -43,11 +43,11 @@ CONFIG = f"connectionsMax=3000\nunreadBytesMax={64 * MB}\n"
 PER_ADDRESS = 1_500
 PING = frame(FrameKind.PING, 0, 0, bytes(8))
 TALKING = begin(1, path("Telemetry"), said("talks"))
-GROUPS = 60
+GROUPS = 80
 IDLE = 1_000
 SENDS = 300
-LATE_FACTOR, LATE_MS = 5.0, 20.0
-"""A send beside the crowd: so much slower, or so slow, at its 99th percentile."""
+LATE_FACTOR, P50_MS, P99_MS = 5.0, 5.0, 100.0
+"""A send beside the crowd: so many times slower, or so slow on a busy machine."""
 
 CLIENT_KB = 40
 """Memory of an idle client: its connection, its stream, its place among the members."""
@@ -114,11 +114,11 @@ def test_floods_of_frames_that_carry_nothing_end_their_connection(arena: Arena, 
 
 
 BLOCKS = {
-    "bombs of 1,300 fields": frame(
+    "bombs of 12,000 fields": frame(
         FrameKind.HEADERS,
         frames.END_HEADERS | frames.END_STREAM,
         1,
-        b"\x40\x01x\x7f\xe1\x1e" + b"v" * 4_000 + b"\xbe" * 12_000,
+        b"\x40" + text("x") + text("v" * 4_000) + b"\xbe" * 12_000,
     ),
     "blocks without end": frame(FrameKind.HEADERS, 0, 1)
     + frame(FrameKind.CONTINUATION, 0, 1, bytes(16_384)) * 100,
@@ -171,9 +171,9 @@ def test_slow_peers_hold_up_nobody(arena: Arena) -> None:
 
 
 def test_receives_that_are_not_read_have_a_limit(arena: Arena) -> None:
-    """Each group gets 4 MB of a topic; who reads nothing is cut before all of it is in memory."""
+    """A pop of each group brings 1 MB; connections that read nothing of 64 MB are cut."""
     asked(arena.broker, CREATE_TOPIC, topic_fields("unread", 1))
-    large = bytes(1 * MB)
+    large = bytes(MB)
     with GrpcPeer(arena.grpc) as sender:
         for each in range(8):
             sender.say(frames.window_update(0, 10_000))
@@ -181,12 +181,13 @@ def test_receives_that_are_not_read_have_a_limit(arena: Arena) -> None:
             assert sender.answered(2 * each + 1)["grpc-status"] == "0"
     name = f"gRPC: {3 * GROUPS} receives that are not read"
     with arena.attack(name, cpu_s=25, grow_mb=300, keep_mb=80), ExitStack() as stack:
-        for number in range(3):
-            peer = stack.enter_context(GrpcPeer(arena.grpc))
+        peers = [stack.enter_context(GrpcPeer(arena.grpc)) for _ in range(3)]
+        for number, peer in enumerate(peers):
             peer.say(frames.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
             for each in range(GROUPS):
                 request = receive("unread", f"unread-{number}-{each}")
                 peer.say(asking(2 * each + 1, "ReceiveMessage", request, f"deaf@{number}"))
+        assert all(peer.is_cut() for peer in peers)
         served(arena)
 
 
@@ -240,8 +241,10 @@ def test_a_thousand_idle_clients_cost_little_and_are_told_of_a_stop(
             )
         assert client_kb <= CLIENT_KB
         assert quiet_s <= 1.0, f"{quiet_s:.2f} s of CPU in 10 s"
-        assert part(beside, 0.99) <= max(LATE_MS, LATE_FACTOR * part(alone, 0.99))
+        assert part(beside, 0.5) <= max(P50_MS, LATE_FACTOR * part(alone, 0.5))
+        assert part(beside, 0.99) <= max(P99_MS, LATE_FACTOR * part(alone, 0.99))
         assert victim.stop() == 0
         for client in clients:
             assert client.answered(1)["grpc-status"] == "0"
+            assert client.farewell() == H2Error.NO_ERROR
         victim.check_log()

@@ -57,6 +57,7 @@ def test_streams_clients_and_connections_are_those_that_are_there(found: Scrape)
     assert found.value("flintmq_proxy_clients") == 1
     assert found.value("flintmq_proxy_connections") >= 1
     assert found.value("flintmq_proxy_receipts") == 0
+    assert found.value("flintmq_proxy_refused_total", limit="connectionsMax") == 0
     assert found.value("rocketmq_proxy_up", proxy_mode="cluster", node_type="proxy") == 1
     names = {f"{name}_count" if name.endswith("seconds") else name for name in NAMES}
     assert names <= found.names

@@ -6,21 +6,28 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.embedded.broker import EmbeddedBroker
 from flintmq.embedded.certificate_files import make_certificates
 from flintmq.embedded.servers import Servers
 from flintmq.errors import InvalidSetting
 from flintmq.net.address import Address
 from flintmq.net.tls import ServerTls, TlsMode
+from flintmq.protocol.http2.h2_frames import PREFACE, FrameKind
+from flintmq.proxy.calls import receiving
+from flintmq.proxy.server import ProxyServer
+from flintmq.proxy.tables import proxy_clients
 from flintmq.proxy.wire.grpc_codes import Code
 from flintmq.proxy.wire.message_classes import SERVICE
 from support.proxy.grpc_client import (
+    CALL_S,
     GrpcClient,
     new,
     producer_settings,
@@ -180,3 +187,79 @@ def test_many_idle_clients_are_served(broker: EmbeddedBroker, topic: Callable[..
     for stream, client in zip(streams, clients, strict=True):
         stream.close()
         client.__exit__(None, None, None)
+
+
+def proxy_of(servers: Servers) -> ProxyServer:
+    assert servers.grpc is not None
+    return servers.grpc.proxy
+
+
+def test_receives_that_were_given_up_count_until_the_broker_is_done_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker cannot be told that nobody waits: who gives up one receive after the other would
+    have all of its holds.
+    """
+    monkeypatch.setattr(receiving, "LEFT_BEHIND_MAX", 3)
+    with EmbeddedBroker(grpc=True) as broker, GrpcClient(broker.grpc) as client:
+        with broker.admin() as admin:
+            admin.create_topic("held", queues=1)
+
+        def left_behind() -> int:
+            counts = broker.call(lambda servers: dict(proxy_of(servers)._receiving._left_behind))
+            return sum(counts.values())
+
+        def streams() -> int:
+            counts = broker.call(lambda servers: dict(proxy_of(servers).counts.open_streams))
+            return counts.get("ReceiveMessage", 0)
+
+        def gives_up() -> bool:
+            waiting = client.stream(receive_request("held", "g"))
+            broker.wait_for(lambda: streams() == 1, CALL_S)
+            waiting.cancel()
+            broker.wait_for(lambda: streams() == 0, CALL_S)
+            return left_behind() == 3
+
+        broker.wait_for(gives_up, CALL_S)
+        assert client.receive("held", "g")[0].code == Code.TOO_MANY_REQUESTS
+        client.send("held", b"x")
+        client.send("held", b"y")
+        client.send("held", b"z")
+        broker.wait_for(lambda: left_behind() < 3, CALL_S)
+        assert client.receive("held", "other")[0].code == Code.OK
+
+
+def test_one_address_is_not_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_clients, "ADDRESS_CLIENTS_MAX", 1)
+    with EmbeddedBroker(grpc=True) as broker:
+        with broker.admin() as admin:
+            admin.create_topic("orders", queues=1)
+        with GrpcClient(broker.grpc, "a") as first, GrpcClient(broker.grpc, "b") as second:
+            stream = first.telemetry()
+            stream.tell(producer_settings("orders"))
+            assert stream.hear().status.code == Code.OK
+            other = second.telemetry()
+            other.tell(producer_settings("orders"))
+            assert other.hear().status.code == Code.TOO_MANY_REQUESTS
+            first.call("NotifyClientTermination", new("NotifyClientTermination"))
+            again = second.telemetry()
+            again.tell(producer_settings("orders"))
+            assert again.hear().status.code == Code.OK
+            for each in (stream, other, again):
+                each.close()
+
+
+def test_the_port_has_the_limits_of_its_broker() -> None:
+    config = BrokerConfig(connections_max=10, connections_per_address_max=2)
+    with EmbeddedBroker(grpc=True, config=config) as broker:
+        where = Address.parse(broker.grpc)
+        with ExitStack() as stack:
+            peers = [
+                stack.enter_context(socket.create_connection((where.host, where.port), CALL_S))
+                for _ in range(3)
+            ]
+            assert peers[2].recv(9) == b""
+            peers[0].sendall(PREFACE)
+            assert peers[0].recv(9)[3] == FrameKind.SETTINGS
+            refused = broker.call(lambda servers: dict(proxy_of(servers).refusals.counts))
+            assert refused == {"connectionsPerAddressMax": 1}

@@ -68,6 +68,8 @@ class GrpcPeer(Peer):
         super().__init__(address, source=source)
         self._fields = HeaderReader(100_000)
         self._rest = b""
+        self.told: int | None = None
+        """The error of a GOAWAY that came."""
         self.say(HELLO)
 
     def next(self) -> Came | None:
@@ -77,6 +79,8 @@ class GrpcPeer(Peer):
             size = frames.HEAD_BYTES + int.from_bytes(self._rest[:3], "big")
             if len(self._rest) >= max(size, frames.HEAD_BYTES):
                 whole, self._rest = self._rest[:size], self._rest[size:]
+                if whole[3] == FrameKind.GOAWAY:
+                    self.told = int.from_bytes(whole[13:17], "big")
                 return Came(whole[3], whole[4], int.from_bytes(whole[5:9], "big"), whole[9:])
             try:
                 got = self.socket.recv(65_536)
@@ -99,10 +103,9 @@ class GrpcPeer(Peer):
 
     def farewell(self) -> int | None:
         """The error of a GOAWAY; None when the connection was closed without one."""
-        while (came := self.next()) is not None:
-            if came.kind == FrameKind.GOAWAY:
-                return int.from_bytes(came.payload[4:8], "big")
-        return None
+        while self.told is None and self.next() is not None:
+            pass
+        return self.told
 
 
 class IdleClient(GrpcPeer):

@@ -133,7 +133,7 @@ class GrpcCall:
         self._is_whole = False
         self._has_begun = False
         self._queue: deque[bytes | memoryview] = deque()
-        self._owed_bytes = self._popped_bytes = 0  # of the queue, and of what waits behind it
+        self._owed_bytes = self._popped_bytes = 0  # unread; of what waits behind the queue
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
 
@@ -150,6 +150,7 @@ class GrpcCall:
         """
         if self._queue or (self.task is None and not self._is_whole):
             self._silent_looks += 1
+            self._count_owed()
             if self._silent_looks > SILENT_LOOKS_MAX:
                 return True
         return self.deadline_s is not None and self.deadline_s < now_s
@@ -272,9 +273,8 @@ class GrpcCall:
             await self._writer
 
     def popped(self, size_bytes: int) -> None:
-        """So much was fetched to be sent: it is owed to the client until the call is over."""
+        """So much was fetched to be sent: it counts as unread when the client takes nothing."""
         self._popped_bytes = size_bytes
-        self._count_owed()
 
     def end(self) -> None:
         """All was answered."""
@@ -311,7 +311,7 @@ class GrpcCall:
             wire.window_bytes -= len(part)
             self._silent_looks = 0
             wire.write(head(len(part), FrameKind.DATA, 0, self.stream_id) + part)
-        if queue or self._owed_bytes:
+        if self._owed_bytes:
             self._count_owed()
         return bool(queue)
 
@@ -325,7 +325,10 @@ class GrpcCall:
         self._count_owed()
 
     def _count_owed(self) -> None:
-        owed_bytes = self._popped_bytes + sum(map(len, self._queue))
+        """What waits is unread once nothing of it was taken between two looks of the server."""
+        owed_bytes = 0
+        if self._queue and self._silent_looks:
+            owed_bytes = self._popped_bytes + sum(map(len, self._queue))
         if owed_bytes != self._owed_bytes:
             self._wire.owe(owed_bytes - self._owed_bytes)
             self._owed_bytes = owed_bytes

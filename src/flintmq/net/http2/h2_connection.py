@@ -40,6 +40,9 @@ TURN_FRAMES: Final = 16
 EMPTY_FRAMES_MAX: Final = 50_000
 """Frames a second that carry no bytes of a call: pings, permissions, empty data."""
 
+BLOCK_FRAMES_MAX: Final = 64
+"""Frames in which a header block may come; the largest that is read fills eight."""
+
 LARGE_BLOCKS_MAX: Final = 100
 """Header blocks a second that are read though they are too large, a millisecond each."""
 
@@ -73,7 +76,7 @@ class H2Connection(H2Wire):
         self._rest, self._has_preface = b"", False
         self._reader = HeaderReader(self._limits.metadata_bytes_max)
         self._block: bytearray | None = None  # of headers that go on in the next frame
-        self._block_of = self._block_flags = 0
+        self._block_of = self._block_flags = self._block_frames = 0
         self._last_id = 0
         self._is_leaving = self._is_permitted = self._is_asked = False
         self._churn_count = self._empty_count = self._large_count = 0  # since the last look
@@ -96,6 +99,8 @@ class H2Connection(H2Wire):
         self.write(frames.window_update(0, CONNECTION_WINDOW_BYTES - frames.WINDOW_BYTES))
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         self._heard_s, self._is_asked = monotonic(), False
         self._rest = self._rest + data if self._rest else data
         if not self._is_behind:
@@ -223,6 +228,7 @@ class H2Connection(H2Wire):
             self._fields(stream_id, flags, payload)
             return
         self._block, self._block_of, self._block_flags = bytearray(payload), stream_id, flags
+        self._block_frames = 1
         self.hold(len(payload))
 
     def _others(self, kind: int, stream_id: int, flags: int, payload: bytes) -> None:
@@ -250,7 +256,9 @@ class H2Connection(H2Wire):
             raise H2Fault(H2Error.PROTOCOL_ERROR, "a header block goes on that was not begun")
         block += payload
         self.hold(len(payload))
-        if len(block) > HOSTILE_FACTOR * self._limits.metadata_bytes_max:
+        self._block_frames += 1
+        large = len(block) > HOSTILE_FACTOR * self._limits.metadata_bytes_max
+        if large or self._block_frames > BLOCK_FRAMES_MAX:
             raise H2Fault(H2Error.ENHANCE_YOUR_CALM, "a header block is too large")
         if flags & frames.END_HEADERS:
             self._block = None
@@ -279,7 +287,7 @@ class H2Connection(H2Wire):
             return
         told = frames.told_window_bytes(payload)
         if told is not None:
-            self.calls.set_window(told)
+            self.calls.change_window(told)
         self.write(frames.SETTINGS_ACK)
         self._count_churn()
         self._is_permitted = bool(self.calls.blocked)

@@ -45,7 +45,7 @@ class OpenCalls:
         self._client_window_bytes = frames.WINDOW_BYTES
         self._loop = asyncio.get_running_loop()
 
-    def set_window(self, size_bytes: int) -> None:
+    def change_window(self, size_bytes: int) -> None:
         """The client changes its window for all calls, those under way included."""
         more_bytes = size_bytes - self._client_window_bytes
         self._client_window_bytes = size_bytes

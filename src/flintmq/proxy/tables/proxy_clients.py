@@ -11,6 +11,7 @@ Invariant: brokers know a group while it has a client here, and no longer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,6 +35,9 @@ SILENT_MS: Final = 120_000
 CLIENTS_MAX: Final = 10_000
 """Clients known at once."""
 
+ADDRESS_CLIENTS_MAX: Final = CLIENTS_MAX // 2
+"""Those of one address, so that nobody takes the place of all others."""
+
 TOPICS_MAX: Final = 1_000
 """Topics of one client."""
 
@@ -47,6 +51,8 @@ class ProxyClient:
     owner: str | None
     """The account it belongs to, where there are accounts."""
     seen_ms: int
+    host: str = ""
+    """The address it first came from."""
     group: str = ""
     """Of a consumer."""
     topics: frozenset[str] = frozenset()
@@ -75,6 +81,7 @@ class ProxyClients:
         self._verify = verify
         self._clients: dict[str, ProxyClient] = {}
         self._consumers: dict[str, SharedConsumer] = {}
+        self._hosts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -110,13 +117,9 @@ class ProxyClients:
         """Settings came, the first ones of a client or new ones."""
         client = self._clients.get(caller.client_id)
         if client is None:
-            if len(self._clients) >= CLIENTS_MAX:
-                raise Overloaded("clients of this proxy", CLIENTS_MAX, "clients_max")
-            owner = None if caller.user is None else caller.user.name
-            client = ProxyClient(caller.client_id, kind, owner, self._engine.clock())
+            client = self._add(caller, kind)
         else:
             self._check_owner(client, caller)
-        self._clients[caller.client_id] = client
         before = client.group
         client.kind, client.group, client.topics = kind, group, topics
         client.halves_of, client.wishes = halves_of, tuple(wishes)
@@ -130,10 +133,25 @@ class ProxyClients:
                 self._engine.add_producer(TopicProducers(topic, self._check))
         return client
 
+    def _add(self, caller: Caller, kind: ClientType) -> ProxyClient:
+        host = caller.ip
+        if len(self._clients) >= CLIENTS_MAX:
+            raise Overloaded("clients of this proxy", CLIENTS_MAX, "clients_max")
+        if self._hosts[host] >= ADDRESS_CLIENTS_MAX:
+            raise Overloaded("clients of one address", ADDRESS_CLIENTS_MAX, "address_clients_max")
+        owner = None if caller.user is None else caller.user.name
+        client = ProxyClient(caller.client_id, kind, owner, self._engine.clock(), host)
+        self._clients[caller.client_id] = client
+        self._hosts[host] += 1
+        return client
+
     def forget(self, client: ProxyClient) -> None:
         """A client has left, or was silent for too long."""
         if self._clients.pop(client.client_id, None) is None:
             return
+        self._hosts[client.host] -= 1
+        if not self._hosts[client.host]:
+            del self._hosts[client.host]
         if client.outbox is not None:
             client.outbox.close()
         if client.group:
