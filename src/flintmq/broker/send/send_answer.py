@@ -114,8 +114,10 @@ class SentFrame:
         self._template = template + rest + b"%b" + end
         pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
         one, two, three, four, five = pieces
-        self.pieces = one + self.id_prefix, two, three, four, five
-        """What stands around log offset, queue offset, unique id and opaque number."""
+        before, mark, after = two.partition(b'"queueId":"%d' % queue_id)
+        around = before + mark[: -len(str(queue_id))], after
+        self.pieces = one + self.id_prefix, *around, three, four, five
+        """What stands around log offset, queue id, queue offset, unique id and opaque number."""
 
     def fill(
         self, log_offset: int | bytes, queue_offset: int, unique_id: bytes, opaque: bytes
