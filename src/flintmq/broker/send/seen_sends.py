@@ -124,12 +124,15 @@ def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: by
         each_bytes = RECORD_BYTES_MIN + len(pattern.topic) + common_bytes
         batch = BatchForm(text.rests, known.answer.id_prefix, each_bytes)
     magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
-    start, *rest = mould.pieces
+    start, middle, id_bytes, rest, tail = mould.pieces
     head, field, gap = start.partition(QUEUE_FIELD)
     return SendForm(
         head + field,
         gap.lstrip(b"0123456789"),
-        *rest,
+        middle,
+        id_bytes,
+        rest,
+        tail,
         pattern.fixed_bytes,
         magic,
         queue_and_flag[4:],

@@ -114,9 +114,9 @@ class SentFrame:
         self._template = template + rest + b"%b" + end
         pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
         one, two, three, four, five = pieces
-        before, mark, after = two.partition(b'"queueId":"%d' % queue_id)
-        around = before + mark[: -len(str(queue_id))], after
-        self.pieces = one + self.id_prefix, *around, three, four, five
+        queue = b'"queueId":"'
+        to_queue, _, from_queue = two.partition(queue + b"%d" % queue_id)
+        self.pieces = one + self.id_prefix, to_queue + queue, from_queue, three, four, five
         """What stands around log offset, queue id, queue offset, unique id and opaque number."""
 
     def fill(
