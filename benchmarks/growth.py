@@ -106,10 +106,11 @@ class Bench:
 
 @contextmanager
 def opened() -> Iterator[Bench]:
-    with (
-        tempfile.TemporaryDirectory(prefix="flintmq-bench-") as work,
-        our_side(Path(work) / "data") as side,
-    ):
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flintmq-bench-")))
+        settings = work / "broker.conf"
+        settings.write_text(f"topicQueuesMax={max(QUEUES)}\n")
+        side = stack.enter_context(our_side(work / "data", "--config", str(settings)))
         bench = Bench(side.namesrv, side.cpu_s)
         with bench.producer, bench.puller:
             yield bench

@@ -121,7 +121,7 @@ pub struct Batch<'a, 'py> {
 pub struct Alike<'a> {
     pub fixed_bytes: usize,
     pub magic: &'a [u8],
-    pub queue_id: &'a [u8],
+    pub queue_id: i32,
     /// From the system flag to the length of the body.
     pub middle: Vec<u8>,
     pub topic_field: &'a [u8],
@@ -185,7 +185,7 @@ impl<'a, 'py> Batch<'a, 'py> {
             records.extend_from_slice(&(size as i32).to_be_bytes());
             records.extend_from_slice(alike.magic);
             records.extend_from_slice(&(crc32fast::hash(entry.body) & CRC_MASK).to_be_bytes());
-            records.extend_from_slice(alike.queue_id);
+            records.extend_from_slice(&alike.queue_id.to_be_bytes());
             records.extend_from_slice(&entry.flag.to_be_bytes());
             records.extend_from_slice(&queue_offset.to_be_bytes());
             records.extend_from_slice(&log_offset.to_be_bytes());

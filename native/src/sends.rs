@@ -1,5 +1,7 @@
 //! Sends like the ones before; the twin of `kernel/python/sends.py`.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -7,19 +9,20 @@ use crate::batches::{write_ids, Alike, Batch, BatchForm, Limits};
 use crate::records::CRC_MASK;
 
 const TIME_DIGITS: usize = 13;
-const OPAQUE_DIGITS_MAX: usize = 9;
+const DIGITS_MAX: usize = 9;
 pub const PROPERTIES_BYTES_MAX: usize = 32_767;
 
 /// A `SendForm`, as it came.
 struct Form<'py> {
     head: Bound<'py, PyBytes>,
+    gap: Bound<'py, PyBytes>,
     middle: Bound<'py, PyBytes>,
     id_bytes: usize,
     rest: Bound<'py, PyBytes>,
     tail: Bound<'py, PyBytes>,
     fixed_bytes: usize,
     magic: Bound<'py, PyBytes>,
-    queue_and_flag: Bound<'py, PyBytes>,
+    flag: Bound<'py, PyBytes>,
     sys_flag: Bound<'py, PyBytes>,
     born_host: Bound<'py, PyBytes>,
     store_rest: Bound<'py, PyBytes>,
@@ -29,11 +32,20 @@ struct Form<'py> {
     tags_code: i64,
     keys: Vec<Bound<'py, PyAny>>,
     topic: Bound<'py, PyAny>,
-    answer: Option<[Bound<'py, PyBytes>; 5]>,
+    queues: i32,
+    answer: Option<[Bound<'py, PyBytes>; 6]>,
     is_fifo: bool,
-    queue: Bound<'py, PyAny>,
     batch: Option<BatchForm<'py>>,
-    places: Option<(usize, usize)>, // among queues and sizes, once a send was taken
+    queues_at: HashMap<i32, usize>, // where they are among those that grow
+    sizes_at: Option<usize>,
+}
+
+/// What differs between headers of one form.
+struct Values<'a> {
+    queue_id: i32,
+    time: &'a [u8],
+    unique_id: &'a [u8],
+    opaque: &'a [u8],
 }
 
 pub fn octets_of<'py>(form: &Bound<'py, PyTuple>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
@@ -42,8 +54,7 @@ pub fn octets_of<'py>(form: &Bound<'py, PyTuple>, at: usize) -> PyResult<Bound<'
 
 impl<'py> Form<'py> {
     fn new(form: &Bound<'py, PyTuple>) -> PyResult<Self> {
-        let queue = form.get_item(16)?;
-        let pieces = form.get_item(18)?;
+        let pieces = form.get_item(20)?;
         let answer = if pieces.is_none() {
             None
         } else {
@@ -54,68 +65,93 @@ impl<'py> Form<'py> {
                 octets_of(&pieces, 2)?,
                 octets_of(&pieces, 3)?,
                 octets_of(&pieces, 4)?,
+                octets_of(&pieces, 5)?,
             ])
         };
         Ok(Form {
             head: octets_of(form, 0)?,
-            middle: octets_of(form, 1)?,
-            id_bytes: form.get_item(2)?.extract()?,
-            rest: octets_of(form, 3)?,
-            tail: octets_of(form, 4)?,
-            fixed_bytes: form.get_item(5)?.extract()?,
-            magic: octets_of(form, 6)?,
-            queue_and_flag: octets_of(form, 7)?,
-            sys_flag: octets_of(form, 8)?,
-            born_host: octets_of(form, 9)?,
-            store_rest: octets_of(form, 10)?,
-            topic_field: octets_of(form, 11)?,
-            before: octets_of(form, 12)?,
-            after: octets_of(form, 13)?,
-            tags_code: form.get_item(14)?.extract()?,
-            keys: form.get_item(15)?.try_iter()?.collect::<PyResult<_>>()?,
-            topic: queue.get_item(0)?,
-            is_fifo: form.get_item(17)?.extract()?,
-            queue,
+            gap: octets_of(form, 1)?,
+            middle: octets_of(form, 2)?,
+            id_bytes: form.get_item(3)?.extract()?,
+            rest: octets_of(form, 4)?,
+            tail: octets_of(form, 5)?,
+            fixed_bytes: form.get_item(6)?.extract()?,
+            magic: octets_of(form, 7)?,
+            flag: octets_of(form, 8)?,
+            sys_flag: octets_of(form, 9)?,
+            born_host: octets_of(form, 10)?,
+            store_rest: octets_of(form, 11)?,
+            topic_field: octets_of(form, 12)?,
+            before: octets_of(form, 13)?,
+            after: octets_of(form, 14)?,
+            tags_code: form.get_item(15)?.extract()?,
+            keys: form.get_item(16)?.try_iter()?.collect::<PyResult<_>>()?,
+            topic: form.get_item(17)?,
+            queues: form.get_item(18)?.extract()?,
+            is_fifo: form.get_item(19)?.extract()?,
             answer,
-            batch: BatchForm::new(&form.get_item(19)?)?,
-            places: None,
+            batch: BatchForm::new(&form.get_item(21)?)?,
+            queues_at: HashMap::new(),
+            sizes_at: None,
         })
     }
 
-    /// Time, id and number of a header with this head; nothing when the rest differs.
-    fn values<'a>(&self, header: &'a [u8]) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+    /// The values of a header with this head; nothing when the rest differs.
+    fn values<'a>(&self, header: &'a [u8]) -> Option<Values<'a>> {
         let (middle, rest) = (self.middle.as_bytes(), self.rest.as_bytes());
-        let time_at = self.head.as_bytes().len();
-        let time_stop = time_at + TIME_DIGITS;
-        let id_at = time_stop + middle.len();
+        let left = &header[self.head.as_bytes().len()..];
+        let (queue, left) = left.split_at(left.iter().position(|&octet| octet == b'"')?);
+        let left = left.strip_prefix(self.gap.as_bytes())?;
+        if !(is_number(queue) || queue == b"0") || queue.len() > DIGITS_MAX {
+            return None;
+        }
+        let id_at = TIME_DIGITS + middle.len();
         let id_stop = id_at + self.id_bytes;
         let opaque_at = id_stop + rest.len();
-        if header.len() <= opaque_at
-            || &header[time_stop..id_at] != middle
-            || &header[id_stop..opaque_at] != rest
+        if left.len() <= opaque_at
+            || &left[TIME_DIGITS..id_at] != middle
+            || &left[id_stop..opaque_at] != rest
         {
             return None;
         }
-        let digits = header[opaque_at..].iter().position(|&octet| octet == b',')?;
-        let opaque_stop = opaque_at + digits;
-        if &header[opaque_stop + 1..] != self.tail.as_bytes() {
-            return None;
-        }
-        let time = &header[time_at..time_stop];
-        let unique_id = &header[id_at..id_stop];
-        let opaque = &header[opaque_at..opaque_stop];
-        let are_values = is_number(time)
+        let (time, unique_id) = (&left[..TIME_DIGITS], &left[id_at..id_stop]);
+        let left = &left[opaque_at..];
+        let (opaque, left) = left.split_at(left.iter().position(|&octet| octet == b',')?);
+        let queue_id = number(queue) as i32;
+        let are_values = &left[1..] == self.tail.as_bytes()
+            && queue_id < self.queues
+            && is_number(time)
             && is_number(opaque)
-            && opaque.len() <= OPAQUE_DIGITS_MAX
+            && opaque.len() <= DIGITS_MAX
             && !unique_id.is_empty()
             && unique_id.iter().all(u8::is_ascii_alphanumeric);
-        are_values.then_some((time, unique_id, opaque))
+        are_values.then_some(Values { queue_id, time, unique_id, opaque })
+    }
+
+    /// Where a queue is among those that grow.
+    fn queue_at(
+        &mut self,
+        py: Python<'py>,
+        queues: &mut Vec<Queue<'py>>,
+        growth_of: &Bound<'py, PyAny>,
+        queue_id: i32,
+    ) -> PyResult<usize> {
+        if let Some(&place) = self.queues_at.get(&queue_id) {
+            return Ok(place);
+        }
+        let place = queue_place(py, queues, growth_of, (&self.topic, queue_id))?;
+        self.queues_at.insert(queue_id, place);
+        Ok(place)
     }
 }
 
 /// Digits, of which the first is not zero.
 fn is_number(text: &[u8]) -> bool {
     !text.is_empty() && text[0] != b'0' && text.iter().all(u8::is_ascii_digit)
+}
+
+fn number(digits: &[u8]) -> i64 {
+    digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
 }
 
 /// What one queue gets.
@@ -166,19 +202,23 @@ pub fn lay_out_sends<'py>(
             break;
         }
         let head = &header[..head_bytes.min(header.len())];
-        let place = match known.iter().position(|form| form.head.as_bytes() == head) {
-            Some(place) => place,
-            None => {
-                let Some(form) = forms.get_item(PyBytes::new(py, head))? else { break };
+        if !known.iter().any(|form| form.head.as_bytes() == head) {
+            let Some(found) = forms.get_item(PyBytes::new(py, head))? else { break };
+            for form in found.cast::<PyTuple>()?.iter() {
                 known.push(Form::new(form.cast::<PyTuple>()?)?);
-                known.len() - 1
             }
+        }
+        let mut candidates = known.iter_mut().filter(|form| form.head.as_bytes() == head);
+        let Some((form, values)) =
+            candidates.find_map(|form| form.values(header).map(|values| (form, values)))
+        else {
+            break;
         };
-        let form = &mut known[place];
-        let Some((time, unique_id, opaque)) = form.values(header) else { break };
-        let (before, after) = (form.before.as_bytes(), form.after.as_bytes());
+        let Values { queue_id, time, unique_id, opaque } = values;
+        let (before, after) = (form.before.clone(), form.after.clone());
+        let (before, after) = (before.as_bytes(), after.as_bytes());
         let properties_bytes = before.len() + unique_id.len() + after.len();
-        let born_ms: i64 = time.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+        let born_ms = number(time);
         if let Some(shared) = &form.batch {
             let fixed_bytes = form.fixed_bytes;
             let split =
@@ -187,16 +227,12 @@ pub fn lay_out_sends<'py>(
             if log_offset > turn_stop {
                 break;
             }
-            let queue_at = match form.places {
-                Some((queue_at, _)) => queue_at,
-                None => queue_place(py, &mut queues, growth_of, &form.queue)?,
-            };
-            form.places = Some((queue_at, 0));
-            let queue = &mut queues[queue_at];
+            let queue_at = form.queue_at(py, &mut queues, growth_of, queue_id)?;
+            let (shared, queue) = (form.batch.as_ref().unwrap(), &mut queues[queue_at]);
             let alike = Alike {
                 fixed_bytes,
                 magic: form.magic.as_bytes(),
-                queue_id: &form.queue_and_flag.as_bytes()[..4],
+                queue_id,
                 middle: [
                     form.sys_flag.as_bytes(),
                     &born_ms.to_be_bytes(),
@@ -225,7 +261,7 @@ pub fn lay_out_sends<'py>(
             if let Some(pieces) = &form.answer {
                 begin_answer(&mut answer, pieces);
                 write_ids(&mut answer, shared, units);
-                end_answer(&mut answer, pieces, queue.stop, unique_id, opaque);
+                end_answer(&mut answer, pieces, (queue_id, queue.stop), unique_id, opaque);
                 answers.append(PyBytes::new(py, &answer))?;
                 opaques.append(PyBytes::new(py, opaque))?;
             }
@@ -242,22 +278,18 @@ pub fn lay_out_sends<'py>(
         {
             break;
         }
-        let (queue_at, sizes_at) = match form.places {
-            Some(places) => places,
-            None => {
-                let places = (
-                    queue_place(py, &mut queues, growth_of, &form.queue)?,
-                    sizes_place(py, &mut sizes, &form.topic, form.is_fifo)?,
-                );
-                form.places = Some(places);
-                places
-            }
+        let queue_at = form.queue_at(py, &mut queues, growth_of, queue_id)?;
+        let sizes_at = match form.sizes_at {
+            Some(place) => place,
+            None => sizes_place(py, &mut sizes, &form.topic, form.is_fifo)?,
         };
+        form.sizes_at = Some(sizes_at);
         let queue = &mut queues[queue_at];
         records.extend_from_slice(&(size as i32).to_be_bytes());
         records.extend_from_slice(form.magic.as_bytes());
         records.extend_from_slice(&(crc32fast::hash(body) & CRC_MASK).to_be_bytes());
-        records.extend_from_slice(form.queue_and_flag.as_bytes());
+        records.extend_from_slice(&queue_id.to_be_bytes());
+        records.extend_from_slice(form.flag.as_bytes());
         records.extend_from_slice(&queue.stop.to_be_bytes());
         records.extend_from_slice(&log_offset.to_be_bytes());
         records.extend_from_slice(form.sys_flag.as_bytes());
@@ -285,7 +317,7 @@ pub fn lay_out_sends<'py>(
         if let Some(pieces) = &form.answer {
             begin_answer(&mut answer, pieces);
             write_hex(&mut answer, log_offset);
-            end_answer(&mut answer, pieces, queue.stop, unique_id, opaque);
+            end_answer(&mut answer, pieces, (queue_id, queue.stop), unique_id, opaque);
             answers.append(PyBytes::new(py, &answer))?;
             opaques.append(PyBytes::new(py, opaque))?;
         }
@@ -318,7 +350,7 @@ fn queue_place<'py>(
     py: Python<'py>,
     queues: &mut Vec<Queue<'py>>,
     growth_of: &Bound<'py, PyAny>,
-    queue: &Bound<'py, PyAny>,
+    queue: (&Bound<'py, PyAny>, i32),
 ) -> PyResult<usize> {
     let growth = growth_of.call1((queue,))?;
     if let Some(place) = queues.iter().position(|each| each.growth.is(&growth)) {
@@ -352,7 +384,7 @@ pub fn write_hex(out: &mut Vec<u8>, log_offset: i64) {
 }
 
 /// The frame that says where a message is, up to its place.
-fn begin_answer(out: &mut Vec<u8>, pieces: &[Bound<'_, PyBytes>; 5]) {
+fn begin_answer(out: &mut Vec<u8>, pieces: &[Bound<'_, PyBytes>; 6]) {
     out.clear();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(pieces[0].as_bytes());
@@ -360,18 +392,20 @@ fn begin_answer(out: &mut Vec<u8>, pieces: &[Bound<'_, PyBytes>; 5]) {
 
 fn end_answer(
     out: &mut Vec<u8>,
-    pieces: &[Bound<'_, PyBytes>; 5],
-    queue_offset: i64,
+    pieces: &[Bound<'_, PyBytes>; 6],
+    (queue_id, queue_offset): (i32, i64),
     unique_id: &[u8],
     opaque: &[u8],
 ) {
     out.extend_from_slice(pieces[1].as_bytes());
-    out.extend_from_slice(queue_offset.to_string().as_bytes());
+    out.extend_from_slice(queue_id.to_string().as_bytes());
     out.extend_from_slice(pieces[2].as_bytes());
-    out.extend_from_slice(unique_id);
+    out.extend_from_slice(queue_offset.to_string().as_bytes());
     out.extend_from_slice(pieces[3].as_bytes());
-    out.extend_from_slice(opaque);
+    out.extend_from_slice(unique_id);
     out.extend_from_slice(pieces[4].as_bytes());
+    out.extend_from_slice(opaque);
+    out.extend_from_slice(pieces[5].as_bytes());
     let header_bytes = (out.len() - 8) as u32;
     out[..4].copy_from_slice(&(header_bytes + 4).to_be_bytes());
     out[4..8].copy_from_slice(&header_bytes.to_be_bytes());

@@ -23,7 +23,7 @@ def lay_out_columns(pages: list[RawPage], wishes: ColumnWishes, /) -> LaidColumn
 def lay_out_sends(
     frames: list[RawFrame],
     start: int,
-    forms: dict[bytes, SendForm],
+    forms: dict[bytes, tuple[SendForm, ...]],
     growth_of: Callable[[tuple[str, int]], Any],
     room: SendRoom,
     laid_out: type[LaidOut],

@@ -36,7 +36,9 @@ EXAMPLES = int(os.environ.get("FLINTMQ_FUZZ_EXAMPLES", "1500"))
 SEED = int(os.environ.get("FLINTMQ_FUZZ_SEED", "20260101"))
 
 HOST = Host.parse("10.0.0.1:10911")
-HEAD, MIDDLE = b'{"code":310,"g":"', b'","h":"0","i":"UNIQ_KEY\\u0001'
+HEAD, GAP = b'{"code":310,"e":"', b'","f":"0","g":"'
+GAPS = (GAP, GAP, GAP.replace(b"0", b"1"))
+MIDDLE = b'","h":"0","i":"UNIQ_KEY\\u0001'
 REST, TAIL = b'\\u0002WAIT\\u0001true","opaque":', b'"version":399}'
 TIMES = (b"1700000000123", b"0700000000123", b"170000000012x", b"17")
 IDS = (b"0A" * 16, b"7F" * 16, b"0A" * 15 + b"-A", b"0A" * 15)
@@ -46,6 +48,7 @@ RESTS: dict[bytes, tuple[int, tuple[str, ...]]] = {
     b"\x02A\x01b\x02": (2**40, ("k", "k2")),
     b"\x02\x02": (0, ("k",)),
 }
+QUEUES = (b"0", b"1", b"2", b"3", b"00", b"", b"12345678901", b"-1")
 NUMBERS = (b"1", b"999999999", b"9999999999", b"0", b"01", b"", b"1x", b"77")
 
 
@@ -102,19 +105,20 @@ def for_cut_frames(chance: Random) -> tuple[Any, ...]:
     return octets, chance.choice([8, 100, 1 << 24]), chance.choice([0, 200, 1 << 19])
 
 
-def form_of(head: bytes, queue_id: int, chance: Random) -> SendForm:
-    pattern = pattern_of("orders", queue_id, False, HOST.packed, HOST.port, 0, 0, 0)
+def form_of(head: bytes, number: int, chance: Random) -> SendForm:
+    pattern = pattern_of("orders", 0, False, HOST.packed, HOST.port, 0, 0, 0)
     magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
-    answer = None if chance.random() < 0.3 else (b"{a", b"b", b"c%", b"d", b"}")
+    answer = None if chance.random() < 0.3 else (b"{a", b"b", b"c%", b"d", b"e", b"}")
     batch = BatchForm(
         {rest: RESTS[rest] for rest in RESTS if chance.random() < 0.9},
         b"0A00000100002A9F",
         chance.choice([0, 120]),
     )
     return SendForm(
-        head, MIDDLE, 32, REST, TAIL, pattern.fixed_bytes, magic, queue_and_flag, sys_flag,
+        head, chance.choice(GAPS), MIDDLE, 32, REST, TAIL, pattern.fixed_bytes, magic,
+        queue_and_flag[4:], sys_flag,
         packed_host(HOST), store_rest, topic_field, b"UNIQ_KEY\x01", b"\x02WAIT\x01true\x02",
-        -5, ("k1", "k2")[:queue_id], pattern.queue, chance.random() < 0.3, answer,
+        -5, ("k1", "k2")[:number], "orders", 3, chance.random() < 0.3, answer,
         batch if chance.random() < 0.5 else None,
     )  # fmt: skip
 
@@ -124,7 +128,10 @@ def send_frame(chance: Random) -> tuple[int, bytes, bytes]:
     time, unique_id = chance.choice(TIMES[:wrong]), chance.choice(IDS[: max(2, wrong)])
     number = chance.choice(NUMBERS[: max(2, wrong)])
     head = chance.choice([HEAD, HEAD.replace(b"310", b"311"), HEAD.replace(b"310", b"312")])
-    header = head + time + MIDDLE + unique_id + REST + number + b"," + TAIL
+    queue = chance.choice(QUEUES[: max(3, wrong)])
+    header = (
+        head + queue + chance.choice(GAPS) + time + MIDDLE + unique_id + REST + number + b"," + TAIL
+    )
     if chance.random() < 0.1:
         header = bent([header], chance)
     body = chance.randbytes(chance.choice([1, 50, 50, 0, 300]))
@@ -148,8 +155,11 @@ def batch_body(chance: Random) -> bytes:
 def for_lay_out_sends(chance: Random) -> tuple[Any, ...]:
     frames = [send_frame(chance) for _ in range(chance.randrange(8))]
     heads = [HEAD, HEAD.replace(b"310", b"311")]
-    forms = {head: form_of(head, number, chance) for number, head in enumerate(heads)}
-    growths = {("orders", n): Growth(chance.randrange(2**40)) for n in range(2)}
+    forms = {
+        head: tuple(form_of(head, number, chance) for _ in range(chance.randrange(1, 3)))
+        for number, head in enumerate(heads)
+    }
+    growths = {("orders", n): Growth(chance.randrange(2**40)) for n in range(3)}
     log_offset = chance.randrange(2**50)
     log_stop = log_offset + chance.choice([300, 700, 1 << 20, 1 << 20])
     sizes = chance.choice([180, 500, 1 << 16]), chance.choice([60, 1 << 16, 1 << 16])

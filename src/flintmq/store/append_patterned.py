@@ -114,7 +114,7 @@ class PlainAppend:
         self,
         frames: list[RawFrame],
         start: int,
-        forms: dict[bytes, SendForm],
+        forms: dict[bytes, tuple[SendForm, ...]],
         head_bytes: int,
         body_bytes_max: int,
         now_ms: int,

@@ -107,8 +107,19 @@ def test_a_batch_that_came_twice_is_taken_from_then_on(line: Line) -> None:
     line.world.settle()
 
     assert line.taken == 3
+    assert line.laid_out == 1  # the two before it told what is alike
     assert [line.code(number) for number in range(1, 6)] == [0] * 5
     assert line.world.state.log.max_offset("orders", 1) == 2 * 3 + 2 * 3 + 9
+
+
+def test_messages_with_other_properties_are_learned_once(line: Line) -> None:
+    others = entries(*ids(2, b"\x02KEYS\x01a b\x02TAGS\x01TagB\x02"))
+    for number, body in enumerate((None, others, None, others), 3):
+        line.read([batch(number, body)])
+    line.world.settle()
+
+    assert line.taken == 4
+    assert line.laid_out == 2
 
 
 def test_a_batch_that_is_malformed_is_refused_as_usual(line: Line) -> None:

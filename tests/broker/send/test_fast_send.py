@@ -204,6 +204,41 @@ def test_memory_is_bounded_whatever_producers_write(
     line.world.settle()
 
 
+def test_what_is_known_of_one_queue_is_known_of_all(line: Line) -> None:
+    line.read([send(3), send(4)])
+    line.read([send(number, e=str(number % 2)) for number in range(5, 10)])
+    line.world.settle()
+
+    assert line.laid_out == 5
+    assert [line.code(number) for number in range(5, 10)] == [0] * 5
+
+
+@pytest.mark.parametrize("queue", ["7", "8", "01", "-1", "123456789012"])
+def test_a_queue_that_the_topic_does_not_have_is_not_taken(line: Line, queue: str) -> None:
+    line.read([send(3), send(4)])
+    line.read([send(5, e=queue)])
+    line.world.settle()
+
+    assert line.laid_out == 0
+
+
+def test_sends_with_two_tags_in_turn_are_both_laid_out(line: Line) -> None:
+    for number in range(3, 13):
+        line.read([send(number, PLAIN.replace("TagA", f"Tag{number % 2}"))])
+    line.world.settle()
+
+    assert line.laid_out >= 6
+
+
+def test_a_queue_id_that_stands_twice_makes_no_form(line: Line) -> None:
+    for number in range(3, 8):
+        form, header, body = send(number)
+        line.read([(form, header.replace(b'"n":', b'"e":"0","n":'), body)])
+    line.world.settle()
+
+    assert line.laid_out == 0
+
+
 def test_a_field_that_stands_twice_is_never_taken_for_known(line: Line) -> None:
     for number in (3, 4, 5):
         form, header, body = send(number)

@@ -45,6 +45,8 @@ class Line(Surroundings):
         self.world = World(directory, config, disk=disk)
         self.wrote: list[bytes] = []
         self.taken = 0
+        self.laid_out = 0
+        """Of those, sends that the kernel laid out."""
         self._session = BrokerSession(self, cast(Channel, self))
         sends = self.world.engine.quick
         take, take_all = sends.store, sends.store_all
@@ -57,6 +59,7 @@ class Line(Surroundings):
         def count_all(*arguments: Any) -> int:
             taken = take_all(*arguments) if quick else 0
             self.taken += taken
+            self.laid_out += taken
             return taken
 
         pulls = self.world.engine.pulls

@@ -20,7 +20,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from flintmq.broker.send.seen_sends import FastSender, KnownHeader, KnownText
+from flintmq.broker.send.seen_sends import QUEUE_FIELD, FastSender, KnownHeader, KnownText
 from flintmq.broker.send.send_answer import SentFrame, message_ids
 from flintmq.broker.send.send_batch import looked_at, split_checked
 from flintmq.broker.send.send_checks import MULTI_TAG
@@ -38,7 +38,7 @@ from flintmq.model.topic import Permission
 from flintmq.protocol.codes import RequestCode
 from flintmq.protocol.frame import Frame, HeaderForm
 from flintmq.protocol.headers.send import SendMessageV2
-from flintmq.protocol.headers.send_cut import SendCut, cut_send, fit, vary_send
+from flintmq.protocol.headers.send_cut import TIME_FIELD, SendCut, cut_send, fit, vary_send
 from flintmq.protocol.records.properties import (
     UNIQUE_ID_START,
     parse_properties,
@@ -59,6 +59,7 @@ _NOT_PLAIN = TRANSACTION_MASK | INNER_BATCH
 _JSON = int(HeaderForm.JSON)
 _WRITE = int(Permission.WRITE)
 _OTHER_MS, _OTHER_ID, _OTHER_OPAQUE = 1_234_567_890_123, "A1", 7
+_OTHER_QUEUE = 7_654_321
 _read = RequestReader(
     {RequestCode.SEND_MESSAGE_V2: SendMessageV2, RequestCode.SEND_BATCH_MESSAGE: SendMessageV2}
 ).read
@@ -108,7 +109,7 @@ class QuickSends:
         ):
             return 0
         found = self._plain.append_sends(
-            frames, start, sender.forms, sender.head_bytes, self._body_bytes_max, now_ms
+            frames, start, sender.forms, sender.form_bytes, self._body_bytes_max, now_ms
         )
         if found.taken:
             group.batches += found.batches
@@ -287,7 +288,28 @@ class QuickSends:
             header.producer_group or "",
             is_oneway=request.is_oneway,
             is_batch=header.is_batch,
+            queues=self._queues(frame, request),
         )
+
+    def _queues(self, frame: Frame, request: TypedRequest[SendMessageV2]) -> int:
+        """How many queues such a header may name; 0 where another one may change more than that."""
+        form, octets, body = frame
+        header = request.header
+        topic = self._state.topics.find(header.topic)
+        own = QUEUE_FIELD + b'%d"' % header.queue_id
+        if topic is None or octets.count(QUEUE_FIELD) != 1 or own not in octets:
+            return 0
+        if octets.find(TIME_FIELD) < octets.find(own):
+            return 0
+        varied = octets.replace(own, QUEUE_FIELD + b'%d"' % _OTHER_QUEUE)
+        try:
+            other = _read((form, varied, body))
+        except FlintError:
+            return 0
+        if not isinstance(other, TypedRequest):
+            return 0
+        is_same = other.header == replace(header, queue_id=_OTHER_QUEUE)
+        return max(topic.write_queue_nums, topic.read_queue_nums) if is_same else 0
 
     def _is_plain(self, header: SendMessageV2) -> bool:
         """Whether such a send is stored where it says, whatever its properties are."""

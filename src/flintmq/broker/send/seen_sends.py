@@ -23,6 +23,11 @@ from flintmq.store.queues.dispatch import keys_of
 MOULDS_MAX = 64
 """Headers tried first, of one connection."""
 
+FORMS_MAX = 8
+"""Those that are alike up to their queue: other tags, packed or not."""
+
+QUEUE_FIELD = b'"e":"'
+
 RESTS_MAX = 16
 REST_BYTES_MAX = 512
 """What is known of the properties of messages in batches, for each text of a header."""
@@ -31,14 +36,14 @@ REST_BYTES_MAX = 512
 class FastSender:
     """A connection, and the headers it wrote last."""
 
-    __slots__ = ("born_host", "forms", "head_bytes", "moulds", "peer", "true_for")
+    __slots__ = ("born_host", "form_bytes", "forms", "head_bytes", "moulds", "peer", "true_for")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.born_host = packed_host(peer.host)
         self.moulds: dict[bytes, tuple[SendMould, KnownHeader, KnownText]] = {}
-        self.forms: dict[bytes, SendForm] = {}  # the same, for the kernel
-        self.head_bytes = 0
+        self.forms: dict[bytes, tuple[SendForm, ...]] = {}  # of any queue, for the kernel
+        self.head_bytes = self.form_bytes = 0
         self.true_for: object = None
 
     def remember(
@@ -50,14 +55,21 @@ class FastSender:
             self.forms.clear()
             self.true_for = true_for
         self.moulds[mould.head] = mould, known, text
-        self.forms[mould.head] = form_of(mould, known, text, self.born_host)
         self.head_bytes = len(mould.head)
+        if known.queues:
+            form = form_of(mould, known, text, self.born_host)
+            others = (each for each in self.forms.get(form.head, ()) if not _same(each, form))
+            self.forms[form.head] = (form, *others)[:FORMS_MAX]
+            self.form_bytes = len(form.head)
 
 
 class KnownHeader:
-    """A header that was seen before: what it stands for."""
+    """A header that was seen before: what it stands for.
 
-    __slots__ = ("answer", "group", "is_batch", "is_oneway", "pattern")
+    With other queue ids below ``queues`` it stands for the same; 0 where that is not known.
+    """
+
+    __slots__ = ("answer", "group", "is_batch", "is_oneway", "pattern", "queues")
 
     def __init__(
         self,
@@ -67,7 +79,9 @@ class KnownHeader:
         *,
         is_oneway: bool,
         is_batch: bool,
+        queues: int,
     ) -> None:
+        self.queues = queues
         self.group = group
         self.pattern = pattern
         self.answer = answer
@@ -110,11 +124,18 @@ def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: by
         each_bytes = RECORD_BYTES_MIN + len(pattern.topic) + common_bytes
         batch = BatchForm(text.rests, known.answer.id_prefix, each_bytes)
     magic, queue_and_flag, sys_flag, store_rest, topic_field = pattern.pieces()
+    start, middle, id_bytes, rest, tail = mould.pieces
+    head, field, gap = start.partition(QUEUE_FIELD)
     return SendForm(
-        *mould.pieces,
+        head + field,
+        gap.lstrip(b"0123456789"),
+        middle,
+        id_bytes,
+        rest,
+        tail,
         pattern.fixed_bytes,
         magic,
-        queue_and_flag,
+        queue_and_flag[4:],
         sys_flag,
         born_host,
         store_rest,
@@ -123,8 +144,14 @@ def form_of(mould: SendMould, known: KnownHeader, text: KnownText, born_host: by
         text.after,
         text.tags_code,
         tuple(text.keys),
-        pattern.queue,
+        pattern.topic,
+        known.queues,
         text.is_fifo,
         None if known.is_oneway else known.answer.pieces,
         batch,
     )
+
+
+def _same(one: SendForm, other: SendForm) -> bool:
+    """Whether they are of the same headers."""
+    return one[:6] == other[:6]

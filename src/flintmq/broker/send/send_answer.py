@@ -114,8 +114,10 @@ class SentFrame:
         self._template = template + rest + b"%b" + end
         pieces = [piece.replace(b"%%", b"%") for piece in (*pieces, rest, end)]
         one, two, three, four, five = pieces
-        self.pieces = one + self.id_prefix, two, three, four, five
-        """What stands around log offset, queue offset, unique id and opaque number."""
+        queue = b'"queueId":"'
+        to_queue, _, from_queue = two.partition(queue + b"%d" % queue_id)
+        self.pieces = one + self.id_prefix, to_queue + queue, from_queue, three, four, five
+        """What stands around log offset, queue id, queue offset, unique id and opaque number."""
 
     def fill(
         self, log_offset: int | bytes, queue_offset: int, unique_id: bytes, opaque: bytes

@@ -92,9 +92,18 @@ def split_batch(
 
 
 def records_of(
-    parts: BatchParts, form: SendForm, common: bytes, born_ms: int, queue_offset: int, now_ms: int
+    parts: BatchParts,
+    form: SendForm,
+    common: bytes,
+    born_ms: int,
+    place: tuple[int, int],
+    now_ms: int,
 ) -> Iterable[bytes]:
-    """The records of a batch, in pieces; ``common`` ends the properties of each."""
+    """The records of a batch, in pieces; ``common`` ends the properties of each.
+
+    ``place`` is the queue, and the queue offset of the first.
+    """
+    queue_id, queue_offset = place
     alike = b"".join(
         (form.sys_flag, _TIME(born_ms), form.born_host, _TIME(now_ms), form.store_rest)
     )
@@ -104,7 +113,7 @@ def records_of(
         parts.sizes,
         repeat(form.magic),
         map(CRC_MASK.__and__, map(crc32, bodies)),
-        repeat(form.queue_and_flag[:4]),
+        repeat(queue_id),
         parts.flags,
         count(queue_offset),
         parts.log_offsets,
@@ -198,7 +207,7 @@ def _unpack_alike(body_bytes: int, properties_bytes: int) -> Callable[[bytes], I
 @lru_cache(maxsize=SHAPES_MAX)
 def _pack(alike_bytes: int) -> Callable[..., bytes]:
     """Writes a record up to its body; ``alike_bytes`` are from the system flag to its size."""
-    return Struct(f">i4sI4siqq{alike_bytes}si").pack
+    return Struct(f">i4sIiiqq{alike_bytes}si").pack
 
 
 def lay_out_entries(

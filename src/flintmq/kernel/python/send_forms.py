@@ -1,8 +1,8 @@
 """What `sends` is given and gives: forms of sends that were seen before, and what is laid out.
 
 A `SendForm` is all that is known of sends of one connection that are alike: the header with holes
-for time, unique id and opaque number, and the pieces of record and answer around what differs.  Who
-makes a form has found out that such a send may be stored as it is.
+for queue id, time, unique id and opaque number, and the pieces of record and answer around what
+differs.  Who makes a form has found out that such a send may be stored as it is.
 """
 
 from __future__ import annotations
@@ -34,22 +34,24 @@ class BatchForm(NamedTuple):
 
 
 class SendForm(NamedTuple):
-    """Sends that differ in time, unique id, opaque number and body alone.
+    """Sends that differ in queue id, time, unique id, opaque number and body alone.
 
-    The header is ``head`` time ``middle`` id ``rest`` number ``,`` ``tail``.  The properties of
-    the record are ``before`` id ``after``; those of a batch stand before that.  ``answer`` are the
-    pieces around log offset, queue offset, id and number; None where nobody waits for one.
-    ``batch`` is None where a send has one message.
+    The header is ``head`` queue ``gap`` time ``middle`` id ``rest`` number ``,`` ``tail``, and
+    queue ids are below ``queues``.  The properties of the record are ``before`` id ``after``; those
+    of a batch stand before that.  ``answer`` are the pieces around log offset, queue id, queue
+    offset, id and number; None where nobody waits for one.  ``batch`` is None where a send has one
+    message.
     """
 
     head: bytes
+    gap: bytes
     middle: bytes
     id_bytes: int
     rest: bytes
     tail: bytes
     fixed_bytes: int
     magic: bytes
-    queue_and_flag: bytes
+    flag: bytes
     sys_flag: bytes
     born_host: bytes
     store_rest: bytes
@@ -58,9 +60,10 @@ class SendForm(NamedTuple):
     after: bytes
     tags_code: int
     keys: tuple[str, ...]
-    queue: tuple[str, int]
+    topic: str
+    queues: int
     is_fifo: bool
-    answer: tuple[bytes, bytes, bytes, bytes, bytes] | None
+    answer: tuple[bytes, bytes, bytes, bytes, bytes, bytes] | None
     batch: BatchForm | None
 
 

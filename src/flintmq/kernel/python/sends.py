@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from flintmq.kernel.checksum import crc32
 from flintmq.kernel.layout import CRC_MASK, PROPERTIES_BYTES_MAX
@@ -28,8 +28,11 @@ from flintmq.kernel.python.send_forms import (
 )
 
 TIME_DIGITS: Final = 13  # from the year 2001 to 2286
-OPAQUE_DIGITS_MAX: Final = 9  # any number of so many digits fits 32 bits
+DIGITS_MAX: Final = 9  # any number of so many digits fits 32 bits
 SHAPES_MAX: Final = 16
+
+FormValues: TypeAlias = tuple[int, bytes, bytes, bytes]
+"""Queue id, time, unique id and opaque number of a header."""
 
 _ZERO = ord("0")
 _UNIT = Struct(">qiq").pack
@@ -81,9 +84,9 @@ class _Laying:
         self.opaques: list[bytes] = []
         self.body_bytes = 0
 
-    def take(self, form: SendForm, found: tuple[bytes, bytes, bytes], body: bytes) -> bool:
+    def take(self, form: SendForm, found: FormValues, body: bytes) -> bool:
         """Lay out a send of one message; False where it is too large or has no room."""
-        time, unique_id, opaque = found
+        queue_id, time, unique_id, opaque = found
         room, log_offset, body_bytes = self.room, self.log_offset, len(body)
         properties = form.before + unique_id + form.after
         properties_bytes = len(properties)
@@ -92,12 +95,13 @@ class _Laying:
             return False
         if properties_bytes > PROPERTIES_BYTES_MAX:
             return False
-        queue = self._queue(form)
-        head = _head(form, body, size_bytes, queue.stop, log_offset, int(time), room.now_ms)
+        queue = self._queue((form.topic, queue_id))
+        place = queue_id, queue.stop
+        head = _head(form, body, size_bytes, place, log_offset, int(time), room.now_ms)
         self.parts += (head, body, form.topic_field, _LENGTH(properties_bytes), properties)
         queue.units.append(_UNIT(log_offset, size_bytes, form.tags_code))
         queue.codes.append(form.tags_code)
-        topic = form.queue[0]
+        topic = form.topic
         of_topic = self.sizes.get((topic, form.is_fifo))
         if of_topic is None:
             of_topic = self.sizes[topic, form.is_fifo] = []
@@ -108,24 +112,23 @@ class _Laying:
         if form.answer is not None:
             self.opaques.append(opaque)
             log_place = b"%016X" % log_offset
-            self.answers.append(_answer(form.answer, log_place, queue.stop, unique_id, opaque))
+            self.answers.append(_answer(form.answer, log_place, place, unique_id, opaque))
         queue.stop += 1
         self.log_offset += size_bytes
         self.body_bytes += body_bytes
         return True
 
-    def take_batch(
-        self, form: SendForm, batch: BatchForm, found: tuple[bytes, bytes, bytes], body: bytes
-    ) -> bool:
+    def take_batch(self, form: SendForm, batch: BatchForm, found: FormValues, body: bytes) -> bool:
         """Lay out a batch; False where it is for the longer way."""
-        time, unique_id, opaque = found
-        room, log_offset, topic = self.room, self.log_offset, form.queue[0]
+        queue_id, time, unique_id, opaque = found
+        room, log_offset, topic = self.room, self.log_offset, form.topic
         common = form.before + unique_id + form.after
         parts = split_batch(body, form, batch, len(common), log_offset, room)
         if parts is None or log_offset > room.turn_stop:
             return False
-        queue, number = self._queue(form), len(parts.sizes)
-        self.parts += records_of(parts, form, common, int(time), queue.stop, room.now_ms)
+        queue, number = self._queue((topic, queue_id)), len(parts.sizes)
+        place = queue_id, queue.stop
+        self.parts += records_of(parts, form, common, int(time), place, room.now_ms)
         units = units_of(parts)
         queue.units.append(units)
         queue.codes += [parts.tags_code] * number
@@ -136,23 +139,23 @@ class _Laying:
         if form.answer is not None:
             self.opaques.append(opaque)
             ids = message_ids(batch.id_prefix, parts.log_offsets)[len(batch.id_prefix) :]
-            self.answers.append(_answer(form.answer, ids, queue.stop, unique_id, opaque))
+            self.answers.append(_answer(form.answer, ids, place, unique_id, opaque))
         queue.stop += number
         self.log_offset = parts.stop
         self.body_bytes += len(body)
         return True
 
-    def _queue(self, form: SendForm) -> _Queue:
-        queue = self.queues.get(form.queue)
+    def _queue(self, key: tuple[str, int]) -> _Queue:
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[form.queue] = _Queue(self.growth_of(form.queue))
+            queue = self.queues[key] = _Queue(self.growth_of(key))
         return queue
 
 
 def lay_out_sends(
     frames: Sequence[RawFrame],
     start: int,
-    forms: Mapping[bytes, SendForm],
+    forms: Mapping[bytes, tuple[SendForm, ...]],
     growth_of: Callable[[tuple[str, int]], Any],
     room: SendRoom,
 ) -> LaidOut:
@@ -161,10 +164,13 @@ def lay_out_sends(
     laying = _Laying(growth_of, room)
     taken = 0
     for json, header, body in frames[start:]:
-        form = forms.get(header[:head_bytes])
-        if form is None or json or not 0 < len(body) <= body_bytes_max:
+        if json or not 0 < len(body) <= body_bytes_max:
             break
-        found = read_form(form, header)
+        found = None
+        for form in forms.get(header[:head_bytes], ()):
+            found = read_form(form, header)
+            if found is not None:
+                break
         if found is None:
             break
         batch = form.batch
@@ -189,9 +195,16 @@ def lay_out_sends(
     )
 
 
-def read_form(form: SendForm, header: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Time, id and number of a header with the head of a form; nothing when the rest differs."""
-    time_at = len(form.head)
+def read_form(form: SendForm, header: bytes) -> FormValues | None:
+    """The values of a header with the head of a form; nothing when the rest differs."""
+    queue_at = len(form.head)
+    queue_stop = header.find(b'"', queue_at)
+    queue = header[queue_at:queue_stop]
+    if queue_stop < 0 or not queue.isdigit() or len(queue) > DIGITS_MAX:
+        return None
+    if (queue[0] == _ZERO and len(queue) > 1) or not header.startswith(form.gap, queue_stop):
+        return None
+    time_at = queue_stop + len(form.gap)
     time_stop = time_at + TIME_DIGITS
     id_at = time_stop + len(form.middle)
     id_stop = id_at + form.id_bytes
@@ -202,17 +215,18 @@ def read_form(form: SendForm, header: bytes) -> tuple[bytes, bytes, bytes] | Non
     if opaque_stop < 0 or header[opaque_stop + 1 :] != form.tail:
         return None
     time, unique_id = header[time_at:time_stop], header[id_at:id_stop]
-    opaque = header[opaque_at:opaque_stop]
+    opaque, queue_id = header[opaque_at:opaque_stop], int(queue)
     if (
-        len(time) == TIME_DIGITS
+        queue_id < form.queues
+        and len(time) == TIME_DIGITS
         and time.isdigit()
         and time[0] != _ZERO
         and unique_id.isalnum()
         and opaque.isdigit()
         and opaque[0] != _ZERO
-        and len(opaque) <= OPAQUE_DIGITS_MAX
+        and len(opaque) <= DIGITS_MAX
     ):
-        return time, unique_id, opaque
+        return queue_id, time, unique_id, opaque
     return None
 
 
@@ -220,7 +234,7 @@ def _head(
     form: SendForm,
     body: bytes,
     size_bytes: int,
-    queue_offset: int,
+    place: tuple[int, int],
     log_offset: int,
     born_ms: int,
     store_ms: int,
@@ -230,8 +244,9 @@ def _head(
         size_bytes,
         form.magic,
         crc32(body) & CRC_MASK,
-        form.queue_and_flag,
-        queue_offset,
+        place[0],
+        form.flag,
+        place[1],
         log_offset,
         form.sys_flag,
         born_ms,
@@ -243,16 +258,16 @@ def _head(
 
 
 def _answer(
-    pieces: tuple[bytes, bytes, bytes, bytes, bytes],
+    pieces: tuple[bytes, bytes, bytes, bytes, bytes, bytes],
     log_place: bytes,
-    queue_offset: int,
+    place: tuple[int, int],
     unique_id: bytes,
     opaque: bytes,
 ) -> bytes:
     """The frame that says where a message is, or all those of a batch."""
-    one, two, three, four, five = pieces
-    header = b"%b%b%b%d%b%b%b%b%b" % (
-        one, log_place, two, queue_offset, three, unique_id, four, opaque, five,
+    one, two, three, four, five, six = pieces
+    header = b"%b%b%b%d%b%d%b%b%b%b%b" % (
+        one, log_place, two, place[0], three, place[1], four, unique_id, five, opaque, six,
     )  # fmt: skip
     return _PREFIX(len(header) + 4, len(header)) + header
 
@@ -260,4 +275,4 @@ def _answer(
 @lru_cache(maxsize=SHAPES_MAX)
 def _pack(born_bytes: int, store_bytes: int) -> Callable[..., bytes]:
     """Writes everything before the body of a record, hosts being as wide as these are."""
-    return Struct(f">i4sI8sqq4sq{born_bytes}sq{store_bytes}si").pack
+    return Struct(f">i4sIi4sqq4sq{born_bytes}sq{store_bytes}si").pack

@@ -208,13 +208,8 @@ def leading_spans(
     side are one span.
     """
     count = len(units) // UNIT_BYTES
-    if count > FEW_MAX and kernel.name == PYTHON:
-        return _spans_of_many(
-            units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic
-        )
-    return loops.find_records(
-        units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic
-    )
+    find = _spans_of_many if count > FEW_MAX and kernel.name == PYTHON else loops.find_records
+    return find(units, first_offset, view, low, high, log_from, bytes_max, queue_id, topic)
 
 
 def _spans_of_many(
