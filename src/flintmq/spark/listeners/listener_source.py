@@ -32,6 +32,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from flintmq.arrow.reading.queue_source import ReadPart
+from flintmq.spark.environment.jvm_socket import FromJvm
 from flintmq.spark.environment.requirements import has_read_limits
 from flintmq.spark.listeners.batch_number import number_of, numbered
 from flintmq.spark.outcomes.outcome_rows import (
@@ -113,7 +114,7 @@ class PoppedPart(InputPartition):
 D = TypeVar("D", "ListenerDriver", "PopDriver")
 
 
-class AppStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[D]):
+class AppStream(FromJvm, DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[D]):
     """The reader: in the source process, and, without its membership, in every task."""
 
     def __init__(self, packed: bytes, options: Mapping[str, str]) -> None:

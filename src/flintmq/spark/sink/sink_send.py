@@ -71,7 +71,7 @@ class Entries(NamedTuple):
 
     topic: str
     body: bytes
-    count: int
+    number: int
 
 
 class PackedLane:

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from flintmq.client.producer.packing_producer import PackingProducer
 from flintmq.errors import InvalidSetting
 from flintmq.logs import logger
+from flintmq.spark.environment.jvm_socket import FromJvm
 from flintmq.spark.options.sink_options import SinkOptions, sink_options
 from flintmq.spark.sink.bad_rows import BadRows
 from flintmq.spark.sink.row_identity import prefix_of
@@ -75,7 +76,7 @@ def stream_writer(
     return StreamWriter(chosen, plan_rows(schema, chosen))
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(FromJvm, DataSourceArrowWriter):
     """Writes a frame once."""
 
     def __init__(self, options: SinkOptions, plan: RowPlan, run_id: str) -> None:
@@ -94,7 +95,7 @@ class BatchWriter(DataSourceArrowWriter):
         log.warning("write %s failed, but %s", self._run_id, _counted(messages))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(FromJvm, DataSourceStreamArrowWriter):
     """Writes the batches of a query."""
 
     def __init__(self, options: SinkOptions, plan: RowPlan) -> None:

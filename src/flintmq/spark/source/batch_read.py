@@ -19,6 +19,7 @@ from flintmq.arrow.reading.open_queues import open_queues
 from flintmq.arrow.reading.patience import patiently
 from flintmq.arrow.reading.queue_source import QueueSource
 from flintmq.model.queue import Span
+from flintmq.spark.environment.jvm_socket import FromJvm
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.source.offset_ranges import batch_spans
 from flintmq.spark.source.partitions import cut, partition_numbers
@@ -32,7 +33,7 @@ PUSHING_MODULE: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """The main module of the process in which Spark asks which filters a reader takes."""
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(FromJvm, DataSourceReader):
     """Reads all messages that the options name."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from flintmq.spark.environment.jvm_socket import FromJvm
 from flintmq.spark.options.source_options import SourceOptions
 from flintmq.spark.source.control_files import DIRECTORY, become_source_process
 from flintmq.spark.source.read_task import driver_cores, partitions_of, read_rows
@@ -35,7 +36,7 @@ micro-batch that runs again, perhaps on another machine, has the same rows in th
 sinks may rely on."""
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(FromJvm, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One streaming query over topics."""
 
     def __init__(self, options: SourceOptions) -> None:
