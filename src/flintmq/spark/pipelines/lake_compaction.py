@@ -64,7 +64,6 @@ def compact(spark: SparkSession, to: str, *, target_bytes: int = TARGET_BYTES) -
     table = LakeTable(spark, kind, place.uri)
     if kind is LakeFormat.DELTA:
         spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(target_bytes))
-        spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(target_bytes // 2))
         (row,) = spark.sql(f"OPTIMIZE delta.`{place.uri}`").collect()
         return Compacted(row.metrics.numFilesRemoved, row.metrics.numFilesAdded)
     if kind is LakeFormat.ICEBERG:
