@@ -43,7 +43,7 @@ CONFIG = f"connectionsMax=3000\nunreadBytesMax={64 * MB}\n"
 PER_ADDRESS = 1_500
 PING = frame(FrameKind.PING, 0, 0, bytes(8))
 TALKING = begin(1, path("Telemetry"), said("talks"))
-GROUPS = 80
+GROUPS = 25
 IDLE = 1_000
 SENDS = 300
 LATE_FACTOR, P50_MS, P99_MS = 5.0, 5.0, 100.0
@@ -171,7 +171,7 @@ def test_slow_peers_hold_up_nobody(arena: Arena) -> None:
 
 
 def test_receives_that_are_not_read_have_a_limit(arena: Arena) -> None:
-    """A pop of each group brings 1 MB; connections that read nothing of 64 MB are cut."""
+    """A pop of each group brings 1 MB; beyond 64 MB of all, who left the most is cut."""
     asked(arena.broker, CREATE_TOPIC, topic_fields("unread", 1))
     large = bytes(MB)
     with GrpcPeer(arena.grpc) as sender:
@@ -187,7 +187,8 @@ def test_receives_that_are_not_read_have_a_limit(arena: Arena) -> None:
             for each in range(GROUPS):
                 request = receive("unread", f"unread-{number}-{each}")
                 peer.say(asking(2 * each + 1, "ReceiveMessage", request, f"deaf@{number}"))
-        assert all(peer.is_cut() for peer in peers)
+            until(lambda: False, 1)  # the broker's answers are read before the next ones come
+        assert any(peer.is_cut(5) for peer in peers)
         served(arena)
 
 
