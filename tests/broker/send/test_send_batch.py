@@ -13,6 +13,7 @@ from flintmq.broker.config.broker_config import BrokerConfig
 from flintmq.broker.requests.outcome import Answer
 from flintmq.broker.send.send_batch import looked_at, looked_up
 from flintmq.broker.tables.broker_stats import MINUTE, TOPIC_PUT_NUMS
+from flintmq.kernel.python.batches import rest_of_all
 from flintmq.model.queue import LogOffset, QueueOffset
 from flintmq.model.sys_flag import INNER_BATCH, MULTI_TAGS, TransactionType
 from flintmq.protocol.bodies.topic import TopicConfig
@@ -276,6 +277,8 @@ def test_batches_of_real_clients_are_split(row: dict[str, Any], tmp_path: Path) 
 def test_messages_are_looked_at_together_as_each_alone(
     texts: list[bytes], common: dict[str, str]
 ) -> None:
-    codes, keys = looked_at(texts, common)
+    rest = rest_of_all(texts) if "UNIQ_KEY" in common else None
+
+    codes, keys = looked_at(texts, common, rest)
 
     assert list(zip(codes, keys, strict=True)) == [looked_up(text, common) for text in texts]

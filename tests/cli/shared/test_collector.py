@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flintmq.cli.shared.server_process import LOADED_OBJECTS, YOUNG_OBJECTS, stopping_or_failed
+from flintmq.cli.shared.server_process import stopping_or_failed
+from flintmq.net.collector import YOUNG_OBJECTS, still_collector
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +21,7 @@ def collector() -> Iterator[None]:
 
 
 def test_what_is_loaded_when_a_server_is_ready_is_never_looked_at_again() -> None:
-    gc.set_threshold(LOADED_OBJECTS, 20, 20)
+    still_collector()
 
     async def serve() -> None:
         stopping = asyncio.Event()
