@@ -76,11 +76,6 @@ class Delivery:
         """Batches that no listener has yet."""
         return self.pool.waiting_count + self.tasks.waiting_count + len(self.inbox)
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether listeners take less time than it takes to wake a thread for each."""
-        return self.pool.is_quick
-
     def deliver(self, batches: Sequence[Deliver]) -> None:
         if self.is_iterated:
             self.inbox.add(batches)

@@ -62,12 +62,6 @@ LOST_APART_MS: Final = 100
 """A connection that breaks takes many calls with it; they are one loss."""
 
 
-GATHER_S: Final = 0.002
-"""How long messages are gathered for a quick listener, where more of them are sure to come."""
-
-GATHERED_MAX: Final = 256
-"""Messages that are worth to wake a thread at once."""
-
 CachedTopic: TypeAlias = tuple[str, int, int, int]
 """A topic, our queues of it, and the messages and bytes they have cached."""
 
@@ -106,9 +100,6 @@ class PushDriver(MachineDriver):
         self._loop = asyncio.get_running_loop()
         self._sampler: asyncio.TimerHandle | None = None
         self._delivers: list[Deliver] = []
-        self._gathered = 0  # messages of answers that were not handed on at once
-        self._gatherer: asyncio.TimerHandle | None = None
-        self._is_behind = False  # whether the answer of this event left more at its broker
         self._commits: list[CommitOffset] = []
         self._lost_ms: dict[str, int] = {}
         self._progress = asyncio.Event()
@@ -215,26 +206,9 @@ class PushDriver(MachineDriver):
             commits = self._commits.copy()
             self._commits.clear()
             self.begin(commits[0], self._commit_soon(commits))
-        if self._delivers and not self._gathers():
-            self._hand_on()
-
-    def _gathers(self) -> bool:
-        """Whether deliveries wait for more: to wake a thread costs more than a quick listener."""
-        is_behind, self._is_behind = self._is_behind, False
-        if not is_behind or self._gathered >= GATHERED_MAX or not self.delivery.is_quick:
-            return False
-        if self._gatherer is None:
-            self._gatherer = self._loop.call_later(GATHER_S, self._hand_on)
-        return True
-
-    def _hand_on(self) -> None:
-        if self._gatherer is not None:
-            self._gatherer.cancel()
-            self._gatherer = None
-        self._gathered = 0
-        delivers = self._delivers.copy()
-        self._delivers.clear()
-        if self.is_open:
+        if self._delivers:
+            delivers = self._delivers.copy()
+            self._delivers.clear()
             self.delivery.deliver(delivers)
 
     def _sample(self) -> None:
@@ -257,8 +231,6 @@ class PushDriver(MachineDriver):
         now_ms = self._clock()
         if isinstance(answer, MessagesFound):
             self.stats.pulled(queue.topic, len(answer.messages), now_ms - asked_ms)
-            self._gathered += len(answer.messages)
-            self._is_behind = answer.is_part
             if self._config.filter_hooks:
                 wanted = run_filters(self._config.filter_hooks, queue, answer.messages)
                 answer = replace(answer, messages=wanted)

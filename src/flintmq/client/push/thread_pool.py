@@ -39,9 +39,6 @@ CHUNK_NS: Final = 1_000_000
 CHUNK_MAX: Final = 256
 """Jobs of one chunk, however quick they are."""
 
-GATHERED_JOBS: Final = 32
-"""Jobs are quick when so many are not yet a chunk's worth of work."""
-
 CHUNKS_AHEAD: Final = 2
 """Chunks of a busy worker: while it runs one, the next is ready."""
 
@@ -233,11 +230,6 @@ class Pool(Generic[J]):
                 worker.give(chunk)
         if self._relief_timer is None and self._may_get_stuck:
             self._relief_timer = self._loop.call_later(LOOK_S, self._relieve_stuck)
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether jobs take so little that many of them go to one worker."""
-        return self._cost_ns * GATHERED_JOBS <= CHUNK_NS
 
     @property
     def _chunk_size(self) -> int:
