@@ -169,8 +169,6 @@ def test_a_job_that_is_not_wanted_any_more_does_not_run() -> None:
 def test_the_pool_grows_when_it_may_and_shrinks_when_it_must(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pools, "IDLE_S", 0.02)
-
     async def main() -> None:
         bench, gate, inside = Bench(1, 1), threading.Event(), []
 
@@ -185,6 +183,14 @@ def test_the_pool_grows_when_it_may_and_shrinks_when_it_must(
         bench.pool.resize(1, 2)
         gate.set()
         await until(lambda: bench.pool.size == 2)  # above the maximum they leave at once
+        await bench.close()
+
+        monkeypatch.setattr(pools, "IDLE_S", 0.02)
+        bench, gate = Bench(1, 2), threading.Event()
+        inside.clear()
+        bench.pool.submit([job_of(work) for _ in range(2)])
+        await until(lambda: len(inside) == 2)
+        gate.set()
         await until(lambda: bench.pool.size == 1)  # above the minimum when idle
         await bench.close()
 
