@@ -67,8 +67,10 @@ class CachedBatches:
     def put(self, messages: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
         """Cache what is not cached yet as one batch; give it back in order."""
         offsets: list[QueueOffset] = list(map(_offset_of, messages))
-        is_late = bool(offsets) and self.highest is not None and offsets[0] <= self.highest
-        if is_late or not all(map(lt, offsets, islice(offsets, 1, None))):
+        in_order = all(map(lt, offsets, islice(offsets, 1, None)))
+        first = offsets[0] if offsets and in_order else min(offsets, default=None)
+        is_late = first is not None and self.highest is not None and first <= self.highest
+        if is_late or not in_order:
             messages = self._new_of(messages)
             self._is_late = self._is_late or is_late
         if not messages:
