@@ -7,15 +7,19 @@ import asyncio
 import pytest
 
 from flintmq.errors import Overloaded, Unreachable
+from flintmq.net.channels.channel import Channel
 from flintmq.net.channels.channel_pool import connect
+from flintmq.net.channels.commands import LOOK_EVERY
 from flintmq.net.limits import ChannelLimits
 from flintmq.net.servers.server import serve_commands
-from flintmq.protocol.command import request
+from flintmq.protocol.command import Command, answer, request
+from flintmq.protocol.wire import encode_command
 from support.net.support import (
     CALL_MS,
     HERE,
     HandClock,
     Run,
+    bare_client,
     bare_listener,
     echo,
     silent,
@@ -88,6 +92,30 @@ def test_a_client_reads_on_while_it_cannot_write(run: Run) -> None:
             assert (await call).body == b"heard"
             assert channel._full
             await channel.close(timeout_ms=20)
+
+    run(main())
+
+
+def test_what_came_before_reading_stopped_is_not_served_until_the_peer_reads(run: Run) -> None:
+    """All requests come in one read, so to stop reading alone does not help."""
+
+    async def main() -> None:
+        limits = ChannelLimits(write_high_bytes=200_000, write_low_bytes=50_000)
+        unsent: list[int] = []
+
+        def large(asked: Command, channel: Channel) -> Command:
+            unsent.append(channel.unsent_bytes)
+            return answer(asked, 0, body=bytes(100_000))
+
+        async with (
+            await serve_commands(HERE, large, channel_limits=limits) as server,
+            bare_client(server.address, receive_bytes=65_536) as peer,
+        ):
+            await peer.send(b"".join(encode_command(request(10, opaque=n)) for n in range(200)))
+            came = [(await peer.command()).opaque for _ in range(200)]
+
+        assert came == list(range(200))
+        assert max(unsent) < 200_000 + LOOK_EVERY * 100_000
 
     run(main())
 

@@ -92,6 +92,7 @@ class BrokerSession:
         self._admin_at = admin_at
         self._read = request_reader(pulls=pulls, accounts=accounts, admin=admin_at is None).read
         self._peer = Peer(channel.peer)
+        self._peer.unsent_bytes = lambda: channel.unsent_bytes
         self._sender = FastSender(self._peer)
         self._pulls = pulls
         self._puller = FastPuller(self._peer)
@@ -122,11 +123,13 @@ class BrokerSession:
                     return
                 frame = frames[served]
                 served += 1
-                if not take(frame, sender, group, now_ms) and not self._pull(frame, now_ms):
+                if take(frame, sender, group, now_ms):
+                    continue
+                if not self._pull(frame, now_ms):
                     self._serve(frame, now_ms)
-                    if not has_time():
-                        self._channel.later(frames[served:])
-                        return
+                if not has_time():
+                    self._channel.later(frames[served:])
+                    return
         finally:
             if group.stop:
                 engine.park(group, now_ms)

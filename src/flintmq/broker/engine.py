@@ -96,9 +96,7 @@ class BrokerEngine:
             self._unannounced.append((peer, request, outcome))
         elif topics.version is not version and isinstance(outcome, Stored):
             self._drain_outbox()
-            parked = Parked(peer, request, outcome, is_creating=True)
-            self._unwritten.append(parked)
-            self._creating.append(parked)
+            self._creating.append(self._park(Parked(peer, request, outcome, is_creating=True)))
         else:
             self._settle(request, peer, outcome)
 
@@ -290,7 +288,7 @@ class BrokerEngine:
     def _settle(self, request: Request, peer: Peer, outcome: Outcome) -> None:
         self._drain_outbox()
         if isinstance(outcome, Stored):
-            self._unwritten.append(Parked(peer, request, outcome))
+            self._park(Parked(peer, request, outcome))
         elif isinstance(outcome, Answer):
             self.refuse(request, peer, outcome)
         elif isinstance(outcome, Hold):
@@ -309,6 +307,11 @@ class BrokerEngine:
                 self.stepping.add(SteppedRequest(peer, request, outcome))
             except Overloaded as error:
                 self.refuse(request, peer, failure_answer(self.state, request, peer, error))
+
+    def _park(self, parked: Parked) -> Parked:
+        self._unwritten.append(parked)
+        parked.peer.owed_bytes += parked.answer_bytes
+        return parked
 
     def _ask(self, request: Request, peer: Peer, ask: Ask) -> None:
         def then(reply: Command | None) -> None:

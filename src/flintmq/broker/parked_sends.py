@@ -60,6 +60,11 @@ class Parked(msgspec.Struct, gc=False):
         return len(self.request.body)
 
     @property
+    def answer_bytes(self) -> int:
+        """Of messages that the answer brings."""
+        return sum(map(len, body)) if isinstance(body := self.stored.answer.body, list) else 0
+
+    @property
     def answer(self) -> Answer:
         """The answer; that of a send says what it lacks."""
         answer = self.stored.answer
@@ -182,6 +187,7 @@ class ParkedSends:
                 parked.is_due = True
                 return
             answer = parked.answer
+            parked.peer.owed_bytes -= parked.answer_bytes
             if failure is not None:
                 answer = not_available(self._state, failure)
             self._refuse(parked.request, parked.peer, answer)

@@ -9,6 +9,9 @@ Unordered, the group's offset means "handed out up to here", and each queue of a
 checkpoint in the log before the answer leaves.  Ordered, the offset stays at the first message
 that is not acknowledged, and the queue is blocked.
 
+A pop of a peer that has not read what it was sent is held too, and looked at again in its turn:
+many pops of one connection, as a proxy has it, may all find large messages at once.
+
 A message that comes back is rebuilt for the answer: with the topic that was asked for, and its
 handle among its properties.
 """
@@ -57,6 +60,8 @@ EARLY_MS: Final = 50
 """A held pop is answered so long before its client gives up."""
 
 _NOTHING = "NO_MESSAGE_IN_QUEUE"
+_NO_ARRIVAL: Final = Selection(tags_codes=frozenset())
+"""What wakes a pop that waits for its peer to read: others take what arrives meanwhile."""
 
 
 def pop(request: TypedRequest[PopMessage], state: BrokerState, peer: Peer, now_ms: int) -> Outcome:
@@ -97,6 +102,11 @@ def _pop(
                 return Answer(ResponseCode.FLOW_CONTROL, NOTHING_POPPED, remark=over.reason)
             wake_ms = now_ms + max(QUOTA_HOLD_MS, over.wait_ms(now_ms))
             return _held(header, state, until_ms, wanted, wake_ms) or _empty(header, now_ms, 209)
+    if header.poll_time > 0 and peer.is_behind:
+        if not may_hold:
+            return _empty(header, now_ms, ResponseCode.POLLING_TIMEOUT)
+        turn_ms = peer.next_turn_ms(now_ms)
+        return _held(header, state, until_ms, _NO_ARRIVAL, turn_ms) or _empty(header, now_ms, 209)
     gathering = Gathering(header, state, topic, wanted, now_ms)
     gathering.run()
     if gathering.found:

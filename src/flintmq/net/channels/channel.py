@@ -88,7 +88,7 @@ class Channel(asyncio.Protocol):
         self._calls: dict[int, WaitingCall] = {}
         self._queue: list[Chunk] = []
         self._queue_bytes = 0
-        self._flush_due = self._full = self._is_partial = False
+        self._flush_due = self._full = self._waits = self._is_partial = False
         self._partial = partial
         self._unread = unread or UnreadBytes(limits.write_bytes_max)
         self._stalls = stalls
@@ -232,7 +232,7 @@ class Channel(asyncio.Protocol):
 
     def has_time(self) -> bool:
         """Whether the session may go on with the frames of this read."""
-        return perf_counter() - self._turn_s < TURN_S
+        return not self._waits and perf_counter() - self._turn_s < TURN_S
 
     @property
     def frames_behind(self) -> int:
@@ -263,17 +263,16 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_closed:
             return
-        self.has_heard = True
-        self._active_ms = self._clock()
+        self.has_heard, self._active_ms = True, self._clock()
         self._turn(data, [])
 
     def pause_writing(self) -> None:
-        self._full = True
+        self._full, self._waits = True, self._accepted
         self._read_or_wait()
 
     def resume_writing(self) -> None:
-        self._full = False
-        self._read_or_wait()
+        self._full = self._waits = False
+        self._loop.call_soon(self._go_on)
         self._waiting_for_room.wake()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -327,17 +326,18 @@ class Channel(asyncio.Protocol):
                 self._stalls.record(perf_counter() - self._turn_s, self.peer)
 
     def _go_on(self) -> None:
+        if self.is_closed or self._waits:  # `resume_writing` comes back
+            return
         frames, self._backlog = self._backlog, []
-        if not self.is_closed:
-            self._turn(b"", frames)
-            self._read_or_wait()
+        self._turn(b"", frames)
+        self._read_or_wait()
 
     def _read_or_wait(self) -> None:
         """Read on, unless the peer does not read either or was not yet served."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._backlog or (self._full and self._accepted):
+        if self._backlog or self._waits:
             transport.pause_reading()
         else:
             transport.resume_reading()

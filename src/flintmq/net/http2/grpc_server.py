@@ -19,6 +19,9 @@ from flintmq.net.limits import CUT_MS, LIMITS
 LOOK_S: Final = 1.0
 """How often deadlines, limits a second and idle connections are looked at."""
 
+LOOKS_AT_ONCE: Final = 1_000
+"""Connections that are looked at in one turn: half a millisecond."""
+
 ADDRESS_CALLS_MIN: Final = 1_000
 """Calls at once that one address always may have."""
 
@@ -107,5 +110,7 @@ class GrpcServer:
         while True:
             await asyncio.sleep(LOOK_S)
             now_s = monotonic()
-            for connection in list(self._connections):
+            for place, connection in enumerate(list(self._connections), 1):
                 connection.look(now_s)
+                if not place % LOOKS_AT_ONCE:
+                    await asyncio.sleep(0)
