@@ -299,7 +299,14 @@ def main() -> int:
     measured = [each for panel in found for each in panel.measured]
     versions = {"kernel": kernel.name}
     settings = {"rounds": chosen.rounds}
-    save(chosen.out, measured, versions=versions, settings=settings, panels=shown)
+    save(
+        chosen.out,
+        measured,
+        versions=versions,
+        settings=settings,
+        panels=shown,
+        adds=bool(chosen.only),
+    )
     return 0
 
 

@@ -16,7 +16,15 @@ from benchmarks.peers.profile import TITLES, parts_of, told  # noqa: E402
 from benchmarks.report.goals import LINES, Goal, Line, hardest, verdicts  # noqa: E402
 from benchmarks.report.page import PAGE, TABLES, parts, written  # noqa: E402
 from benchmarks.report.plots import plot_all  # noqa: E402
-from benchmarks.report.results import KEPT, NAMES, Measured, Results, load_kept, save  # noqa: E402
+from benchmarks.report.results import (  # noqa: E402
+    KEPT,
+    NAMES,
+    Measured,
+    Results,
+    beside,
+    load_kept,
+    save,
+)
 from benchmarks.report.tables import broker_table, missed_list, number  # noqa: E402
 from benchmarks.report.users import WORKS, cores_table, users_table  # noqa: E402
 
@@ -208,6 +216,17 @@ def test_profiles_are_of_goals_and_shown_for_those_that_are_missed() -> None:
     shown = f"| {SEND.title} | `net/channel` 50% | 25% |"
     assert shown in TABLES["profile"]({**missed, "profile": profile})
     assert shown not in TABLES["profile"]({**met, "profile": profile})
+
+
+def test_what_is_measured_again_replaces_its_own_part_alone() -> None:
+    panels = [{"title": "queues", "unit": "a"}, {"title": "size", "unit": "a"}]
+
+    assert beside(panels, [{"title": "queues", "unit": "b"}]) == [
+        {"title": "queues", "unit": "b"},
+        {"title": "size", "unit": "a"},
+    ]
+    assert beside({"one": 1, "two": 2}, {"two": 3}) == {"one": 1, "two": 3}
+    assert beside(None, panels) == panels
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:

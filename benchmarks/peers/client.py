@@ -155,7 +155,8 @@ def main() -> int:
         table.add_row(*line)
     Console(width=160).print(table)
     settings = {"seconds": given.seconds, "rounds": given.rounds}
-    save(given.out, found, versions={"Java client": CLIENT_VERSION}, settings=settings)
+    versions = {"Java client": CLIENT_VERSION}
+    save(given.out, found, versions=versions, settings=settings, adds=bool(given.only))
     return 0
 
 

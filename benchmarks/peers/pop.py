@@ -185,7 +185,7 @@ def main() -> int:
     show(rows, METRICS, OURS, ("p50_ms",))
     versions = {"RocketMQ": PEER, "Java client": CLIENT_VERSION, "gRPC client": GRPC_CLIENT}
     settings = {name: getattr(chosen, name) for name in ("seconds", "rounds")}
-    save(chosen.out, rows, versions=versions, settings=settings)
+    save(chosen.out, rows, versions=versions, settings=settings, adds=bool(chosen.only))
     return 0
 
 

@@ -225,7 +225,14 @@ def main() -> int:
         if on_spark:
             found.update(of_spark(on_spark, chosen.seconds, Path(name)))
     settings = {"seconds": chosen.seconds, "samples a second": SAMPLES_A_SECOND}
-    save(chosen.out, [], versions={"py-spy": PY_SPY}, settings=settings, profiles=found)
+    save(
+        chosen.out,
+        [],
+        versions={"py-spy": PY_SPY},
+        settings=settings,
+        profiles=found,
+        adds=bool(chosen.only),
+    )
     return 0
 
 

@@ -363,7 +363,7 @@ def main() -> int:
         for text, part in run(bench, sizes, chosen.only, rounds):
             print(text, flush=True)
             found += part
-            save(chosen.out, found, versions=versions, settings=settings)
+            save(chosen.out, found, versions=versions, settings=settings, adds=bool(chosen.only))
     return 0
 
 

@@ -103,7 +103,9 @@ def save(
     if adds and path.exists():
         kept = load(path)
         rows, versions = kept.workloads | rows, kept.versions | dict(versions)
-        settings = kept.settings | {"added": ", ".join(each.name for each in workloads)}
+        more = {name: beside(kept.more.get(name), part) for name, part in more.items()}
+        if workloads:
+            settings = kept.settings | {"added": ", ".join(each.name for each in workloads)}
     found = {
         "machine": machine(),
         "versions": dict(versions),
@@ -115,6 +117,14 @@ def save(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(shortened(found), indent=1) + "\n")
     print(f"written to {os.path.relpath(out)}")
+
+
+def beside(kept: Any, new: Any) -> Any:
+    """What is new in its place among what is kept: parts with a name, or a list of some titled."""
+    if isinstance(new, dict):
+        return (kept or {}) | new
+    by_title = {each["title"]: each for each in (*(kept or ()), *new)}
+    return list(by_title.values())
 
 
 def load(path: Path) -> Results:
