@@ -86,7 +86,7 @@ def test_unfinished_frames_share_a_budget_and_are_given_back(arena: Arena) -> No
     assert asked(arena.broker, 28).code == 0
 
 
-def test_who_reads_nothing_is_cut_off(arena: Arena) -> None:
+def test_who_reads_nothing_is_not_served_on(arena: Arena) -> None:
     """26 answers with two kilobytes and more for each frame of two hundred bytes."""
     many = frame(26) * 2_000
     with (

@@ -41,9 +41,9 @@ CONNECTION_KB = 40
 UNREAD_MB = 512
 """`unreadBytesMax`: what the deaf ones may make the broker hold, all together."""
 
-LOW_UNREAD_MB, DEAF_FEW, PULLS, SPARE_MB = 32, 8, 120, 60
-"""A lower limit; who reaches it together, with 30 MB each, of which the system holds ten; and what
-a broker takes to serve them."""
+LOW_UNREAD_MB, DEAF_FEW, PULLS, SPARE_MB = 32, 16, 120, 60
+"""A lower limit; who reaches it together, with the 4 MB each after which nobody is served on; and
+what a broker takes to serve them."""
 
 SEND, PULL, CONFIG = 310, 11, 26
 
