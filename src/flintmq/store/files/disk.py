@@ -233,7 +233,12 @@ class Disk:
         if self._root is None or not can_sync_file_systems():
             return None
         with _named(self._root, "sync"):
-            return sync_file_system(self._root)
+            descriptor = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync_file_system(descriptor)
+                return os.fstat(descriptor).st_dev
+            finally:
+                os.close(descriptor)
 
     def replace(self, path: Path, content: bytes) -> None:
         """Give a small file new content in one step: the old or the new is there, never less."""
