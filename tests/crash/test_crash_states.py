@@ -18,6 +18,7 @@ import pytest
 
 from flintmq.store.check.findings import Severity
 from flintmq.store.check.store_check import check_store
+from flintmq.store.files import group_commit
 from flintmq.store.files.disk import Disk
 from flintmq.store.files.json_tables import Tables
 from flintmq.store.files.store_config import StoreConfig
@@ -47,6 +48,10 @@ class QuickRecordingDisk(RecordingDisk):
 
     def sync_directory(self, path: Path) -> None:
         self.note_sync_directory(path)
+
+    def sync_file_system(self) -> int | None:
+        self.note_sync_of_all()
+        return self.identity(self.root)[0]
 
 
 def recorded(
@@ -129,6 +134,15 @@ def test_every_state_after_a_crash_opens_with_all_that_was_acknowledged(
     config = replace(CONFIG, extended_queues=seed % 3 == 2)
 
     assert verify_states(tmp_path, seed, 30, 60, config) > 50
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_one_sync_of_all_files_promises_as_much_as_one_of_each(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "MANY_FILES", 2)
+
+    assert verify_states(tmp_path, seed, 30, 60, CONFIG) > 50
 
 
 @pytest.mark.parametrize("seed", range(200, 204))

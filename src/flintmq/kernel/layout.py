@@ -18,6 +18,7 @@ everything behind it by `V6_BYTES_MORE`.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from flintmq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
@@ -68,6 +69,7 @@ def field_format(name: str, bits: int = 0) -> str:
     return "16s" if bits & _V6_FLAGS.get(name, 0) else FIELDS[name]
 
 
+@cache
 def field_span(name: str, bits: int = 0) -> tuple[int, int]:
     """Where a field starts and stops in a record whose hosts are as these bits say."""
     start = 0

@@ -70,7 +70,7 @@ NEW_QUEUES_MAX = 32
 """Queues without a file to hold before they are written: to make one takes half a millisecond."""
 
 FEW_MAX = 1_000
-"""Units and keys that are written in a millisecond or two."""
+"""Units and keys that are written in a millisecond or two, if they are of few queues."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +105,7 @@ class MessageLog:
         self._health = Health(parts.disk, parts.directory)
         self._over_full: DiskFailed | None = None
         self._mending = Mending(parts, self._commit, self._health)
-        self._round = SyncRound(parts)
+        self.round = SyncRound(parts)
         ends = TURN_BYTES_MAX, self._require_room
         self.plain = PlainAppend(parts.log, parts.dispatch, config, *ends)
         self.raw = RawLog(parts, self._require_room)
@@ -275,20 +275,15 @@ class MessageLog:
 
         Run the plan anywhere, then `finish_sync`.  ``thorough`` begins a round that covers
         queues and index too and ends with a new checkpoint, from which the next recovery
-        starts.  With ``files_max`` a round takes several syncs, and each covers the log as well.
+        starts.  With ``files_max`` it takes several, each of which covers the log, see `SyncRound`.
         """
         self._health.require_in_place(self._log.dirty.files)
         if self._commit.is_under_way or self._mending.must_write_again:
             return None
-        if thorough and not self._round.left and self.flush():
-            self._round.begin()
-        part = self._round.left[:files_max]
+        if thorough and self.round.may_begin and self.flush():
+            self.round.begin()
+        part = self.round.next_part(files_max)
         return self._commit.begin(self._log.dirty, self._log.end_offset, part or None)
-
-    @property
-    def has_round(self) -> bool:
-        """Whether a thorough sync is not through yet: begin the next one."""
-        return bool(self._round.left)
 
     def finish_sync(self, plan: SyncPlan) -> LogOffset:
         """Take note of a plan that has run; tell what is durable.
@@ -297,21 +292,26 @@ class MessageLog:
         was about are written once more.
         """
         try:
-            self._commit.finish(plan)
-            self._round.covered(len(plan.parts) - 1)
+            if not self.round.finish(plan):
+                self._commit.finish(plan)
+                self.round.covered(len(plan.parts) - 1)
         except DiskFailed as failure:
             self._mending.must_write_again = True
-            self._round.give_up()
+            self.round.give_up()
             raise self._health.refuse(failure) from failure
         return self._commit.durable_to
 
-    def flush(self) -> bool:
-        """Write what queues and index hold; tell if all is written.  Call it every second or so."""
+    def flush(self, *, scattered: bool = True) -> bool:
+        """Write what queues and index hold; tell if no write failed.  Call it every second or so.
+
+        Without ``scattered``, queues that are many and hold little each wait for a checkpoint.
+        """
         try:
             self._health.require_sound()
             if self._health.why_not is not None:
                 self._mending.mend()  # nobody may append who would do it
-            self._queues.flush()
+            if scattered or not self._queues.is_scattered:
+                self._queues.flush()
             self._index.flush()
         except DiskFailed as failure:
             self._health.refuse(failure)  # the records are stored; no more come until this is tried
@@ -321,10 +321,10 @@ class MessageLog:
     def flush_few(self) -> None:
         """`flush` while that is quick.  Many keys at once share writes, so they are left alone."""
         if 0 < self._index.pending_count + self._queues.held_count <= FEW_MAX:
-            self.flush()
+            self.flush(scattered=False)
 
     def _sync_all(self, each: Each = map) -> None:
-        self._round.give_up()
+        self.round.give_up()
         if not self.flush():
             assert self._health.why_not is not None
             raise self._health.why_not

@@ -107,7 +107,7 @@ def test_a_batch_that_came_twice_is_taken_from_then_on(line: Line) -> None:
     line.world.settle()
 
     assert line.taken == 3
-    assert line.laid_out == 1  # the two before it told what is alike
+    assert line.laid_out == 2  # the one before them told what is alike
     assert [line.code(number) for number in range(1, 6)] == [0] * 5
     assert line.world.state.log.max_offset("orders", 1) == 2 * 3 + 2 * 3 + 9
 

@@ -18,6 +18,7 @@ from flintmq.store.check.store_check import check_store
 from flintmq.store.files.disk import Disk
 from flintmq.store.mending import MEND_INTERVAL_MS
 from flintmq.store.message_log import MessageLog
+from flintmq.store.queues import queue_set
 from support.crash.workload import QuickDisk
 from support.store.failing_disk import FailingDisk
 from support.store.refusing_disk import RefusingDisk
@@ -88,6 +89,33 @@ def test_few_are_written_early_and_many_wait(
     assert unit_bytes(tmp_path) == early
     log.flush()
     assert len(unit_bytes(tmp_path)) > 6 * 20
+
+
+def test_little_of_many_queues_waits_for_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write for each unit costs more than all else of its message."""
+    monkeypatch.setattr(queue_set, "SCATTERED_QUEUES", 3)
+    log = open_store(tmp_path)
+    for number in range(4):
+        store(log, b"first", topic=f"T{number}")
+
+    log.flush(scattered=False)
+    log.flush_few()
+    before = [log._queues.held_count, len(list(tmp_path.glob("consumequeue/*")))]
+    for _ in range(queue_set.SCATTERED_UNITS):
+        for number in range(4):
+            store(log, b"more", topic=f"T{number}")
+    log.flush(scattered=False)
+
+    assert before == [4, 0]
+    assert log._queues.held_count == 0
+    store(log, b"last", topic="T0")
+    plan = log.begin_sync(thorough=True)
+    assert plan is not None
+    plan.run()
+    log.finish_sync(plan)
+    assert log._queues.held_count == 0, "a checkpoint covers all"
 
 
 @pytest.mark.parametrize("flushed", [0, 1, 7, PER_FILE, PER_FILE + 3, 2 * PER_FILE])
@@ -183,7 +211,7 @@ def test_no_checkpoint_is_made_while_units_cannot_be_written(tmp_path: Path) -> 
     plan.run()
     assert log.finish_sync(plan) == log.end_offset
     assert log._parts.checkpoint.queues_ms == 0
-    assert not log.has_round
+    assert not log.round.left
 
 
 @pytest.mark.parametrize("torn_bytes", [0, 13, 20, 1000])

@@ -114,6 +114,9 @@ class QuickDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         pass
 
+    def sync_file_system(self) -> int | None:
+        return None
+
     def replace(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
 

@@ -86,6 +86,7 @@ class RecordingDisk(Disk):
         super().__init__()
         self.root = root
         self.notes: list[Note] = []
+        self._all_synced = 0  # notes
 
     def acknowledge(self, what: object) -> None:
         self.notes.append(Acknowledged(what))
@@ -129,6 +130,25 @@ class RecordingDisk(Disk):
 
     def note_sync_directory(self, path: Path) -> None:
         self.notes.append(SyncedDirectory(path))
+
+    def sync_file_system(self) -> int | None:
+        device = super().sync_file_system()
+        if device is not None:
+            self.note_sync_of_all()
+        return device
+
+    def note_sync_of_all(self) -> None:
+        """All that changed is on disk now, one after the other."""
+        changes = [note for note in self.notes[self._all_synced :] if isinstance(note, Change)]
+        paths = dict.fromkeys(
+            note.to if isinstance(note, Renamed) else note.path for note in changes
+        )
+        for path in paths:
+            if path.exists():
+                self.note_sync(path)
+        for directory in dict.fromkeys(path.parent for path in paths):
+            self.note_sync_directory(directory)
+        self._all_synced = len(self.notes)
 
 
 Files = dict[Path, bytearray]

@@ -87,6 +87,9 @@ class QuickDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         pass
 
+    def sync_file_system(self) -> int | None:
+        return None
+
 
 @dataclass
 class Workload:

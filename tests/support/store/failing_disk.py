@@ -35,6 +35,11 @@ class FailingDisk(Disk):
             raise DiskFailed(str(path), "sync", "refused", self.sync_number)
         super().sync(path)
 
+    def sync_file_system(self) -> int | None:
+        if self.fails_to_sync:
+            raise DiskFailed("", "sync", "refused", self.sync_number)
+        return super().sync_file_system()
+
     def _check(self, path: Path, operation: str) -> None:
         if self.number and self.fails_in in str(path):
             raise DiskFailed(str(path), operation, "refused", self.number)

@@ -47,6 +47,10 @@ class RefusingDisk(Disk):
         self._spend(path, "sync")
         super().sync(path)
 
+    def sync_file_system(self) -> int | None:
+        self._spend(Path(), "sync")
+        return super().sync_file_system()
+
     def _spend(self, path: Path, operation: str) -> None:
         if self.changes_left is None:
             return

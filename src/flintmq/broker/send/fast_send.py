@@ -260,10 +260,11 @@ class QuickSends:
             self._body_bytes_max = config.store.message_bytes_max
         header = request.header
         key = len(sender.born_host), cut[0]
-        if hash(key) not in self._seen:
+        seen = hash((key[0], _of_any_queue(cut[0])))
+        if seen not in self._seen:
             if len(self._seen) >= HEADERS_MAX:
                 self._seen.clear()
-            self._seen.add(hash(key))
+            self._seen.add(seen)
             return
         if key in self._known or not self._is_plain(header):
             return
@@ -282,7 +283,7 @@ class QuickSends:
         if len(self._known) >= HEADERS_MAX:
             self._known.clear()
         answer = SentFrame(state, header.queue_id, is_batch=header.is_batch)
-        self._known[key] = KnownHeader(
+        known = self._known[key] = KnownHeader(
             pattern,
             answer,
             header.producer_group or "",
@@ -290,6 +291,9 @@ class QuickSends:
             is_batch=header.is_batch,
             queues=self._queues(frame, request),
         )
+        text = self._text(cut) if known.queues else None
+        if text is not None:  # at once: the next one may be of any queue
+            sender.remember(fit(frame, cut), known, text, self._true_for)
 
     def _queues(self, frame: Frame, request: TypedRequest[SendMessageV2]) -> int:
         """How many queues such a header may name; 0 where another one may change more than that."""
@@ -326,6 +330,14 @@ class QuickSends:
             and header.topic not in self._state.log.batched
         )
 
+    def _text(self, cut: SendCut) -> KnownText | None:
+        """What is known of properties, or can be learned of them."""
+        _, _, before, unique_id, after, _ = cut
+        text = self._texts.get(before + after, _UNKNOWN)
+        if text is None or text.id_bytes == len(unique_id):
+            return text
+        return self._learn_text(before, unique_id, after)
+
     def _learn_text(self, before: bytes, unique_id: bytes, after: bytes) -> KnownText | None:
         """What properties mean; nothing when they ask for something special."""
         if len(self._texts) >= TEXTS_MAX:
@@ -351,6 +363,12 @@ class QuickSends:
             return None
         start = parts[0] + UNIQUE_ID_START
         return KnownText(start, octets[len(start) + len(unique_id) :], len(unique_id), properties)
+
+
+def _of_any_queue(shape: bytes) -> bytes:
+    """A header without its queue id: of thousands of queues, the second send is like the first."""
+    before, _, after = shape.partition(QUEUE_FIELD)
+    return before + after.lstrip(b"0123456789")
 
 
 _UNKNOWN = KnownText(b"", b"", -1, {})

@@ -14,7 +14,8 @@ from flintmq.logs import logger
 log = logger(__name__)
 
 HELD_MS = 1_000
-"""How often units of queues and keys that are held in memory are written."""
+"""How often units of queues and keys that are held in memory are written; those of many queues
+that hold little each are written by a checkpoint, or when there are enough."""
 
 FEW_MS = 100
 """How often they are written while they are few; then a low rate leaves little for `HELD_MS`."""
@@ -66,7 +67,7 @@ def upkeep(server: Upkept, now_ms: int) -> list[PeriodicTask]:
     config = server.state.config
     tasks = [
         PeriodicTask(FEW_MS, lambda _: server.state.log.flush_few(), now_ms),
-        PeriodicTask(HELD_MS, lambda _: server.state.log.flush(), now_ms),
+        PeriodicTask(HELD_MS, lambda _: server.state.log.flush(scattered=False), now_ms),
         PeriodicTask(FLUSH_MS, lambda _: server.sync_soon(), now_ms),
         PeriodicTask(config.sync_tables_ms, lambda _: server.sync_soon(thorough=True), now_ms),
         PeriodicTask(config.save_offsets_ms, lambda _: server.save_soon(), now_ms),

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Self, TypeAlias
 
 from flintmq.errors import DiskFailed, StoreLocked
+from flintmq.store.files.file_system import can_sync_file_systems, sync_file_system
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -226,6 +227,18 @@ class Disk:
     def sync(self, path: Path) -> None:
         """Bring what was written to disk."""
         sync_file(path)
+
+    def sync_file_system(self) -> int | None:
+        """Bring all of the root's file system to disk; tell its device, or None if it cannot be."""
+        if self._root is None or not can_sync_file_systems():
+            return None
+        with _named(self._root, "sync"):
+            descriptor = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync_file_system(descriptor)
+                return os.fstat(descriptor).st_dev
+            finally:
+                os.close(descriptor)
 
     def replace(self, path: Path, content: bytes) -> None:
         """Give a small file new content in one step: the old or the new is there, never less."""

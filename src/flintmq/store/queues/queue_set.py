@@ -34,6 +34,12 @@ from flintmq.store.queues.batch_queue import BatchQueue
 from flintmq.store.queues.consume_queue import ConsumeQueue, found_queues
 from flintmq.store.queues.queue_extension import QueueExtension, is_address
 
+SCATTERED_QUEUES = 100
+"""Queues that hold units, from which on they count as many: to write them takes a millisecond."""
+
+SCATTERED_UNITS = 8
+"""Units for each of them, on average, that are worth a write before a checkpoint asks for it."""
+
 NAME_BYTES_MAX = 255
 """No file system takes a longer name."""
 
@@ -177,6 +183,12 @@ class QueueSet:
         self.new_count += not queue.max_offset
         queue.hold(units, stop, log_stop)
         self._holding[queue] = None
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether many queues hold little each: a write for each would cost more than its units."""
+        count = len(self._holding)
+        return count > SCATTERED_QUEUES and self.held_count < SCATTERED_UNITS * count
 
     def flush(self) -> None:
         """Write what queues hold.  When the disk refuses, the rest waits for the next time."""
