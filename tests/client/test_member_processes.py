@@ -16,8 +16,8 @@ import pytest
 from flintmq import App, InvalidSetting
 from flintmq.embedded.broker import EmbeddedBroker
 from support.cli.serving import environment
-from support.client.push_support import committed, filled, numbered
-from support.client.support import wait_for
+from support.client.push_support import committed, filled, numbered, send_spread
+from support.client.support import create_topic, wait_for
 
 PROGRAM = """
 import os, sys, threading
@@ -122,9 +122,10 @@ def test_members_share_the_queues_and_a_signal_stops_all(
     servers: EmbeddedBroker, tmp_path: Path
 ) -> None:
     sent = numbered(200)
-    filled(servers, "shared", sent)
+    create_topic(servers, "shared", 4)
     with running(tmp_path, servers.namesrv, "shared") as run:
         wait_for(lambda: run.status() == "status [('running', 2), ('running', 2)]")
+        send_spread(servers, "shared", sent)  # now: a queue that changes hands is redelivered
         wait_for(lambda: set(run.bodies) == {body.decode() for body in sent})
         run.process.send_signal(signal.SIGTERM)
         code, errors = run.end()

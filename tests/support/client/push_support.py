@@ -67,6 +67,13 @@ def send(
 def filled(servers: EmbeddedBroker, topic: str, bodies: Sequence[bytes], queues: int = 4) -> None:
     """A new topic with these messages, spread over its queues."""
     create_topic(servers, topic, queues)
+    send_spread(servers, topic, bodies, queues)
+
+
+def send_spread(
+    servers: EmbeddedBroker, topic: str, bodies: Sequence[bytes], queues: int = 4
+) -> None:
+    """Send these messages to the queues of a topic in turn."""
     with Producer("senders", namesrv=servers.namesrv) as producer:
         for number, body in enumerate(bodies):
             queue = QueueRef(topic, "broker-a", number % queues)
