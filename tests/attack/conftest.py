@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,3 +57,12 @@ def arena(
     made = Arena(directory, request.config.stash[ROWS], "--config", config, *options)
     yield made
     made.end()
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """As many files as the system allows: the attackers run here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -20,20 +20,13 @@ from support.attack.arena import Arena
 from support.attack.peers import Peer, asked, frame
 from support.attack.victim import MB, serving, until
 
+pytestmark = pytest.mark.usefixtures("descriptors")
+
 PER_ADDRESS = 5_000
 """Half of the 10,000 connections there are: what one address may have."""
 
 STALL_S = 11.0
 """Longer than the ten seconds in which a connection must be admitted."""
-
-
-@pytest.fixture(autouse=True)
-def descriptors() -> Iterator[None]:
-    """As many files as the system allows: the attackers run here."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager

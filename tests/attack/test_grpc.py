@@ -6,7 +6,6 @@ protocol, feels what they cost.
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,6 +36,8 @@ from support.net.h2_client import begin, data, frame, message, text
 from support.proxy.grpc_client import message as sending
 
 OPTIONS = ("--grpc", ANYWHERE)
+pytestmark = pytest.mark.usefixtures("descriptors")
+
 CONFIG = f"connectionsMax=3000\nunreadBytesMax={64 * MB}\n"
 """One address may have 1,500 connections; the limits are those of the broker's own port."""
 
@@ -51,15 +52,6 @@ LATE_FACTOR, P50_MS, P99_MS = 5.0, 5.0, 100.0
 
 CLIENT_KB = 40
 """Memory of an idle client: its connection, its stream, its place among the members."""
-
-
-@pytest.fixture(autouse=True)
-def descriptors() -> Iterator[None]:
-    """As many files as the system allows: the attackers run here."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager

@@ -5,9 +5,7 @@ nothing is logged as a fault of ours.
 from __future__ import annotations
 
 import asyncio
-import logging
 import tracemalloc
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -29,16 +27,12 @@ from support.net.h2_client import (
 )
 from support.net.support import Run, bare_client, until
 
+pytestmark = pytest.mark.usefixtures("no_fault")
+
 MIB = 1024 * 1024
 WHOLE = frames.END_HEADERS | frames.END_STREAM
 PING = frame(FrameKind.PING, 0, 0, b"12345678")
 RST = int(H2Error.CANCEL).to_bytes(4, "big")
-
-
-@pytest.fixture(autouse=True)
-def _no_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 FAULTS = {

@@ -5,9 +5,7 @@ was begun before goes on.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,16 +35,12 @@ from support.net.h2_client import (
 )
 from support.net.support import HERE, Run, bare_client, until
 
+pytestmark = pytest.mark.usefixtures("no_fault")
+
 MIB = 1024 * 1024
 WHOLE = frames.END_HEADERS | frames.END_STREAM
 PING = frame(FrameKind.PING, 0, 0, b"12345678")
 EXHAUSTED = str(int(GrpcStatus.RESOURCE_EXHAUSTED))
-
-
-@pytest.fixture(autouse=True)
-def _no_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def kept(name: str, value: str) -> bytes:
